@@ -1,0 +1,3 @@
+/** What may be stored, sent and rendered. */
+export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
+export type JsonObject = { readonly [key: string]: Json }

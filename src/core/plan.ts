@@ -1,0 +1,32 @@
+/** The part of a compiled workflow that the rules of a job need. Nodes are named by position in the document. */
+
+/** Lists of node positions, one per node, in one typed array: those of node `i` are `items[starts[i] … starts[i + 1])`. */
+export interface Adjacency {
+  readonly starts: Int32Array
+  readonly items: Int32Array
+}
+
+export interface RetryPolicy {
+  readonly maxAttempts: number
+  readonly initialSeconds: number
+  readonly maxSeconds: number
+  readonly multiplier: number
+  /** Share of the wait that is random, 0 … 1. */
+  readonly jitter: number
+}
+
+export interface RuleNode {
+  readonly id: string
+  readonly handler: string
+  readonly timeoutSeconds: number | null
+  readonly retry: RetryPolicy
+}
+
+export interface Graph {
+  readonly nodes: readonly RuleNode[]
+  readonly inDegrees: Int32Array
+  readonly successors: Adjacency
+  readonly dependencies: Adjacency
+  /** A topological order of positions. */
+  readonly order: Int32Array
+}

@@ -1,0 +1,15 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+
+/** What a definition needs to know of a handler: its name and the shapes of what goes in and comes out. */
+export interface HandlerSpec<Config = unknown, Output = unknown> {
+  readonly name: string
+  readonly config?: StandardSchemaV1<unknown, Config>
+  readonly output?: StandardSchemaV1<unknown, Output>
+  /** `transform`-like handlers store what they are given, so no secret may stand in their config (E112). */
+  readonly storesConfig?: boolean
+}
+
+export interface HandlerCatalog {
+  get(name: string): HandlerSpec | undefined
+  names(): readonly string[]
+}

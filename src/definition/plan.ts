@@ -1,0 +1,32 @@
+import type { Json, JsonObject } from "../core/json.ts"
+import type { Graph, RuleNode } from "../core/plan.ts"
+import type { ValueTemplate } from "../template/types.ts"
+
+/** One node, compiled. Everything a definition left out has its default here. */
+export interface PlanNode extends RuleNode {
+  readonly config: ValueTemplate
+  readonly when: ValueTemplate | null
+  readonly forEach: ValueTemplate | null
+  readonly maxParallel: number | null
+  readonly provider: string | null
+  /** Positions of the nodes whose outputs the node's templates read: only these are loaded. */
+  readonly reads: Int32Array
+}
+
+/** A workflow version, compiled once and immutable. */
+export interface Plan extends Graph {
+  readonly name: string
+  /** sha256 of the canonical content: the same for any key order or source format. */
+  readonly hash: string
+  readonly nodes: readonly PlanNode[]
+  readonly positions: ReadonlyMap<string, number>
+  /** JSON Schema of the job's input. */
+  readonly input: JsonObject | null
+  readonly output: ValueTemplate | null
+  /** Position of the node with handler `output`, if the job's output is that node's. */
+  readonly outputNode: number | null
+  readonly exits: Int32Array
+  readonly ttlSeconds: number | null
+  /** The definition in canonical form: what is stored, and what `hash` is of. */
+  readonly canonical: Json
+}
