@@ -1,0 +1,66 @@
+import type { Fault } from "../core/faults.ts"
+import type { Json, JsonObject } from "../core/json.ts"
+
+/** One attempt at one node, on its way to a worker. (job_id, node, attempt) names it; the attempt fences its result. */
+export interface Task {
+  readonly jobId: string
+  /** Position in the document. */
+  readonly node: number
+  readonly nodeId: string
+  readonly attempt: number
+  readonly handler: string
+  readonly owner: string
+  readonly workflow: string
+  readonly priority: number
+  readonly config: Json
+  /** Templates of `config` that read secrets, with the values of everything else they read: filled in where the handler runs. */
+  readonly late: readonly LateTemplate[]
+  readonly input: Json
+  /** Outputs of the node's dependencies by id, read on first use. */
+  readonly parents: () => JsonObject
+  readonly timeoutSeconds: number | null
+}
+
+export interface LateTemplate {
+  readonly path: readonly (string | number)[]
+  readonly source: string
+  readonly names: JsonObject
+  readonly nodes: JsonObject
+}
+
+/** What came of an attempt. */
+export type Outcome =
+  | {
+      readonly type: "completed"
+      readonly output: Json
+      /** `output` as JSON text, made once: it goes into the journal as it is. */
+      readonly text: string
+      readonly usage?: JsonObject
+    }
+  | { readonly type: "failed"; readonly fault: Fault }
+  | { readonly type: "waiting"; readonly waiting: Waiting }
+
+/** What a node waits for after its handler has returned. The worker is free meanwhile. */
+export type Waiting =
+  | { readonly kind: "timer"; readonly until: number; readonly output: Json }
+  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+
+/** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
+export interface TaskEvents {
+  /** Still running after a second: worth a fact. */
+  started(task: Task, worker: string): void
+  progress(task: Task, progress: { readonly percent: number | null; readonly message: string | null }): void
+  preview(task: Task, data: Json): void
+  finished(task: Task, outcome: Outcome): void
+}
+
+/** Where tasks go. `dispatch` may be called only for facts that are durable. */
+export interface Broker {
+  /** Handlers somebody here can run. */
+  runs(handler: string): boolean
+  dispatch(task: Task): void
+  /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
+  cancel(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): void
+  /** Stops taking tasks; resolves when those running have ended, or after `graceMs`, aborting what is left. */
+  drain(graceMs: number): Promise<void>
+}

@@ -1,0 +1,282 @@
+import type { Effects } from "./effects.ts"
+import { noEffects } from "./effects.ts"
+import type { Fact, JobSubmitted, NodeCompleted, NodeFailed, NodeWaiting, SignalReceived } from "./facts.ts"
+import type { Json } from "./json.ts"
+import type { Graph } from "./plan.ts"
+import {
+  CANCELLED,
+  COMPLETED,
+  FAILED,
+  isDone,
+  isInFlight,
+  type JobState,
+  newJobState,
+  type Output,
+  PENDING,
+  QUEUED,
+  RUNNING,
+  SKIPPED,
+  WAITING,
+} from "./state.ts"
+import type { JobStatus } from "./states.ts"
+
+/**
+ * Folds one fact into the shadow graph. The same code runs live and in replay.
+ *
+ * 1. It cannot fail and decides nothing: what `decide` let through is applied as it stands.
+ * 2. A completion costs O(out-degree). Only what ends or restarts a whole job costs O(nodes).
+ * 3. `remaining[n] = 0` exactly once per life of a node, by the last of its dependencies: fan-in fires once.
+ * 4. A node that is dispatched has all its dependencies done; a job that has ended has nothing in flight.
+ */
+export function apply(state: JobState, fact: Fact, effects: Effects = noEffects): void {
+  switch (fact.type) {
+    case "job_submitted":
+      submitted(state, fact, fact.at, effects)
+      break
+    case "node_started":
+      if (state.retryAt.delete(fact.node)) state.active++
+      state.nodeStatus[fact.node] = RUNNING
+      state.started.set(fact.node, { at: fact.at, worker: fact.worker })
+      progressed(state)
+      break
+    case "node_completed":
+      completed(state, fact, fact.at, effects)
+      break
+    case "node_skipped":
+      if (fact.job_output !== undefined) state.output = fact.job_output
+      done(state, fact.node, { status: SKIPPED, output: skippedOutput, at: fact.at }, effects)
+      break
+    case "node_failed":
+      failed(state, fact, fact.at, effects)
+      break
+    case "node_waiting":
+      waits(state, fact)
+      break
+    case "tasks_lost":
+      lost(state, fact.nodes, effects)
+      break
+    case "preview_published":
+      state.previews.set(fact.node, fact.data)
+      progressed(state)
+      state.status = "PREVIEW"
+      break
+    case "signal_received":
+      signalled(state, fact, effects)
+      break
+    case "job_failed":
+      state.fault = { fault: fact.fault }
+      end(state, "FAILED", fact.at, effects)
+      break
+    case "job_cancelled":
+      state.cancelReason = fact.reason ?? null
+      end(state, "CANCELLED", fact.at, effects)
+      break
+    case "job_expired":
+      end(state, "EXPIRED", fact.at, effects)
+      break
+    case "job_retried":
+      retried(state, fact.expires_at, effects)
+      break
+    case "job_deleted":
+      state.status = "DELETED"
+  }
+}
+
+const skippedOutput: Json = Object.freeze({ skipped: true })
+
+export function fold(graph: Graph, facts: Iterable<Fact>): JobState {
+  const state = newJobState(graph)
+  for (const fact of facts) apply(state, fact)
+  return state
+}
+
+function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Effects): void {
+  state.owner = fact.owner
+  state.workflow = fact.workflow
+  state.workflowVersion = fact.workflow_version
+  state.input = fact.input
+  state.priority = fact.priority
+  state.labels = fact.labels ?? {}
+  state.ttlSeconds = fact.ttl_seconds
+  state.createdAt = at
+  setExpiry(state, fact.expires_at)
+  state.status = "DISPATCHING"
+  for (let node = 0; node < state.remaining.length; node++)
+    if (state.remaining[node] === 0) enqueue(state, node, effects)
+}
+
+function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {
+  const waiting = state.waiting.get(fact.node)
+  if (waiting?.kind === "signal") takeSignal(state, waiting.name)
+  for (const key in fact.usage) {
+    const amount = fact.usage[key]
+    if (typeof amount === "number") state.usage.set(key, (state.usage.get(key) ?? 0) + amount)
+  }
+  if (fact.job_output !== undefined) state.output = fact.job_output
+  done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
+}
+
+function done(
+  state: JobState,
+  node: number,
+  ended: { status: number; output: Output; at: number },
+  effects: Effects,
+): void {
+  leaveFlight(state, node)
+  state.nodeStatus[node] = ended.status
+  state.outputs[node] = ended.output
+  forget(state, node)
+  state.unfinished--
+  progressed(state)
+  const { starts, items } = state.graph.successors
+  for (let i = starts[node]!; i < starts[node + 1]!; i++) {
+    const successor = items[i]!
+    if (--state.remaining[successor]! === 0) enqueue(state, successor, effects)
+  }
+  if (state.unfinished === 0) end(state, "COMPLETED", ended.at, effects)
+}
+
+function enqueue(state: JobState, node: number, effects: Effects): void {
+  state.nodeStatus[node] = QUEUED
+  state.active++
+  effects.dispatch(node, state.attempt[node]!)
+}
+
+function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
+  const { node, fault } = fact
+  leaveFlight(state, node)
+  forget(state, node)
+  state.faults.set(node, { fault })
+  state.tries[node]!++
+  progressed(state)
+  if (fact.retry_at === undefined) {
+    failFast(state, fact, at, effects)
+    return
+  }
+  state.attempt[node]!++
+  state.nodeStatus[node] = QUEUED
+  state.retryAt.set(node, fact.retry_at)
+  state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
+}
+
+/** J9: the job fails at once; what is downstream fails with the cause named, everything else is cancelled. */
+function failFast(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
+  state.nodeStatus[fact.node] = FAILED
+  state.fault = { fault: fact.fault, node: fact.node }
+  const { starts, items } = state.graph.successors
+  const stack = [fact.node]
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    for (let i = starts[node]!; i < starts[node + 1]!; i++) {
+      const successor = items[i]!
+      if (state.nodeStatus[successor] === FAILED) continue
+      state.nodeStatus[successor] = FAILED
+      state.faults.set(successor, { fault: fact.fault, cause: fact.node })
+      stack.push(successor)
+    }
+  }
+  end(state, "FAILED", at, effects)
+}
+
+function waits(state: JobState, fact: NodeWaiting): void {
+  const { node, waiting } = fact
+  leaveFlight(state, node)
+  state.nodeStatus[node] = WAITING
+  state.waiting.set(node, waiting)
+  if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
+  progressed(state)
+}
+
+function lost(state: JobState, nodes: readonly number[], effects: Effects): void {
+  for (const node of nodes) {
+    if (state.started.delete(node)) state.losses[node]!++
+    leaveFlight(state, node)
+    state.suspects.add(node)
+    state.attempt[node]!++
+    enqueue(state, node, effects)
+  }
+}
+
+function signalled(state: JobState, fact: SignalReceived & { readonly at: number }, effects: Effects): void {
+  if (fact.node !== undefined) {
+    done(state, fact.node, { status: COMPLETED, output: fact.data, at: fact.at }, effects)
+    return
+  }
+  const kept = state.signals.get(fact.name)
+  if (kept) kept.push(fact.data)
+  else state.signals.set(fact.name, [fact.data])
+}
+
+function takeSignal(state: JobState, name: string): void {
+  state.signals.get(name)?.shift()
+}
+
+/** Every way a job ends. Whatever is not finished is cancelled; what a worker may hold is aborted. */
+function end(state: JobState, status: JobStatus, at: number, effects: Effects): void {
+  if (state.unfinished > 0) {
+    for (let node = 0; node < state.nodeStatus.length; node++) {
+      if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
+      if (isInFlight(state, node) && !state.retryAt.has(node)) effects.abort(node, state.attempt[node]!)
+      state.nodeStatus[node] = CANCELLED
+    }
+  }
+  state.active = 0
+  state.retryAt.clear()
+  state.waiting.clear()
+  state.started.clear()
+  state.earliestTimer = Number.POSITIVE_INFINITY
+  state.status = status
+  state.finishedAt = at
+  effects.end()
+}
+
+/** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
+function retried(state: JobState, expiresAt: number | null, effects: Effects): void {
+  state.status = "DISPATCHING"
+  state.finishedAt = null
+  state.fault = null
+  state.cancelReason = null
+  state.output = undefined
+  setExpiry(state, expiresAt)
+  countRemaining(state)
+  for (let node = 0; node < state.nodeStatus.length; node++) {
+    if (isDone(state, node)) continue
+    state.nodeStatus[node] = PENDING
+    state.attempt[node]!++
+    state.tries[node] = 0
+    state.losses[node] = 0
+    state.faults.delete(node)
+    state.previews.delete(node)
+    if (state.remaining[node] === 0) enqueue(state, node, effects)
+  }
+}
+
+function countRemaining(state: JobState): void {
+  const { starts, items } = state.graph.dependencies
+  for (let node = 0; node < state.remaining.length; node++) {
+    let open = 0
+    for (let i = starts[node]!; i < starts[node + 1]!; i++) if (!isDone(state, items[i]!)) open++
+    state.remaining[node] = open
+  }
+}
+
+/** A node event: work goes on, and a preview has been overtaken. */
+function progressed(state: JobState): void {
+  if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"
+}
+
+/** In replay a retry time may still stand when the result of that very try comes: nobody counted the node as active. */
+function leaveFlight(state: JobState, node: number): void {
+  if (!isInFlight(state, node)) return
+  if (!state.retryAt.delete(node)) state.active--
+}
+
+function forget(state: JobState, node: number): void {
+  if (state.waiting.size > 0) state.waiting.delete(node)
+  if (state.started.size > 0) state.started.delete(node)
+  if (state.suspects.size > 0) state.suspects.delete(node)
+}
+
+function setExpiry(state: JobState, expiresAt: number | null): void {
+  state.expiresAt = expiresAt
+  if (expiresAt !== null) state.earliestTimer = Math.min(state.earliestTimer, expiresAt)
+}

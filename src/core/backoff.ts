@@ -1,0 +1,7 @@
+import type { RetryPolicy } from "./plan.ts"
+
+/** Milliseconds until the try after `failures` failures. `random` in [0, 1) spreads it downwards by up to `jitter`. */
+export function retryDelay(policy: RetryPolicy, failures: number, random: number): number {
+  const seconds = Math.min(policy.initialSeconds * policy.multiplier ** (failures - 1), policy.maxSeconds)
+  return Math.round(seconds * 1000 * (1 - policy.jitter * random))
+}

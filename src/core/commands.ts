@@ -1,0 +1,73 @@
+import type { Waiting } from "./facts.ts"
+import type { Fault } from "./faults.ts"
+import type { Json, JsonObject } from "./json.ts"
+
+/** What somebody asks of a job. `decide` answers with facts or a refusal. */
+export type Command =
+  | Submit
+  | { readonly type: "started"; readonly node: number; readonly attempt: number; readonly worker: string }
+  | Completed
+  | { readonly type: "failed"; readonly node: number; readonly attempt: number; readonly fault: Fault }
+  | { readonly type: "waiting"; readonly node: number; readonly attempt: number; readonly waiting: Waiting }
+  | { readonly type: "skip"; readonly node: number; readonly attempt: number; readonly jobOutput?: Json }
+  | { readonly type: "preview"; readonly node: number; readonly attempt: number; readonly data: Json }
+  | { readonly type: "signal"; readonly name: string; readonly data: Json }
+  /** Timers may be due. */
+  | { readonly type: "wake" }
+  /** The process that ran the job's nodes is gone. */
+  | { readonly type: "recover" }
+  | { readonly type: "fail_job"; readonly fault: Fault }
+  | { readonly type: "cancel"; readonly reason?: string }
+  | { readonly type: "retry" }
+  | { readonly type: "delete" }
+
+export interface Submit {
+  readonly type: "submit"
+  readonly owner: string
+  readonly workflow: string
+  readonly workflowVersion: number
+  readonly input: Json
+  readonly ttlSeconds: number | null
+  readonly priority: number
+  readonly labels?: { readonly [key: string]: string }
+}
+
+export interface Completed {
+  readonly type: "completed"
+  readonly node: number
+  readonly attempt: number
+  readonly output: Json
+  readonly usage?: JsonObject
+  readonly jobOutput?: Json
+}
+
+/** What a decision may depend on besides the state: given, never taken. */
+export interface Circumstances {
+  readonly now: number
+  /** In [0, 1). */
+  readonly random: number
+  /** Known losses of one node's process after which it is failed. */
+  readonly lossLimit: number
+}
+
+/** Why nothing changed. */
+export interface Refusal {
+  readonly refused: RefusalReason
+}
+
+export type RefusalReason =
+  /** The same result again. */
+  | "duplicate"
+  /** A result of an attempt that is not the current one. */
+  | "stale_attempt"
+  /** The job has ended: late results and commands to a running job come too late. */
+  | "job_ended"
+  /** Retry and delete are for jobs that have ended. */
+  | "job_not_ended"
+  /** A COMPLETED or DELETED job is not retried. */
+  | "job_final"
+  /** All nodes are done: what failed is the job's `output` template, and trying again gives the same. */
+  | "nothing_to_retry"
+  | "job_exists"
+  | "no_such_node"
+  | "nothing_due"

@@ -1,0 +1,227 @@
+import { retryDelay } from "./backoff.ts"
+import type { Circumstances, Command, Completed, Refusal, RefusalReason, Submit } from "./commands.ts"
+import type { Fact } from "./facts.ts"
+import type { Fault } from "./faults.ts"
+import { COMPLETED, isInFlight, type JobState, SKIPPED, WAITING } from "./state.ts"
+import { jobHasEnded, jobMayBecome } from "./states.ts"
+
+/**
+ * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
+ *
+ * 1. A result counts only for the current attempt of a node that is in flight or waiting: at most one is accepted.
+ * 2. Nothing but `retry` and `delete` is accepted by a job that has ended.
+ * 3. The user's retries are spent by failures only; a lost process spends from a limit of its own.
+ */
+export function decide(state: JobState, command: Command, given: Circumstances): readonly Fact[] | Refusal {
+  switch (command.type) {
+    case "submit":
+      return submit(state, command, given)
+    case "retry":
+      return retry(state, given)
+    case "delete":
+      return remove(state, given)
+    default:
+      return state.status === "PENDING" || jobHasEnded(state.status)
+        ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
+        : decideRunning(state, command, given)
+  }
+}
+
+type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" }>
+
+function decideRunning(
+  state: JobState,
+  command: RunningCommand,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const at = given.now
+  switch (command.type) {
+    case "cancel":
+      return [
+        { type: "job_cancelled", at, ...(command.reason === undefined ? {} : { reason: command.reason }) },
+      ]
+    case "fail_job":
+      return [{ type: "job_failed", at, fault: command.fault }]
+    case "signal":
+      return signal(state, command, at)
+    case "wake":
+      return wake(state, given)
+    case "recover":
+      return recover(state, given)
+    default:
+      return fence(state, command) ?? decideResult(state, command, given)
+  }
+}
+
+type AttemptCommand = Extract<Command, { node: number; attempt: number }>
+
+function decideResult(
+  state: JobState,
+  command: AttemptCommand,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const { node, attempt } = command
+  const at = given.now
+  switch (command.type) {
+    case "started":
+      return state.started.has(node)
+        ? refuse("duplicate")
+        : [{ type: "node_started", at, node, attempt, worker: command.worker }]
+    case "completed":
+      return [completed(command, at)]
+    case "failed":
+      return [failure(state, node, command.fault, given)]
+    case "waiting":
+      return startWaiting(state, command, at)
+    case "skip":
+      return [
+        {
+          type: "node_skipped",
+          at,
+          node,
+          ...(command.jobOutput === undefined ? {} : { job_output: command.jobOutput }),
+        },
+      ]
+    case "preview":
+      return [{ type: "preview_published", at, node, attempt, data: command.data }]
+  }
+}
+
+/** Invariant 1. A waiting node has given its worker back: only its own completion, failure or preview may come. */
+function fence(state: JobState, command: AttemptCommand): Refusal | null {
+  const { node, attempt } = command
+  if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
+  if (attempt !== state.attempt[node]) return refuse("stale_attempt")
+  if (state.retryAt.has(node)) return refuse("stale_attempt")
+  if (isInFlight(state, node)) return null
+  const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
+  return resumes && state.nodeStatus[node] === WAITING ? null : refuse("duplicate")
+}
+
+function submit(state: JobState, command: Submit, given: Circumstances): readonly Fact[] | Refusal {
+  if (state.status !== "PENDING") return refuse("job_exists")
+  return [
+    {
+      type: "job_submitted",
+      at: given.now,
+      owner: command.owner,
+      workflow: command.workflow,
+      workflow_version: command.workflowVersion,
+      input: command.input,
+      ttl_seconds: command.ttlSeconds,
+      expires_at: expiry(command.ttlSeconds, given.now),
+      priority: command.priority,
+      ...(command.labels === undefined ? {} : { labels: command.labels }),
+    },
+  ]
+}
+
+function completed(command: Completed, at: number): Fact {
+  return {
+    type: "node_completed",
+    at,
+    node: command.node,
+    attempt: command.attempt,
+    output: command.output,
+    ...(command.usage === undefined ? {} : { usage: command.usage }),
+    ...(command.jobOutput === undefined ? {} : { job_output: command.jobOutput }),
+  }
+}
+
+function failure(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {
+  const policy = state.graph.nodes[node]!.retry
+  const failures = state.tries[node]! + 1
+  const base = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
+  if (!fault.retryable || failures >= policy.maxAttempts) return base
+  const asked = (fault.retry_after_seconds ?? 0) * 1000
+  return { ...base, retry_at: given.now + Math.max(asked, retryDelay(policy, failures, given.random)) }
+}
+
+function startWaiting(
+  state: JobState,
+  command: Extract<Command, { type: "waiting" }>,
+  at: number,
+): readonly Fact[] {
+  const { node, attempt, waiting } = command
+  const fact: Fact = { type: "node_waiting", at, node, attempt, waiting }
+  if (waiting.kind !== "signal") return [fact]
+  const kept = state.signals.get(waiting.name)
+  if (kept === undefined || kept.length === 0) return [fact]
+  // The signal came before anybody asked for it.
+  return [fact, { type: "node_completed", at, node, attempt, output: kept[0]! }]
+}
+
+function signal(state: JobState, command: Extract<Command, { type: "signal" }>, at: number): readonly Fact[] {
+  const { name, data } = command
+  for (const [node, waiting] of state.waiting)
+    if (waiting.kind === "signal" && waiting.name === name)
+      return [{ type: "signal_received", at, name, data, node }]
+  return [{ type: "signal_received", at, name, data }]
+}
+
+function wake(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+  const at = given.now
+  if (state.expiresAt !== null && state.expiresAt <= at) return [{ type: "job_expired", at }]
+  const facts: Fact[] = []
+  for (const [node, waiting] of state.waiting) {
+    if (waiting.until === undefined || waiting.until > at) continue
+    if (waiting.kind === "timer")
+      facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output: waiting.output })
+    else facts.push(failure(state, node, signalTimedOut(waiting.name), given))
+  }
+  return facts.length > 0 ? facts : refuse("nothing_due")
+}
+
+function signalTimedOut(name: string): Fault {
+  return { code: "E407", message: `Signal "${name}" did not arrive in time.`, retryable: false }
+}
+
+function recover(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+  const lost: number[] = []
+  for (let node = 0; node < state.nodeStatus.length; node++) {
+    if (!isInFlight(state, node)) continue
+    const retryAt = state.retryAt.get(node)
+    if (retryAt !== undefined && retryAt > given.now) continue
+    if (state.started.has(node) && state.losses[node]! + 1 >= given.lossLimit)
+      return [lostTooOften(state, node, given)]
+    lost.push(node)
+  }
+  return lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : refuse("nothing_due")
+}
+
+function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
+  const fault: Fault = {
+    code: "E408",
+    message: `The process running this node died ${given.lossLimit} times while it ran; it is not tried again.`,
+    retryable: false,
+  }
+  return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
+}
+
+function retry(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+  if (!jobHasEnded(state.status)) return refuse("job_not_ended")
+  if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
+  if (state.unfinished === 0) return refuse("nothing_to_retry")
+  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now) }]
+}
+
+function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+  if (state.status === "DELETED") return refuse("job_final")
+  if (!jobHasEnded(state.status)) return refuse("job_not_ended")
+  return [{ type: "job_deleted", at: given.now }]
+}
+
+/** A result that the job already has, for those who ask twice. */
+function isRepeated(state: JobState, command: Command): boolean {
+  if (command.type !== "completed" || command.attempt !== state.attempt[command.node]) return false
+  const status = state.nodeStatus[command.node]
+  return status === COMPLETED || status === SKIPPED
+}
+
+function expiry(ttlSeconds: number | null, now: number): number | null {
+  return ttlSeconds === null ? null : now + ttlSeconds * 1000
+}
+
+function refuse(refused: RefusalReason): Refusal {
+  return { refused }
+}

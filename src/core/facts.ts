@@ -1,0 +1,131 @@
+import type { Fault } from "./faults.ts"
+import type { Json, JsonObject } from "./json.ts"
+
+/**
+ * What can happen to a job. One fact is one row of the journal, for ever: these names and fields are the real API.
+ *
+ * 1. Facts are in the past tense and carry every time they need; `at` is when it was decided.
+ * 2. A node is named by its position in the document, an attempt by its number.
+ * 3. What follows from a fact (fan-in, readiness, fail-fast, the job's state) is derived by `apply`, never stored.
+ * 4. A field may be added, with a meaning for facts that lack it. None is renamed or removed.
+ */
+export type Fact = { readonly at: number } & (
+  | JobSubmitted
+  | NodeStarted
+  | NodeCompleted
+  | NodeFailed
+  | NodeWaiting
+  | NodeSkipped
+  | TasksLost
+  | PreviewPublished
+  | SignalReceived
+  | JobFailed
+  | JobCancelled
+  | JobExpired
+  | JobRetried
+  | JobDeleted
+)
+
+export interface JobSubmitted {
+  readonly type: "job_submitted"
+  readonly owner: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly input: Json
+  readonly expires_at: number | null
+  readonly ttl_seconds: number | null
+  readonly priority: number
+  readonly labels?: { readonly [key: string]: string }
+}
+
+/** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */
+export interface NodeStarted {
+  readonly type: "node_started"
+  readonly node: number
+  readonly attempt: number
+  readonly worker: string
+}
+
+export interface NodeCompleted {
+  readonly type: "node_completed"
+  readonly node: number
+  readonly attempt: number
+  readonly output: Json
+  readonly usage?: JsonObject
+  /** With the last node of a workflow that has an `output` template: the job's output, rendered. */
+  readonly job_output?: Json
+}
+
+/** With `retry_at` the node is tried again; without, it has failed for good and the job with it. */
+export interface NodeFailed {
+  readonly type: "node_failed"
+  readonly node: number
+  readonly attempt: number
+  readonly fault: Fault
+  readonly retry_at?: number
+}
+
+export interface NodeWaiting {
+  readonly type: "node_waiting"
+  readonly node: number
+  readonly attempt: number
+  readonly waiting: Waiting
+}
+
+/** What a node waits for after its handler has returned. */
+export type Waiting =
+  | { readonly kind: "timer"; readonly until: number; readonly output: Json }
+  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+
+export interface NodeSkipped {
+  readonly type: "node_skipped"
+  readonly node: number
+  readonly job_output?: Json
+}
+
+/** The process that had these attempts is gone. They go back to the queue with the next attempt number. */
+export interface TasksLost {
+  readonly type: "tasks_lost"
+  readonly nodes: readonly number[]
+}
+
+export interface PreviewPublished {
+  readonly type: "preview_published"
+  readonly node: number
+  readonly attempt: number
+  readonly data: Json
+}
+
+/** `node`: the waiting node that it completes. Without: kept until a node asks for it. */
+export interface SignalReceived {
+  readonly type: "signal_received"
+  readonly name: string
+  readonly data: Json
+  readonly node?: number
+}
+
+/** All nodes are done, yet the job cannot be: its `output` template does not render. */
+export interface JobFailed {
+  readonly type: "job_failed"
+  readonly fault: Fault
+}
+
+export interface JobCancelled {
+  readonly type: "job_cancelled"
+  readonly reason?: string
+}
+
+export interface JobExpired {
+  readonly type: "job_expired"
+}
+
+export interface JobRetried {
+  readonly type: "job_retried"
+  readonly expires_at: number | null
+}
+
+export interface JobDeleted {
+  readonly type: "job_deleted"
+}
+
+export type FactType = Fact["type"]

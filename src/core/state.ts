@@ -1,0 +1,138 @@
+import type { Waiting } from "./facts.ts"
+import type { Fault } from "./faults.ts"
+import type { Json } from "./json.ts"
+import type { Graph } from "./plan.ts"
+import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
+
+/** Node states as small numbers, for typed arrays: a job of 100,000 nodes costs a few megabytes. */
+export const nodeStatuses = Object.keys(nodeTransitions) as NodeStatus[]
+const code = (status: NodeStatus) => nodeStatuses.indexOf(status)
+export const PENDING = code("PENDING")
+export const QUEUED = code("QUEUED")
+export const RUNNING = code("RUNNING")
+export const WAITING = code("WAITING")
+export const COMPLETED = code("COMPLETED")
+export const SKIPPED = code("SKIPPED")
+export const FAILED = code("FAILED")
+export const CANCELLED = code("CANCELLED")
+
+/** An output too large to keep in memory: its fact has it. */
+export class LargeOutput {
+  readonly seq: number
+  readonly bytes: number
+  constructor(seq: number, bytes: number) {
+    this.seq = seq
+    this.bytes = bytes
+  }
+}
+
+export type Output = Json | LargeOutput
+
+export interface NodeFault {
+  readonly fault: Fault
+  /** The node whose failure brought this one down. */
+  readonly cause?: number
+}
+
+/** The shadow graph of one job: its facts, folded. Only `apply` and `takeDueRetries` change it. */
+export interface JobState {
+  readonly graph: Graph
+  status: JobStatus
+  owner: string
+  workflow: string
+  workflowVersion: number
+  input: Json
+  priority: number
+  labels: { readonly [key: string]: string }
+  ttlSeconds: number | null
+  createdAt: number
+  expiresAt: number | null
+  finishedAt: number | null
+  cancelReason: string | null
+  /** Why the job failed; `node` is absent when no node is to blame. */
+  fault: { readonly fault: Fault; readonly node?: number } | null
+  /** The rendered `output` template, once there is one. */
+  output: Json | undefined
+
+  readonly nodeStatus: Uint8Array
+  /** Dependencies that are not done yet. */
+  readonly remaining: Int32Array
+  /** Number of the current attempt, from 1. Fences results. */
+  readonly attempt: Int32Array
+  /** Failures that count against the node's retry policy. */
+  readonly tries: Uint16Array
+  /** Attempts known to have started when their process died. */
+  readonly losses: Uint16Array
+  readonly outputs: (Output | undefined)[]
+  /** Nodes that are neither COMPLETED nor SKIPPED. */
+  unfinished: number
+  /** Nodes QUEUED or RUNNING that do not wait for a retry time: somebody has to work on them. */
+  active: number
+
+  readonly retryAt: Map<number, number>
+  readonly waiting: Map<number, Waiting>
+  /** Attempts known to have started: by node, when and where. */
+  readonly started: Map<number, { readonly at: number; readonly worker: string }>
+  /** Nodes that lost an attempt: their next start is made durable before it happens, so that a crash is blamed on who caused it. */
+  readonly suspects: Set<number>
+  readonly faults: Map<number, NodeFault>
+  readonly previews: Map<number, Json>
+  readonly signals: Map<string, Json[]>
+  readonly usage: Map<string, number>
+  /** Not later than the earliest timer; may be early after one was removed. */
+  earliestTimer: number
+}
+
+export function newJobState(graph: Graph): JobState {
+  const size = graph.nodes.length
+  return {
+    graph,
+    status: "PENDING",
+    owner: "",
+    workflow: "",
+    workflowVersion: 0,
+    input: null,
+    priority: 0,
+    labels: {},
+    ttlSeconds: null,
+    createdAt: 0,
+    expiresAt: null,
+    finishedAt: null,
+    cancelReason: null,
+    fault: null,
+    output: undefined,
+    nodeStatus: new Uint8Array(size),
+    remaining: graph.inDegrees.slice(),
+    attempt: new Int32Array(size).fill(1),
+    tries: new Uint16Array(size),
+    losses: new Uint16Array(size),
+    outputs: new Array(size),
+    unfinished: size,
+    active: 0,
+    retryAt: new Map(),
+    waiting: new Map(),
+    started: new Map(),
+    suspects: new Set(),
+    faults: new Map(),
+    previews: new Map(),
+    signals: new Map(),
+    usage: new Map(),
+    earliestTimer: Number.POSITIVE_INFINITY,
+  }
+}
+
+export function nodeStatusOf(state: JobState, node: number): NodeStatus {
+  return nodeStatuses[state.nodeStatus[node]!]!
+}
+
+/** Is somebody working on the node, or about to? */
+export function isInFlight(state: JobState, node: number): boolean {
+  const status = state.nodeStatus[node]
+  return status === QUEUED || status === RUNNING
+}
+
+/** Is the node finished with an output that others can read? */
+export function isDone(state: JobState, node: number): boolean {
+  const status = state.nodeStatus[node]
+  return status === COMPLETED || status === SKIPPED
+}

@@ -1,0 +1,34 @@
+import type { JobState } from "./state.ts"
+import { jobHasEnded } from "./states.ts"
+
+/** When the job next needs its owner for a time's sake; null: never. May be early, is never late. */
+export function nextTimer(state: JobState): number | null {
+  return state.earliestTimer === Number.POSITIVE_INFINITY ? null : state.earliestTimer
+}
+
+/**
+ * When an owner that takes the job over has to look at it: at once if anything is in flight, else at its next timer.
+ * null: the job has ended, or waits for something that has no time.
+ */
+export function wakeAt(state: JobState): number | null {
+  if (jobHasEnded(state.status)) return null
+  return state.active > 0 ? state.createdAt : nextTimer(state)
+}
+
+/** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */
+export function takeDueRetries(state: JobState, now: number): number[] {
+  const due: number[] = []
+  for (const [node, at] of state.retryAt) if (at <= now) due.push(node)
+  for (const node of due) state.retryAt.delete(node)
+  state.active += due.length
+  return due
+}
+
+/** After timers fired: find the earliest that is left. */
+export function resetEarliestTimer(state: JobState): void {
+  let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
+  for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
+  for (const waiting of state.waiting.values())
+    earliest = Math.min(earliest, waiting.until ?? Number.POSITIVE_INFINITY)
+  state.earliestTimer = jobHasEnded(state.status) ? Number.POSITIVE_INFINITY : earliest
+}

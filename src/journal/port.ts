@@ -1,0 +1,237 @@
+import type { JobStatus } from "../core/states.ts"
+
+/**
+ * The whole storage contract. Every adapter passes test/journal/contract.ts; what differs is a declared capability.
+ *
+ * 1. The journal is the truth; `jobs` is a projection written in the same commit as the facts it follows from.
+ * 2. Every write of a running thing carries its fence: the epoch of its partition. A stale epoch writes nothing.
+ * 3. Sending a batch again is harmless: facts, projections, answers and messages are recognised.
+ * 4. Times are milliseconds since 1970, given by the caller. JSON travels as text, exactly as it was made.
+ */
+export interface Journal {
+  readonly capabilities: Capabilities
+
+  /** ONE statement, one commit. Rejects only when the outcome is unknown or the data is refused (`JournalDataError`). */
+  append(batch: Batch): Promise<AppendResult>
+
+  /** All facts of the jobs, oldest first per job. Data larger than `inlineBytes` is left out: `data` is null, `bytes` its size. */
+  readFacts(jobIds: readonly string[], options?: { readonly inlineBytes?: number }): Promise<FactRow[]>
+  /** The data of one fact (a large output, when a template needs it). */
+  readFact(jobId: string, seq: number): Promise<string | null>
+
+  readJob(id: string): Promise<JobRow | null>
+  /** Newest first; `after` is the last id of the previous page. */
+  listJobs(filter: JobFilter): Promise<JobRow[]>
+  /** Unfinished jobs of these partitions whose `wakeAt` is not after `at`, soonest first. */
+  dueJobs(query: {
+    readonly partitions: readonly number[]
+    readonly at: number
+    readonly limit: number
+  }): Promise<DueJobs>
+
+  putWorkflow(workflow: NewWorkflow): Promise<WorkflowRow>
+  /** Without a version: the latest. */
+  readWorkflow(key: {
+    readonly owner: string
+    readonly name: string
+    readonly version?: number
+  }): Promise<WorkflowRow | null>
+
+  /** The first to come keeps the key; everybody gets the winner's row. */
+  claimKey(claim: KeyClaim): Promise<KeyClaim>
+
+  /** Tells the store that this engine lives; answers what it should know of the others. */
+  beat(engine: EngineBeat): Promise<Pulse>
+  /** Takes the partitions whose epoch is still the expected one: epoch + 1, owner = engine. Answers what it got. */
+  takePartitions(take: {
+    readonly engine: string
+    readonly expected: readonly PartitionEpoch[]
+  }): Promise<PartitionEpoch[]>
+  /** Lets go of partitions (owner null) that this engine still holds at these epochs, so that another takes them at once. */
+  releasePartitions(release: {
+    readonly engine: string
+    readonly held: readonly PartitionEpoch[]
+  }): Promise<void>
+  readPartitions(): Promise<PartitionRow[]>
+
+  /** For commands to a partition owned elsewhere. Resolves with the message's id once it is durable. */
+  sendMessage(message: NewMessage): Promise<number>
+  readMessages(query: {
+    readonly partitions: readonly number[]
+    readonly limit: number
+  }): Promise<MessageRow[]>
+  /** null: not answered yet. */
+  readAnswer(messageId: number): Promise<string | null>
+  /** Takes back a message nobody has answered. True: it will never be acted on. */
+  withdrawMessage(messageId: number): Promise<boolean>
+
+  /** Removes finished jobs that ended before `finishedBefore` (never one whose parent is unfinished), stale keys, answered messages and dead engines. Answers how many jobs. */
+  purge(purge: {
+    readonly finishedBefore: number
+    readonly keysBefore: number
+    readonly limit: number
+  }): Promise<number>
+
+  /** Calls `listener` when another process may have written something for these partitions; null where nobody else can. */
+  readonly listen: ((listener: (partition: number) => void) => Promise<() => Promise<void>>) | null
+
+  close(): Promise<void>
+}
+
+export interface Capabilities {
+  /** Only one process can hold the store: no beat, no peers, partitions are taken at once. */
+  readonly exclusive: boolean
+  /** Survives the death of the process. */
+  readonly durable: boolean
+  /** What to call it in messages, without credentials. */
+  readonly label: string
+  readonly partitions: number
+}
+
+export interface PartitionEpoch {
+  readonly partition: number
+  readonly epoch: number
+}
+
+export interface PartitionRow extends PartitionEpoch {
+  readonly owner: string | null
+}
+
+export interface Batch {
+  readonly fences: readonly PartitionEpoch[]
+  readonly facts: readonly NewFact[]
+  /** Jobs whose first fact is in this batch, in their state at its end. */
+  readonly newJobs: readonly NewJob[]
+  /** Other jobs whose projection changed. Applied only where the stored `seq` is lower. */
+  readonly changedJobs: readonly JobChange[]
+  readonly answers: readonly {
+    readonly messageId: number
+    readonly partition: number
+    readonly answer: string
+  }[]
+  readonly messages: readonly NewMessage[]
+}
+
+export interface AppendResult {
+  /** Partitions whose fence held: everything of theirs in the batch is durable, now or from an earlier sending. */
+  readonly held: ReadonlySet<number>
+  /** Facts inserted by this sending. Fewer than sent with the fence held: an earlier sending had arrived. */
+  readonly inserted: number
+}
+
+export interface NewFact {
+  readonly partition: number
+  /** Rises within a partition: epoch × 2^34 + counter, so that a new owner needs no look-up. */
+  readonly seq: number
+  readonly jobId: string
+  readonly at: number
+  readonly type: string
+  readonly data: string
+}
+
+export interface FactRow {
+  readonly seq: number
+  readonly jobId: string
+  readonly at: number
+  readonly type: string
+  readonly data: string | null
+  readonly bytes: number
+}
+
+export interface JobChange {
+  readonly id: string
+  readonly partition: number
+  readonly seq: number
+  readonly status: JobStatus
+  readonly updatedAt: number
+  readonly finishedAt: number | null
+  /** When the job next needs its owner; null once it is finished. */
+  readonly wakeAt: number | null
+  readonly output: string | null
+  readonly error: string | null
+}
+
+export interface NewJob extends JobChange {
+  readonly owner: string
+  readonly workflow: string
+  readonly workflowVersion: number
+  readonly parentId: string | null
+  /** JSON object of strings. */
+  readonly labels: string | null
+  readonly priority: number
+  readonly createdAt: number
+}
+
+export type JobRow = NewJob
+
+export interface JobFilter {
+  readonly owner?: string
+  readonly statuses?: readonly JobStatus[]
+  readonly workflow?: string
+  readonly after?: string
+  readonly limit: number
+  /** DELETED jobs are hidden unless asked for. */
+  readonly deleted?: boolean
+}
+
+export interface DueJobs {
+  readonly ids: readonly string[]
+  /** When the next job after these is due; null: none is waiting for a time. */
+  readonly nextWakeAt: number | null
+}
+
+export interface NewWorkflow {
+  readonly owner: string
+  readonly name: string
+  readonly hash: string
+  /** Canonical JSON. */
+  readonly definition: string
+  readonly createdAt: number
+}
+
+export interface WorkflowRow extends NewWorkflow {
+  readonly version: number
+  /** `putWorkflow`: the latest version already had this content. */
+  readonly unchanged: boolean
+}
+
+export interface KeyClaim {
+  readonly owner: string
+  readonly key: string
+  readonly jobId: string
+  /** Hash of what was submitted: the same key with another content is refused by the caller. */
+  readonly fingerprint: string
+  readonly createdAt: number
+}
+
+export interface EngineBeat {
+  readonly engine: string
+  /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. */
+  readonly place: string
+  readonly beat: number
+}
+
+export interface Pulse {
+  readonly engines: readonly EngineBeat[]
+  readonly partitions: readonly PartitionRow[]
+  /** Partitions of this engine with unanswered messages. */
+  readonly inbox: readonly number[]
+}
+
+export interface NewMessage {
+  readonly partition: number
+  readonly jobId: string
+  /** JSON command. */
+  readonly command: string
+  readonly sentAt: number
+  /** Messages written by `append` carry the fact that caused them, so that a second sending is recognised. */
+  readonly cause?: { readonly partition: number; readonly seq: number }
+}
+
+export interface MessageRow {
+  readonly id: number
+  readonly partition: number
+  readonly jobId: string
+  readonly command: string
+  readonly sentAt: number
+}
