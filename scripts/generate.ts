@@ -1,0 +1,20 @@
+/**
+ * Writes what has its one source elsewhere: the SQL module from the .sql files, the editor's JSON Schema from the
+ * definition's schema. Run by the build; a file is touched only when its content changes, so that watchers and
+ * incremental builds stay quiet.
+ */
+import { readFolder, writeIfChanged } from "./generate/files.ts"
+import { sqlModule } from "./generate/sql.ts"
+
+const journal = new URL("../src/journal/", import.meta.url)
+
+const module = sqlModule({
+  statements: await readFolder(new URL("sql/", journal), ".sql"),
+  migrations: await readFolder(new URL("migrations/", journal), ".sql"),
+})
+await writeIfChanged(new URL("sql.generated.ts", journal), module)
+
+// Imported only now: whatever the sources import, the generated module is there and current.
+const { workflowJsonSchema } = await import("../src/definition/index.ts")
+const schema = new URL("../schema/workflow.schema.json", import.meta.url)
+await writeIfChanged(schema, `${JSON.stringify(workflowJsonSchema(), null, 2)}\n`)

@@ -1,0 +1,28 @@
+/** Chromium: a program that tests start themselves, so here it is only found. */
+import { findExecutable, isExecutable } from "./executable.ts"
+import { capture } from "./run.ts"
+
+const NAMES = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"]
+const MAC = [
+  "/Applications/Chromium.app/Contents/MacOS/Chromium",
+  "/Applications/Google Chrome.app/Contents/MacOS/Google Chrome",
+]
+
+export interface ChromiumProgram {
+  readonly command: string
+  readonly version: string
+}
+
+/** The program found, or what is missing. A stub that only points to another package is not one. */
+export async function findChromium(): Promise<ChromiumProgram | string> {
+  const command = (await findExecutable(NAMES)) ?? (await firstExecutable(MAC))
+  if (command === null) return "Chromium (chromium): it is not installed"
+  const line = await capture(command, ["--version"]).catch(() => null)
+  const version = /(\d+(?:\.\d+)+)/.exec(line ?? "")?.[1]
+  return version ? { command, version } : `Chromium (chromium): ${command} does not start`
+}
+
+async function firstExecutable(files: readonly string[]): Promise<string | null> {
+  for (const file of files) if (await isExecutable(file)) return file
+  return null
+}

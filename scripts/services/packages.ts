@@ -1,0 +1,81 @@
+/**
+ * Installs what is missing from the distribution's packages: as root on Debian and its kin only. Anywhere else
+ * the reader is told in one line what to install; nothing is skipped.
+ */
+import { rm, writeFile } from "node:fs/promises"
+import { findChromium } from "./chromium.ts"
+import { findExecutable } from "./executable.ts"
+import { findPostgres } from "./postgres.ts"
+import { findRedis } from "./redis.ts"
+import { capture } from "./run.ts"
+
+/** Asked by Debian's package scripts whether a service may be started; 101 is "no". */
+const POLICY = "/usr/sbin/policy-rc.d"
+
+const needs = [
+  { packageName: "postgresql", find: findPostgres },
+  { packageName: "redis-server", find: findRedis },
+  { packageName: "chromium", find: findChromium },
+]
+
+export async function ensurePrograms(signal?: AbortSignal): Promise<void> {
+  const missing = await missingPrograms()
+  if (missing.length === 0) return
+  if (!(await canInstall())) throw new Error(`please install ${sentence(missing)}`)
+  const names = missing.map(need => need.packageName)
+  console.log(`Installing ${names.join(", ")} from the distribution's packages, which can take minutes`)
+  await install(names, signal)
+  const still = await missingPrograms()
+  if (still.length > 0) throw new Error(`apt-get did not bring everything, please install ${sentence(still)}`)
+}
+
+interface Missing {
+  readonly packageName: string
+  readonly what: string
+}
+
+const sentence = (missing: readonly Missing[]): string => missing.map(need => need.what).join("; ")
+
+async function missingPrograms(): Promise<readonly Missing[]> {
+  const found = await Promise.all(needs.map(async need => ({ ...need, what: await need.find() })))
+  return found.filter((need): need is (typeof needs)[number] & Missing => typeof need.what === "string")
+}
+
+const canInstall = async (): Promise<boolean> =>
+  process.getuid?.() === 0 && (await findExecutable(["apt-get"])) !== null
+
+async function install(names: readonly string[], signal?: AbortSignal): Promise<void> {
+  const release = await forbidServiceStarts()
+  try {
+    await aptGet(["update"], signal)
+    await aptGet(["install", "-y", "--no-install-recommends", ...names], signal)
+  } finally {
+    await release()
+  }
+}
+
+async function aptGet(args: readonly string[], signal?: AbortSignal): Promise<void> {
+  const options = ["-qq", "-o", "Dpkg::Use-Pty=0", "-o", "DPkg::Lock::Timeout=300"]
+  const env = { ...process.env, DEBIAN_FRONTEND: "noninteractive" }
+  try {
+    await capture("apt-get", [...options, ...args], { env, signal })
+  } catch (error) {
+    signal?.throwIfAborted()
+    throw new Error(`apt-get ${args.join(" ")} failed: ${(error as Error).message}`)
+  }
+}
+
+/**
+ * The packages of PostgreSQL and Redis start a system-wide server when they are installed. We start private
+ * ones, so for the time of the installation the package scripts are told not to. A policy that is already
+ * there (as in container images) stays as it is.
+ */
+async function forbidServiceStarts(): Promise<() => Promise<void>> {
+  try {
+    await writeFile(POLICY, "#!/bin/sh\nexit 101\n", { mode: 0o755, flag: "wx" })
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return async () => {}
+    throw error
+  }
+  return () => rm(POLICY, { force: true })
+}

@@ -1,0 +1,50 @@
+/** Commands that run to their end: their output captured, or shown to the reader as it comes. */
+import { type ChildProcess, execFile, spawn } from "node:child_process"
+import { promisify } from "node:util"
+
+const execute = promisify(execFile)
+
+/** How long a command may take to end after it was asked to, before it is killed. */
+const GRACE_MS = 5_000
+
+export interface CaptureOptions {
+  readonly cwd?: string
+  readonly uid?: number
+  readonly gid?: number
+  readonly env?: NodeJS.ProcessEnv
+  readonly timeout?: number
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What the command printed. Rejects when it fails, with what it printed on its standard error. */
+export async function capture(command: string, args: readonly string[], options: CaptureOptions = {}) {
+  const { stdout } = await execute(command, args, { ...options, encoding: "utf8", maxBuffer: 16 << 20 })
+  return stdout.trim()
+}
+
+export interface ShowOptions {
+  readonly env?: NodeJS.ProcessEnv
+  /** Aborted: the command is asked to end, and killed if it does not. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** Runs the command on our own terminal; its exit code, 1 when a signal ended it. */
+export function show(command: string, args: readonly string[], options: ShowOptions = {}): Promise<number> {
+  options.signal?.throwIfAborted()
+  return new Promise((resolve, reject) => {
+    const child = spawn(command, args, { stdio: "inherit", env: options.env ?? process.env })
+    const end = () => void endChild(child)
+    options.signal?.addEventListener("abort", end, { once: true })
+    child.once("error", reject)
+    child.once("exit", code => {
+      options.signal?.removeEventListener("abort", end)
+      resolve(code ?? 1)
+    })
+  })
+}
+
+function endChild(child: ChildProcess): void {
+  child.kill("SIGTERM")
+  const timer = setTimeout(() => child.kill("SIGKILL"), GRACE_MS)
+  child.once("exit", () => clearTimeout(timer))
+}

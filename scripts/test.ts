@@ -1,0 +1,45 @@
+/**
+ * `npm test`: builds, brings the services, runs vitest with the arguments passed on (`npm test -- test/core`),
+ * takes everything down again and closes with the counts alone on a line. The exit code is vitest's.
+ */
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { main } from "./interruption.ts"
+import { startServices } from "./services/all.ts"
+import { show } from "./services/run.ts"
+import { readCounts, summary } from "./test/counts.ts"
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const vitest = join(root, "node_modules", "vitest", "vitest.mjs")
+
+await main(async signal => {
+  // Tests that start real processes start what users start: the built package.
+  if ((await show("npm", ["run", "--silent", "build"], { signal })) !== 0) {
+    throw new Error("the build failed, so no test was run")
+  }
+  const services = await startServices(signal)
+  const folder = await mkdtemp(join(tmpdir(), "umbra-test-"))
+  const report = join(folder, "report.json")
+  try {
+    const code = await show(
+      process.execPath,
+      [vitest, "run", ...reporters(report), ...process.argv.slice(2)],
+      {
+        env: { ...process.env, ...services.env },
+        signal,
+      },
+    )
+    signal.throwIfAborted()
+    console.log(summary(await readCounts(report, code)))
+    return code
+  } finally {
+    await services.stop()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+function reporters(report: string): readonly string[] {
+  return ["--reporter=default", "--reporter=json", `--outputFile.json=${report}`]
+}

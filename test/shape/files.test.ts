@@ -1,0 +1,55 @@
+import { describe, expect, it } from "vitest"
+import { listFiles, read } from "./files.ts"
+
+const MOST_LINES = 400
+const files = listFiles()
+const written = files.filter(file => /\.(ts|tsx|js|mjs|sql)$/.test(file))
+
+/** Folders of the file system of whoever wrote the line; `docs/work/x` and `example.com/root/` are none. */
+const machinePath = /(?<![\w.~-])\/(work|root|home\/\w+|Users\/\w+)\//
+
+describe("files", () => {
+  it("the walk sees the sources and not what is generated", () => {
+    expect(files).toContain("src/errors.ts")
+    expect(
+      files.filter(file => /^(node_modules|dist|\.git)\//.test(file) || /\.generated\./.test(file)),
+    ).toEqual([])
+  })
+
+  it(`none is longer than ${MOST_LINES} lines: split by subject`, () => {
+    const long = written
+      .map(file => ({ file, lines: read(file).split("\n").length - 1 }))
+      .filter(({ lines }) => lines > MOST_LINES)
+    expect(long).toEqual([])
+  })
+
+  it("none is named after nothing in particular", () => {
+    expect(written.filter(file => /\b(utils?|helpers?|common|misc)\b/.test(file))).toEqual([])
+  })
+
+  it("none mentions a path of somebody's machine", () => {
+    const found = files
+      .filter(file => /\.(ts|tsx|js|mjs|json|md|sql|yml|yaml|sh)$/.test(file) || file === ".ci/run")
+      .flatMap(file =>
+        read(file)
+          .split("\n")
+          .flatMap((line, index) => (machinePath.test(line) ? [`${file}:${index + 1} ${line.trim()}`] : [])),
+      )
+    expect(found).toEqual([])
+  })
+
+  it.each([
+    [["", "work", "main"].join("/"), true],
+    [`see "${["", "root", ".npmrc"].join("/")}"`, true],
+    ["docs/work/page", false],
+    ["https://example.com/root/x", false],
+    ["a worker/root", false],
+  ])("takes %s for a machine's path: %s", (text, expected) => {
+    expect(machinePath.test(text)).toBe(expected)
+  })
+
+  it("every .sql file begins with a comment that says what it is for", () => {
+    const sql = files.filter(file => file.endsWith(".sql"))
+    expect(sql.filter(file => !/^-- \S/.test(read(file)))).toEqual([])
+  })
+})

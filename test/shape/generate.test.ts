@@ -1,0 +1,63 @@
+import { createHash } from "node:crypto"
+import { mkdtemp, readFile, rm, stat, utimes } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { writeIfChanged } from "../../scripts/generate/files.ts"
+import { sqlModule } from "../../scripts/generate/sql.ts"
+
+async function load(text: string) {
+  const folder = await mkdtemp(join(tmpdir(), "umbra-generate-"))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const file = pathToFileURL(join(folder, "sql.generated.ts"))
+  await writeIfChanged(file, text)
+  return import(/* @vite-ignore */ file.href)
+}
+
+describe("the SQL module", () => {
+  it("has each statement under its camelCased name, as written but for the head comment", async () => {
+    const text = "-- Takes a partition.\n-- Fenced.\n\nselect '`${x}`\\n', \"q\" -- inside\n  from t\n"
+    const { sql } = await load(sqlModule({ statements: [{ name: "take_over_2", text }], migrations: [] }))
+    expect(sql).toEqual({ takeOver2: "select '`${x}`\\n', \"q\" -- inside\n  from t" })
+  })
+
+  it("has the migrations in the order of their numbers, whole, with the sha256 of the file", async () => {
+    const first = { name: "2_more", text: "-- More.\nselect 2;\n" }
+    const second = { name: "0001_journal", text: "-- First.\nselect 1;\n" }
+    const { migrations } = await load(sqlModule({ statements: [], migrations: [first, second] }))
+    const checksum = (text: string) => createHash("sha256").update(text).digest("hex")
+    expect(migrations).toEqual([
+      { id: 1, name: "journal", sql: second.text, checksum: checksum(second.text) },
+      { id: 2, name: "more", sql: first.text, checksum: checksum(first.text) },
+    ])
+  })
+
+  it.each([
+    ["a gap", ["1_a", "3_b"], "expected number 2, found 3"],
+    ["a number given twice", ["1_a", "01_b"], "expected number 2, found 1"],
+    ["no number", ["journal"], "NUMBER_what_it_does.sql"],
+  ])("refuses migrations with %s", (_, names, message) => {
+    const migrations = names.map(name => ({ name, text: "select 1" }))
+    expect(() => sqlModule({ statements: [], migrations })).toThrow(message)
+  })
+
+  it("refuses a statement that is only a comment, and a name that is not snake_case", () => {
+    const withStatement = (name: string, text: string) => () =>
+      sqlModule({ statements: [{ name, text }], migrations: [] })
+    expect(withStatement("append", "-- later\n")).toThrow("sql/append.sql: holds no statement")
+    expect(withStatement("takeOver", "select 1")).toThrow("name it in snake_case")
+  })
+})
+
+it("a generated file is written only when its content changes", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "umbra-generate-"))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const file = pathToFileURL(join(folder, "deep", "x.json"))
+  await writeIfChanged(file, "one")
+  await utimes(file, 1, 1)
+  await writeIfChanged(file, "one")
+  expect((await stat(file)).mtimeMs).toBe(1000)
+  await writeIfChanged(file, "two")
+  expect(await readFile(file, "utf8")).toBe("two")
+})

@@ -1,0 +1,50 @@
+import { describe, expect, it } from "vitest"
+import { listFiles, read } from "./files.ts"
+
+const manifest = JSON.parse(read("package.json")) as {
+  readonly scripts: Record<string, string>
+}
+
+interface LockEntry {
+  readonly resolved?: string
+  readonly link?: boolean
+  readonly integrity?: string
+  readonly optionalDependencies?: Record<string, string>
+}
+
+const lock = JSON.parse(read("package-lock.json")) as {
+  readonly packages: Record<string, LockEntry>
+}
+
+describe("the lock file", () => {
+  const installed = Object.entries(lock.packages).filter(([path, entry]) => path !== "" && !entry.link)
+
+  it("names no registry: packages come from whichever the reader has configured", () => {
+    expect(installed.filter(([, { resolved }]) => resolved !== undefined).map(([path]) => path)).toEqual([])
+    expect(listFiles().includes(".npmrc") && /^registry\s*=/m.test(read(".npmrc"))).toBe(false)
+  })
+
+  it("has the packages of every platform, without which `npm ci` refuses to install on any", () => {
+    const missing = Object.entries(lock.packages).flatMap(([path, { optionalDependencies = {} }]) =>
+      Object.keys(optionalDependencies).filter(
+        name => !lock.packages[`node_modules/${name}`] && !lock.packages[`${path}/node_modules/${name}`],
+      ),
+    )
+    expect(missing).toEqual([])
+  })
+
+  it("pins the content of every package", () => {
+    const workspaces = installed.filter(([path]) => path.startsWith("node_modules/"))
+    expect(workspaces.filter(([, { integrity }]) => !integrity).map(([path]) => path)).toEqual([])
+  })
+})
+
+describe("README.md", () => {
+  const commands = ["npm ci && npm run demo", "npm ci && npm test"]
+
+  it.each(commands)("shows `%s`, and package.json has its script", command => {
+    const script = command.replace(/^.*npm (run )?/, "")
+    expect(read("README.md")).toContain(command)
+    expect(Object.keys(manifest.scripts)).toContain(script)
+  })
+})

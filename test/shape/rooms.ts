@@ -1,0 +1,98 @@
+/**
+ * The rooms of `src/` and what a line in each may import. A room is a folder, or a file at the top (`errors`,
+ * `index`). To open a door, add a name here and say in the commit why; the table must stay free of cycles.
+ */
+import { posix } from "node:path"
+import { importsOf } from "./imports.ts"
+
+export interface Room {
+  readonly rooms: readonly string[]
+  /** Packages by name; `node:*` for all of Node's own modules. */
+  readonly packages: readonly string[]
+}
+
+const schemas = ["zod", "@standard-schema/spec"]
+
+export const rooms: Readonly<Record<string, Room>> = {
+  errors: { rooms: [], packages: [] },
+  failpoints: { rooms: [], packages: [] },
+  core: { rooms: [], packages: [] },
+  template: { rooms: ["core", "errors"], packages: [] },
+  // node:vm only as a timer around our own code: src/definition/deadline.ts.
+  definition: {
+    rooms: ["core", "template", "errors"],
+    packages: [...schemas, "yaml", "@cfworker/json-schema", "node:crypto", "node:util", "node:vm"],
+  },
+  journal: { rooms: ["core", "errors", "failpoints"], packages: ["pg", "@electric-sql/pglite", "node:*"] },
+  broker: { rooms: ["core", "errors", "failpoints"], packages: ["@redis/client", "node:*"] },
+  worker: {
+    rooms: ["core", "template", "definition", "broker", "errors", "failpoints"],
+    packages: [...schemas, "node:*"],
+  },
+  engine: {
+    rooms: ["core", "template", "definition", "journal", "broker", "worker", "errors", "failpoints"],
+    packages: ["pino", "node:*"],
+  },
+  testing: {
+    rooms: [
+      "core",
+      "template",
+      "definition",
+      "journal",
+      "broker",
+      "worker",
+      "engine",
+      "errors",
+      "failpoints",
+    ],
+    packages: ["node:*"],
+  },
+  index: {
+    rooms: ["core", "template", "definition", "journal", "broker", "worker", "engine", "errors"],
+    packages: [],
+  },
+  cli: {
+    rooms: ["core", "template", "definition", "journal", "broker", "worker", "engine", "index", "errors"],
+    packages: ["commander", "picocolors", "jiti", "pino", "node:*"],
+  },
+}
+
+/** `src/core/graph.ts` → `core`, `src/errors.ts` → `errors` */
+const roomOf = (file: string): string => (file.split("/")[1] ?? "").replace(/\.[a-z.]+$/, "")
+
+/** What the file imports and may not, each with the line and the way out. */
+export function trespasses(file: string, text: string, table = rooms): readonly string[] {
+  const name = roomOf(file)
+  const room = table[name]
+  if (!room) return [`${file}: room "${name}" is not in the table of test/shape/rooms.ts, add it there`]
+  return importsOf(file, text).flatMap(({ specifier, line }) => {
+    const refusal = specifier.startsWith(".")
+      ? refuseFile({ file, specifier, name, room })
+      : refusePackage({ specifier, name, room })
+    return refusal === null ? [] : [`${file}:${line} imports ${specifier}: ${refusal}`]
+  })
+}
+
+interface Step {
+  readonly file: string
+  readonly specifier: string
+  readonly name: string
+  readonly room: Room
+}
+
+function refuseFile({ file, specifier, name, room }: Step): string | null {
+  const target = posix.join(posix.dirname(file), specifier)
+  if (!target.startsWith("src/")) return target === "package.json" ? null : "src imports nothing outside src"
+  const other = roomOf(target)
+  if (other === name || room.rooms.includes(other)) return null
+  return `${name} may import ${room.rooms.join(", ") || "no other room"}`
+}
+
+function refusePackage({ specifier, name, room }: Omit<Step, "file">): string | null {
+  const parts = specifier.split("/")
+  const packageName = specifier.startsWith("@") ? parts.slice(0, 2).join("/") : (parts[0] ?? "")
+  const allowed = specifier.startsWith("node:")
+    ? room.packages.includes("node:*") || room.packages.includes(specifier)
+    : room.packages.includes(packageName)
+  return allowed ? null : `${name} may use ${room.packages.join(", ") || "no package"}`
+}

@@ -1,0 +1,76 @@
+/** The ground the other tests stand on: what `npm test` says it started does answer. */
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import pg from "pg"
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
+import { ping } from "../../scripts/services/redis.ts"
+import { capture } from "../../scripts/services/run.ts"
+import { chromiumPath, freshDatabase, postgresUrl, redisUrl } from "./services.ts"
+
+async function query(url: string, text: string): Promise<Record<string, unknown>[]> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  try {
+    return (await client.query(text)).rows
+  } finally {
+    await client.end()
+  }
+}
+
+describe("PostgreSQL", () => {
+  it("answers, is 14 or newer, and is durable", async () => {
+    const [row] = await query(
+      postgresUrl(),
+      "select current_setting('server_version_num')::int as version, current_setting('fsync') as fsync",
+    )
+    expect(row).toEqual({ version: expect.any(Number), fsync: "on" })
+    expect(row?.version).toBeGreaterThanOrEqual(140_000)
+  })
+
+  it("gives each test a database of its own, gone after drop even with a connection open", async () => {
+    const [one, other] = await Promise.all([freshDatabase(), freshDatabase()])
+    await query(one.url, "create table only_here (id int)")
+    expect(await query(other.url, "select to_regclass('only_here') as found")).toEqual([{ found: null }])
+    const holder = new pg.Client({ connectionString: one.url })
+    holder.on("error", () => {})
+    await holder.connect()
+    await Promise.all([one.drop(), other.drop()])
+    const names = `'${one.name}', '${other.name}'`
+    expect(await query(postgresUrl(), `select 1 from pg_database where datname in (${names})`)).toEqual([])
+  })
+})
+
+describe("Redis", () => {
+  it("answers PING", async () => {
+    expect(await ping(Number(new URL(redisUrl()).port))).toBe("+PONG\r\n")
+  })
+})
+
+describe("Chromium", () => {
+  it("runs a page's script without a display", async () => {
+    const profile = await mkdtemp(join(tmpdir(), "umbra-chromium-"))
+    onTestFinished(() => rm(profile, { recursive: true, force: true, maxRetries: 10 }))
+    const page = "<title>x</title><body><script>document.body.textContent = 6 * 7 + ' is drawn'</script>"
+    // As root Chromium runs only without its sandbox; the page is ours.
+    const flags = [
+      "--headless",
+      "--no-sandbox",
+      "--disable-gpu",
+      "--no-first-run",
+      `--user-data-dir=${profile}`,
+    ]
+    const url = `data:text/html,${encodeURIComponent(page)}`
+    const dom = await capture(chromiumPath(), [...flags, "--dump-dom", url], { timeout: 25_000 })
+    expect(dom).toContain("<body>42 is drawn</body>")
+  })
+})
+
+describe("without npm test", () => {
+  afterEach(() => vi.unstubAllEnvs())
+
+  it("says how to run the test instead of skipping it", () => {
+    vi.stubEnv("UMBRA_TEST_POSTGRES_URL", "")
+    expect(postgresUrl).toThrow(/UMBRA_TEST_POSTGRES_URL is not set: run this test with "npm test -- FILE"/)
+  })
+})
