@@ -1,0 +1,110 @@
+import { wakeAt } from "../core/timers.ts"
+import type { JobChange, NewFact, NewJob, NewMessage, Batch as StoredBatch } from "../journal/port.ts"
+import { jobErrorText, jobOutputText } from "./job-result.ts"
+import type { LiveJob } from "./live-job.ts"
+
+export const DISPATCH = 0
+export const ABORT = 1
+export const END = 2
+
+/** Facts that will be committed together, and what is to be done once they are. */
+export class Batch {
+  readonly facts: NewFact[] = []
+  readonly epochs = new Map<number, number>()
+  readonly jobs = new Set<LiveJob>()
+  readonly answers: { messageId: number; partition: number; jobId: string; answer: string }[] = []
+  readonly messages: NewMessage[] = []
+  readonly waiters: Waiter[] = []
+  /** Effects in the order they were caused, in columns: a busy batch has thousands. */
+  readonly effectKinds: number[] = []
+  readonly effectJobs: LiveJob[] = []
+  readonly effectNodes: number[] = []
+  readonly effectAttempts: number[] = []
+  bytes = 0
+
+  effect(kind: number, job: LiveJob, node: number, attempt: number): void {
+    this.effectKinds.push(kind)
+    this.effectJobs.push(job)
+    this.effectNodes.push(node)
+    this.effectAttempts.push(attempt)
+  }
+
+  get isEmpty(): boolean {
+    return this.facts.length === 0 && this.answers.length === 0 && this.messages.length === 0
+  }
+
+  /**
+   * What goes to the store. Called when no further fact can join: every fact applied so far is in this batch or an
+   * earlier one, so the live state is exactly what the projection must say.
+   */
+  close(now: number): StoredBatch {
+    const newJobs: NewJob[] = []
+    const changedJobs: JobChange[] = []
+    for (const job of this.jobs) {
+      if (job.gone || !projectionChanged(job, now)) continue
+      if (job.projected === null) newJobs.push(newJobRow(job, now))
+      else changedJobs.push(jobChange(job, now))
+      job.projected = { status: job.state.status, wakeAt: wakeAt(job.state) }
+    }
+    const fences = [...this.epochs]
+      .map(([partition, epoch]) => ({ partition, epoch }))
+      .sort((a, b) => a.partition - b.partition)
+    return { fences, facts: this.facts, newJobs, changedJobs, answers: this.answers, messages: this.messages }
+  }
+
+  /** Takes out what a job had put in that is gone. */
+  drop(jobId: string): void {
+    const kept = this.facts.filter(fact => fact.jobId !== jobId)
+    this.facts.splice(0, this.facts.length, ...kept)
+  }
+}
+
+export interface Waiter {
+  readonly partition: number
+  readonly jobId: string
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+/** An active job's alarm may be any time that has passed: it is looked at by whoever takes the partition over. */
+function projectionChanged(job: LiveJob, now: number): boolean {
+  const { projected } = job
+  if (projected === null || projected.status !== job.state.status) return true
+  const wake = wakeAt(job.state)
+  if (wake === projected.wakeAt) return false
+  return !(job.state.active > 0 && projected.wakeAt !== null && projected.wakeAt <= now)
+}
+
+function jobChange(job: LiveJob, now: number): JobChange {
+  const { state } = job
+  return {
+    id: job.id,
+    partition: job.partition,
+    seq: job.seq,
+    status: state.status,
+    updatedAt: now,
+    finishedAt: state.finishedAt,
+    wakeAt: wakeAt(state),
+    output: jobOutputText(job),
+    error: jobErrorText(job),
+  }
+}
+
+function newJobRow(job: LiveJob, now: number): NewJob {
+  const { state } = job
+  const labels = state.labels
+  return Object.assign(jobChange(job, now), {
+    owner: state.owner,
+    workflow: state.workflow,
+    workflowVersion: state.workflowVersion,
+    parentId: null,
+    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
+    priority: state.priority,
+    createdAt: state.createdAt,
+  })
+}
+
+function hasKeys(object: object): boolean {
+  for (const _ in object) return true
+  return false
+}

@@ -1,0 +1,99 @@
+import type { Broker } from "../broker/port.ts"
+import type { Command } from "../core/commands.ts"
+import type { Json } from "../core/json.ts"
+import { isInFlight } from "../core/state.ts"
+import { failpoint } from "../failpoints.ts"
+import type { Journal } from "../journal/port.ts"
+import type { LiveJob } from "./live-job.ts"
+import { type LargeInput, largeInputs, largeInputsOfOutput, renderJobOutput, renderNode } from "./render.ts"
+import { type Fetched, nothingFetched } from "./scope.ts"
+
+/** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
+export class Dispatcher {
+  readonly #broker: Broker
+  readonly #journal: Journal
+  readonly #command: (job: LiveJob, command: Command) => void
+  readonly #failed: (job: LiveJob, error: unknown) => void
+
+  constructor(parts: {
+    broker: Broker
+    journal: Journal
+    command: (job: LiveJob, command: Command) => void
+    /** Something that should not happen: the job cannot go on. */
+    failed: (job: LiveJob, error: unknown) => void
+  }) {
+    this.#broker = parts.broker
+    this.#journal = parts.journal
+    this.#command = parts.command
+    this.#failed = parts.failed
+  }
+
+  dispatch(job: LiveJob, node: number, attempt: number): void {
+    if (!isWanted(job, node, attempt)) return
+    if (!this.#broker.runs(job.plan.nodes[node]!.handler)) {
+      job.unserved ??= new Set()
+      job.unserved.add(node)
+      return
+    }
+    failpoint("dispatch.before")
+    const large =
+      job.plan.nodes[node]!.reads.length === 0 && job.plan.inDegrees[node] === 0 ? [] : largeInputs(job, node)
+    if (large.length === 0) this.#hand(job, node, nothingFetched)
+    else
+      this.#fetchThen(job, large, fetched => isWanted(job, node, attempt) && this.#hand(job, node, fetched))
+    failpoint("dispatch.after")
+  }
+
+  /** Runs `use` with the job's output rendered for the case that this node is the last. */
+  withJobOutput(
+    job: LiveJob,
+    last: { node: number; output: Json },
+    use: (result: ReturnType<typeof renderJobOutput>) => void,
+  ): void {
+    const large = largeInputsOfOutput(job)
+    if (large.length === 0) use(renderJobOutput(job, last, nothingFetched))
+    else this.#fetchThen(job, large, fetched => use(renderJobOutput(job, last, fetched)))
+  }
+
+  #hand(job: LiveJob, node: number, fetched: Fetched): void {
+    const attempt = job.state.attempt[node]!
+    const rendered = renderNode(job, node, fetched)
+    if ("task" in rendered) {
+      job.running.add(node)
+      this.#broker.dispatch(rendered.task)
+    } else if ("fault" in rendered)
+      this.#command(job, { type: "failed", node, attempt, fault: rendered.fault })
+    else this.#skip(job, node, attempt)
+  }
+
+  #skip(job: LiveJob, node: number, attempt: number): void {
+    const skip = { type: "skip", node, attempt } as const
+    if (job.plan.output === null || job.state.unfinished > 1) this.#command(job, skip)
+    else
+      this.withJobOutput(job, { node, output: { skipped: true } }, result =>
+        this.#command(job, { ...skip, ...result }),
+      )
+  }
+
+  #fetchThen(job: LiveJob, large: readonly LargeInput[], use: (fetched: Fetched) => void): void {
+    this.#fetch(job, large)
+      .then(fetched => job.gone || use(fetched))
+      .catch(error => this.#failed(job, error))
+  }
+
+  async #fetch(job: LiveJob, large: readonly LargeInput[]): Promise<Fetched> {
+    const fetched = new Map<number, Json>()
+    for (const { node, seq } of large) {
+      const data = await this.#journal.readFact(job.id, seq)
+      fetched.set(node, JSON.parse(data ?? "{}").output ?? null)
+    }
+    return fetched
+  }
+}
+
+/** The world may have moved on while the fact that asked for this was being written. */
+function isWanted(job: LiveJob, node: number, attempt: number): boolean {
+  return (
+    !job.gone && isInFlight(job.state, node) && job.state.attempt[node] === attempt && !job.running.has(node)
+  )
+}

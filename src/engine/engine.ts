@@ -1,0 +1,263 @@
+import { randomUUID } from "node:crypto"
+import type { Broker, TaskEvents } from "../broker/port.ts"
+import type { Command, RefusalReason, Submit } from "../core/commands.ts"
+import type { Plan } from "../definition/plan.ts"
+import { UmbraError } from "../errors.ts"
+import type { Journal } from "../journal/port.ts"
+import type { Log } from "../worker/log.ts"
+import type { Clock } from "./clock.ts"
+import { newJobId, partitionOf } from "./ids.ts"
+import { type Answer, Inbox } from "./inbox.ts"
+import type { LiveJob } from "./live-job.ts"
+import { Owner } from "./owner.ts"
+import { Ownership } from "./ownership.ts"
+import { thisPlace } from "./peers.ts"
+import { Plans } from "./plans.ts"
+import { startPulse } from "./pulse.ts"
+import { Recovery } from "./recovery.ts"
+import type { EngineSettings } from "./settings.ts"
+import { Wakeups } from "./wakeups.ts"
+
+export interface EngineParts {
+  readonly journal: Journal
+  /** Where the pulse thread can open the journal again; null: it beats from this thread. */
+  readonly location: string | null
+  readonly settings: EngineSettings
+  readonly clock: Clock
+  readonly log: Log
+  readonly broker: (events: TaskEvents) => Broker
+  readonly observer: EngineObserver
+}
+
+/** Told after it is durable. */
+export interface EngineObserver {
+  changed(job: LiveJob): void
+  ended(job: LiveJob): void
+  progressed(job: LiveJob, node: number): void
+}
+
+/** Commands that come from outside, as opposed to what workers and timers say. */
+export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
+
+/** One process's share of the work: owns partitions, recovers their jobs, and answers commands. */
+export class Engine {
+  readonly id: string
+  readonly plans: Plans
+  readonly owner: Owner
+  readonly #parts: EngineParts
+  readonly #recovery: Recovery
+  readonly #wakeups: Wakeups
+  readonly #inbox: Inbox
+  readonly #ownership: Ownership
+  #pulse: { stop(): Promise<void> } | null = null
+  #unlisten: (() => Promise<void>) | null = null
+  #cancelPurge = () => {}
+  #isAvailable = true
+  #isClosing = false
+
+  constructor(parts: EngineParts) {
+    const { journal, settings, clock, log } = parts
+    this.#parts = parts
+    this.id = `engine-${randomUUID().slice(0, 13)}`
+    this.plans = new Plans(journal)
+    this.owner = new Owner({
+      journal,
+      clock,
+      settings,
+      log,
+      broker: parts.broker,
+      observer: this.#observer(),
+    })
+    const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
+    this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
+    this.#wakeups = new Wakeups({
+      clock,
+      recovery: this.#recovery,
+      partitions: () => this.#ownership.partitions(),
+      log,
+    })
+    this.#inbox = new Inbox({ journal, owner: this.owner, recovery: this.#recovery, clock, log })
+    this.#ownership = new Ownership({
+      engine: this.id,
+      journal,
+      owner: this.owner,
+      recovery: this.#recovery,
+      wakeups: this.#wakeups,
+      inbox: this.#inbox,
+      leaseMs: settings.leaseSeconds * 1000,
+      log,
+    })
+  }
+
+  /** S7: takes its partitions, recovers their jobs, then starts the loops. */
+  async start(): Promise<void> {
+    const { journal, location, settings, clock, log } = this.#parts
+    if (journal.capabilities.exclusive) await this.#ownership.takeAll()
+    else {
+      this.#pulse = startPulse({
+        journal,
+        location,
+        engine: this.id,
+        place: thisPlace(),
+        beatMs: settings.beatSeconds * 1000,
+        leaseMs: settings.leaseSeconds * 1000,
+        clock,
+        log,
+        receive: pulse => this.#ownership.receive(pulse),
+      })
+      this.#unlisten =
+        (await journal.listen?.(
+          partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
+        )) ?? null
+    }
+    this.#schedulePurge(0)
+  }
+
+  /** Resolves once this engine owns a partition, so that submitting is local. */
+  whenReady(): Promise<void> {
+    return this.#ownership.whenReady()
+  }
+
+  get ownedPartitions(): number {
+    return this.#ownership.count
+  }
+
+  newJobId(): string {
+    const partition = this.#ownership.pick()
+    if (partition === null)
+      throw new UmbraError("E610", "This engine owns no partition at the moment; try again shortly.")
+    return newJobId(partition, this.#parts.clock.now())
+  }
+
+  /** Resolves when the job is durable. Submitting the same id again changes nothing. */
+  async submit(id: string, plan: Plan, command: Submit): Promise<void> {
+    this.#mustBeOpen()
+    const partition = partitionOf(id)
+    if (!this.#ownership.owns(partition))
+      throw new UmbraError("E610", `Partition ${partition} is not owned here; try again shortly.`)
+    this.#mustHaveRoom()
+    await this.owner.committer.durable(this.owner.submit(id, partition, plan, command))
+  }
+
+  /** Carries a command out where the job's partition is owned, and answers when it is durable. */
+  async command(jobId: string, command: JobCommand): Promise<void> {
+    this.#mustBeOpen()
+    const answer = this.#ownership.owns(partitionOf(jobId))
+      ? await this.#here(jobId, command)
+      : await this.#inbox.ask(jobId, command, ANSWER_MS)
+    if ("refused" in answer) throw refusalError(answer.refused, jobId)
+  }
+
+  live(jobId: string): LiveJob | undefined {
+    return this.owner.jobs.get(jobId)
+  }
+
+  /** Stops taking work, lets running handlers end, and hands over. */
+  async close(): Promise<void> {
+    if (this.#isClosing) return
+    this.#isClosing = true
+    this.#cancelPurge()
+    await this.#wakeups.stop()
+    await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
+    await this.#settled()
+    await this.#pulse?.stop()
+    await this.#unlisten?.()
+    this.owner.stop()
+    if (this.#isAvailable)
+      await this.#ownership
+        .release()
+        .catch(error => this.#parts.log.warn({ error: String(error) }, "could not release partitions"))
+  }
+
+  async #here(jobId: string, command: JobCommand): Promise<Answer> {
+    const job = await this.#recovery.load(jobId)
+    if (job === null) return { refused: "no_such_job" }
+    const decided = this.owner.decide(job, command)
+    await this.owner.committer.durable(job)
+    this.owner.letGo(job)
+    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** Results that came in while draining become durable; unless the database is away. */
+  async #settled(): Promise<void> {
+    while (!this.owner.committer.isIdle && this.#isAvailable)
+      await new Promise(resolve => setTimeout(resolve, 5))
+  }
+
+  #mustBeOpen(): void {
+    if (this.#isClosing) throw new UmbraError("E612", "This engine is closing and takes no more commands.")
+  }
+
+  #mustHaveRoom(): void {
+    const { maxLiveJobs } = this.#parts.settings
+    if (!this.#isAvailable)
+      throw new UmbraError(
+        "E611",
+        "The database is away and the engine has paused; try again when it is back.",
+      )
+    if (this.owner.jobs.size >= maxLiveJobs)
+      throw new UmbraError(
+        "E611",
+        `The engine has ${maxLiveJobs} jobs in progress and takes no more for now; try again shortly.`,
+      )
+  }
+
+  #observer(): ConstructorParameters<typeof Owner>[0]["observer"] {
+    const { observer } = this.#parts
+    return {
+      changed: job => observer.changed(job),
+      ended: job => observer.ended(job),
+      progressed: (job, node) => observer.progressed(job, node),
+      parked: wakeAt => this.#wakeups.parked(wakeAt),
+      fenced: partition => this.#ownership.lost(partition),
+      available: isAvailable => {
+        this.#isAvailable = isAvailable
+      },
+    }
+  }
+
+  #schedulePurge(ms: number): void {
+    const { settings, clock } = this.#parts
+    if (settings.retentionSeconds === null || this.#isClosing) return
+    this.#cancelPurge = clock.after(ms, () => {
+      void this.#purge().finally(() => this.#schedulePurge(PURGE_EVERY_MS))
+    })
+  }
+
+  async #purge(): Promise<void> {
+    const { journal, settings, clock, log } = this.#parts
+    const before = clock.now() - settings.retentionSeconds! * 1000
+    try {
+      while (
+        !this.#isClosing &&
+        (await journal.purge({ finishedBefore: before, keysBefore: before, limit: PURGE_PAGE })) ===
+          PURGE_PAGE
+      );
+    } catch (error) {
+      log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
+    }
+  }
+}
+
+const ANSWER_MS = 30_000
+const PURGE_EVERY_MS = 10 * 60_000
+const PURGE_PAGE = 1000
+
+const refusals: {
+  readonly [reason in RefusalReason | "no_such_job"]?: readonly ["E301" | "E302" | "E303" | "E307", string]
+} = {
+  no_such_job: ["E301", "does not exist"],
+  job_ended: ["E302", "has already ended"],
+  job_not_ended: ["E303", "has not ended yet; cancel it first"],
+  job_final: ["E307", "is complete or deleted, so there is nothing to do again"],
+  nothing_to_retry: [
+    "E307",
+    "has all its nodes done; what failed is its output template, so submit it again with a corrected workflow",
+  ],
+}
+
+function refusalError(reason: string, jobId: string): UmbraError {
+  const [code, text] =
+    refusals[reason as RefusalReason] ?? (["E302", `refused the command (${reason})`] as const)
+  return new UmbraError(code, `Job ${jobId} ${text}.`)
+}

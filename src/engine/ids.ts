@@ -1,0 +1,37 @@
+import { randomBytes } from "node:crypto"
+
+/**
+ * A job id is a UUIDv7 whose 12 bits behind the version are the job's partition: nobody ever looks a partition up.
+ */
+const RANDOM_POOL = 4096
+let pool = Buffer.alloc(0)
+let used = 0
+
+export function newJobId(partition: number, now: number): string {
+  if (used + 8 > pool.length) {
+    pool = randomBytes(RANDOM_POOL)
+    used = 0
+  }
+  const time = now.toString(16).padStart(12, "0")
+  const tail = pool.toString("hex", used, used + 8)
+  used += 8
+  const variant = "89ab"[Number.parseInt(tail[0]!, 16) & 3]
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
+}
+
+const pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
+
+export function isJobId(text: string): boolean {
+  return pattern.test(text)
+}
+
+export function partitionOf(jobId: string): number {
+  return Number.parseInt(jobId.slice(15, 18), 16)
+}
+
+/** Facts of one epoch: a new owner starts at the next multiple and needs no look-up of the last one. */
+const SEQS_PER_EPOCH = 2 ** 34
+
+export function firstSeq(epoch: number): number {
+  return epoch * SEQS_PER_EPOCH
+}

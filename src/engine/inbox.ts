@@ -1,0 +1,94 @@
+import type { Command } from "../core/commands.ts"
+import { UmbraError } from "../errors.ts"
+import type { Journal, MessageRow } from "../journal/port.ts"
+import type { Log } from "../worker/log.ts"
+import type { Clock } from "./clock.ts"
+import { partitionOf } from "./ids.ts"
+import type { Owner } from "./owner.ts"
+import type { Recovery } from "./recovery.ts"
+
+/** What an owner answered to a command. */
+export type Answer = { readonly accepted: true } | { readonly refused: string }
+
+/** Commands for jobs of partitions that another process owns: sent as rows, answered in the commit that carries them out. */
+export class Inbox {
+  readonly #journal: Journal
+  readonly #owner: Owner
+  readonly #recovery: Recovery
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #reading = new Set<number>()
+  readonly #again = new Set<number>()
+
+  constructor(parts: { journal: Journal; owner: Owner; recovery: Recovery; clock: Clock; log: Log }) {
+    this.#journal = parts.journal
+    this.#owner = parts.owner
+    this.#recovery = parts.recovery
+    this.#clock = parts.clock
+    this.#log = parts.log
+  }
+
+  /** There may be messages for this partition. */
+  async read(partition: number): Promise<void> {
+    if (this.#reading.has(partition)) {
+      this.#again.add(partition)
+      return
+    }
+    this.#reading.add(partition)
+    try {
+      do {
+        this.#again.delete(partition)
+        for (const message of await this.#journal.readMessages({ partitions: [partition], limit: 1000 }))
+          await this.#carryOut(message)
+      } while (this.#again.has(partition))
+    } catch (error) {
+      this.#log.warn(
+        { partition, error: String(error) },
+        "could not read the inbox; the next beat tries again",
+      )
+    } finally {
+      this.#reading.delete(partition)
+    }
+  }
+
+  async #carryOut(message: MessageRow): Promise<void> {
+    if (!this.#owner.holdings.has(message.partition)) return
+    const answer = await this.#decide(message)
+    this.#owner.committer.answer(
+      { partition: message.partition, jobId: message.jobId },
+      message.id,
+      JSON.stringify(answer),
+    )
+    // The next message may be for the same job: it is read again unless this answer is durable first.
+    await this.#owner.committer.durable({ partition: message.partition, id: message.jobId })
+  }
+
+  async #decide(message: MessageRow): Promise<Answer> {
+    const job = await this.#recovery.load(message.jobId)
+    if (job === null) return { refused: "no_such_job" }
+    const decided = this.#owner.decide(job, JSON.parse(message.command) as Command)
+    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** Sends a command to whoever owns the job, and waits for the answer. */
+  async ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
+    const sentAt = this.#clock.now()
+    const id = await this.#journal.sendMessage({
+      partition: partitionOf(jobId),
+      jobId,
+      command: JSON.stringify(command),
+      sentAt,
+    })
+    for (let wait = 5; this.#clock.now() - sentAt < timeoutMs; wait = Math.min(wait * 2, 250)) {
+      const answer = await this.#journal.readAnswer(id)
+      if (answer !== null) return JSON.parse(answer) as Answer
+      await new Promise<void>(resolve => this.#clock.after(wait, resolve))
+    }
+    if (await this.#journal.withdrawMessage(id))
+      throw new UmbraError(
+        "E613",
+        "No engine answered in time; the command was taken back. Start an engine on this database and send it again.",
+      )
+    return JSON.parse((await this.#journal.readAnswer(id))!) as Answer
+  }
+}

@@ -1,0 +1,53 @@
+import type { Json } from "../core/json.ts"
+import type { JobStatus } from "../core/states.ts"
+import type { JobRow } from "../journal/port.ts"
+import { type JobError, jobErrorOf, jobOutput } from "./job-result.ts"
+import type { LiveJob } from "./live-job.ts"
+
+/** A job as users see it. */
+export interface JobSnapshot {
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly owner: string
+  readonly status: JobStatus
+  readonly output: Json
+  readonly error: JobError | null
+  readonly labels: { readonly [key: string]: string }
+  readonly priority: number
+  readonly created_at: string
+  readonly finished_at: string | null
+}
+
+export function snapshotOfLive(job: LiveJob): JobSnapshot {
+  const { state } = job
+  return {
+    job_id: job.id,
+    workflow: state.workflow,
+    workflow_version: state.workflowVersion,
+    owner: state.owner,
+    status: state.status,
+    output: state.status === "COMPLETED" ? (jobOutput(job.plan, state) ?? null) : null,
+    error: jobErrorOf(job.plan, state),
+    labels: state.labels,
+    priority: state.priority,
+    created_at: new Date(state.createdAt).toISOString(),
+    finished_at: state.finishedAt === null ? null : new Date(state.finishedAt).toISOString(),
+  }
+}
+
+export function snapshotOfRow(row: JobRow): JobSnapshot {
+  return {
+    job_id: row.id,
+    workflow: row.workflow,
+    workflow_version: row.workflowVersion,
+    owner: row.owner,
+    status: row.status,
+    output: row.output === null ? null : JSON.parse(row.output),
+    error: row.error === null ? null : JSON.parse(row.error),
+    labels: row.labels === null ? {} : JSON.parse(row.labels),
+    priority: row.priority,
+    created_at: new Date(row.createdAt).toISOString(),
+    finished_at: row.finishedAt === null ? null : new Date(row.finishedAt).toISOString(),
+  }
+}

@@ -1,0 +1,66 @@
+import { apply } from "../core/apply.ts"
+import type { Fact, JobSubmitted } from "../core/facts.ts"
+import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
+import { resetEarliestTimer, wakeAt } from "../core/timers.ts"
+import type { Plan } from "../definition/plan.ts"
+import { UmbraError } from "../errors.ts"
+import type { FactRow, Journal } from "../journal/port.ts"
+import { partitionOf } from "./ids.ts"
+import { decodeFact, type LiveJob, newLiveJob } from "./live-job.ts"
+import type { Plans } from "./plans.ts"
+
+/** A job as its journal tells it. */
+export interface FoldedJob {
+  readonly plan: Plan
+  readonly state: JobState
+  readonly facts: readonly { readonly seq: number; readonly fact: Fact }[]
+  readonly lastSeq: number
+}
+
+export interface LoadParts {
+  readonly journal: Journal
+  readonly plans: Plans
+  readonly largeOutputBytes: number
+}
+
+/** Facts of several jobs, by job, oldest first. */
+export async function readJobs(parts: LoadParts, ids: readonly string[]): Promise<Map<string, FactRow[]>> {
+  const rows = await parts.journal.readFacts(ids, { inlineBytes: parts.largeOutputBytes })
+  const byJob = new Map<string, FactRow[]>()
+  for (const row of rows) {
+    const facts = byJob.get(row.jobId)
+    if (facts === undefined) byJob.set(row.jobId, [row])
+    else facts.push(row)
+  }
+  return byJob
+}
+
+export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
+  const facts: { seq: number; fact: Fact }[] = []
+  for (const row of rows) facts.push({ seq: row.seq, fact: await decodeRow(parts, row) })
+  const submitted = facts[0]?.fact as (Fact & JobSubmitted) | undefined
+  if (submitted?.type !== "job_submitted")
+    throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
+  const plan = await parts.plans.get(submitted.owner, submitted.workflow, submitted.workflow_version)
+  const state = newJobState(plan)
+  for (const { fact } of facts) apply(state, fact)
+  resetEarliestTimer(state)
+  return { plan, state, facts, lastSeq: rows.at(-1)!.seq }
+}
+
+/** What is too large to keep is read, looked at, and left where it is. */
+async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
+  if (row.data !== null) return decodeFact({ ...row, data: row.data })
+  const data = await parts.journal.readFact(row.jobId, row.seq)
+  if (data === null)
+    throw new UmbraError("E507", `Fact ${row.seq} of job ${row.jobId} is not there any more.`)
+  const fact = decodeFact({ ...row, data })
+  if (fact.type !== "node_completed") return fact
+  return { ...fact, output: new LargeOutput(row.seq, row.bytes) as never }
+}
+
+export function toLiveJob(id: string, folded: FoldedJob): LiveJob {
+  const { plan, state, lastSeq } = folded
+  const projected = { status: state.status, wakeAt: wakeAt(state) }
+  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, projected })
+}

@@ -1,0 +1,296 @@
+import type { Broker, Outcome, Task, TaskEvents } from "../broker/port.ts"
+import { apply } from "../core/apply.ts"
+import type { Command, Refusal } from "../core/commands.ts"
+import { decide } from "../core/decide.ts"
+import type { Fact } from "../core/facts.ts"
+import { isInFlight, LargeOutput, newJobState } from "../core/state.ts"
+import { jobHasEnded } from "../core/states.ts"
+import { nextTimer, resetEarliestTimer, takeDueRetries, wakeAt } from "../core/timers.ts"
+import type { Plan } from "../definition/plan.ts"
+import type { Journal } from "../journal/port.ts"
+import type { Log } from "../worker/log.ts"
+import { Alarms } from "./alarms.ts"
+import type { Clock } from "./clock.ts"
+import { Committer, type CommitterEvents, type Holding, partitionMoved } from "./committer.ts"
+import { Dispatcher } from "./dispatcher.ts"
+import { type LiveJob, newLiveJob } from "./live-job.ts"
+import type { EngineSettings } from "./settings.ts"
+
+/**
+ * The owner of some partitions: the only writer of their jobs.
+ *
+ * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
+ *    they depend on is durable.
+ * 2. Fenced or failed: the memory is thrown away, never patched.
+ * 3. A job is in memory while something of it is in flight or undurable; otherwise its facts and `wakeAt` are enough.
+ */
+export interface OwnerParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly settings: EngineSettings
+  readonly log: Log
+  readonly broker: (events: TaskEvents) => Broker
+  readonly observer: OwnerObserver
+}
+
+/** Who wants to know what happens, after it is durable. */
+export interface OwnerObserver {
+  changed(job: LiveJob): void
+  ended(job: LiveJob): void
+  progressed(job: LiveJob, node: number): void
+  parked(wakeAt: number | null): void
+  fenced(partition: number): void
+  available(isAvailable: boolean): void
+}
+
+export class Owner implements TaskEvents, CommitterEvents {
+  readonly jobs = new Map<string, LiveJob>()
+  readonly holdings = new Map<number, Holding>()
+  readonly broker: Broker
+  readonly committer: Committer
+  readonly #clock: Clock
+  readonly #settings: EngineSettings
+  readonly #log: Log
+  readonly #observer: OwnerObserver
+  readonly #alarms: Alarms
+  readonly #dispatcher: Dispatcher
+
+  constructor(parts: OwnerParts) {
+    const { journal, clock, settings, log, observer } = parts
+    this.#clock = clock
+    this.#settings = settings
+    this.#log = log
+    this.#observer = observer
+    this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings })
+    this.#alarms = new Alarms(clock, job => this.ring(job))
+    this.broker = parts.broker(this)
+    this.#dispatcher = new Dispatcher({
+      broker: this.broker,
+      journal,
+      command: (job, command) => void this.decide(job, command),
+      failed: (job, error) => this.#quarantine(job, error),
+    })
+  }
+
+  /** A new job: in memory and on its way to the journal. */
+  submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
+    const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, projected: null })
+    this.jobs.set(id, job)
+    this.decide(job, command)
+    return job
+  }
+
+  /** Applies the rules. The answer may be given to anybody only once `committer.durable(job)` has resolved. */
+  decide(job: LiveJob, command: Command, outputText?: string): readonly Fact[] | Refusal {
+    if (job.gone) throw partitionMoved(job.partition)
+    const given = {
+      now: this.#clock.now(),
+      random: this.#clock.random(),
+      lossLimit: this.#settings.lossLimit,
+    }
+    const decided = decide(job.state, command, given)
+    if ("refused" in decided) return decided
+    for (const fact of decided) {
+      apply(job.state, fact, this.committer.effectsFor(job))
+      this.committer.record(job, fact, outputText)
+    }
+    this.#alarms.set(job, nextTimer(job.state))
+    return decided
+  }
+
+  adopt(job: LiveJob): void {
+    this.jobs.set(job.id, job)
+    this.#alarms.set(job, nextTimer(job.state))
+  }
+
+  /** Timers of the job may be due. */
+  ring(job: LiveJob): void {
+    if (job.gone) return
+    // A retry may be dispatched only when the failure that asked for it is durable.
+    if (job.undurable > 0) {
+      this.committer.durable(job).then(
+        () => this.ring(job),
+        () => {},
+      )
+      return
+    }
+    this.decide(job, { type: "wake" })
+    const due = takeDueRetries(job.state, this.#clock.now())
+    resetEarliestTimer(job.state)
+    this.#alarms.set(job, nextTimer(job.state))
+    for (const node of due) this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+    this.letGo(job)
+  }
+
+  /** Somebody can run this handler now. */
+  serve(handler: string): void {
+    for (const job of this.jobs.values()) {
+      for (const node of [...(job.unserved ?? [])]) {
+        if (job.plan.nodes[node]!.handler !== handler) continue
+        job.unserved?.delete(node)
+        this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+      }
+    }
+  }
+
+  stop(): void {
+    this.#alarms.stop()
+    this.committer.stop()
+  }
+
+  // What workers say.
+
+  started(task: Task, worker: string): Promise<void> {
+    const job = this.#jobOf(task)
+    if (job === null) return Promise.resolve()
+    this.decide(job, { type: "started", node: task.node, attempt: task.attempt, worker })
+    return task.announce ? this.committer.durable(job) : Promise.resolve()
+  }
+
+  progress(task: Task, progress: { readonly percent: number | null; readonly message: string | null }): void {
+    const job = this.#jobOf(task)
+    if (job === null) return
+    job.progress ??= new Map()
+    job.progress.set(task.node, progress)
+    this.#observer.progressed(job, task.node)
+  }
+
+  preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
+    const job = this.#jobOf(task)
+    if (job !== null) this.decide(job, { type: "preview", node: task.node, attempt: task.attempt, data })
+  }
+
+  finished(task: Task, outcome: Outcome): void {
+    const job = this.#jobOf(task)
+    if (job === null) return
+    const { node, attempt } = task
+    job.running.delete(node)
+    job.progress?.delete(node)
+    if (outcome.type === "completed") this.#completed(job, task, outcome)
+    else if (outcome.type === "failed")
+      this.decide(job, { type: "failed", node, attempt, fault: outcome.fault })
+    else this.decide(job, { type: "waiting", node, attempt, waiting: outcome.waiting })
+  }
+
+  #completed(job: LiveJob, { node, attempt }: Task, outcome: Extract<Outcome, { type: "completed" }>): void {
+    const { output, text, usage } = outcome
+    const command = {
+      type: "completed",
+      node,
+      attempt,
+      output,
+      ...(usage === undefined ? {} : { usage }),
+    } as const
+    if (job.plan.output === null || job.state.unfinished > 1) {
+      this.#accept(job, command, text)
+      return
+    }
+    this.#dispatcher.withJobOutput(job, { node, output }, result =>
+      this.#accept(job, { ...command, ...result }, text),
+    )
+  }
+
+  #accept(job: LiveJob, command: Extract<Command, { type: "completed" }>, text: string): void {
+    const decided = this.decide(job, command, text)
+    if ("refused" in decided || text.length <= this.#settings.largeOutputBytes) return
+    const large = new LargeOutput(job.seq, text.length)
+    this.committer.durable(job).then(
+      () => {
+        job.state.outputs[command.node] = large
+      },
+      () => {},
+    )
+  }
+
+  /** null: the job has left this memory, or the attempt is not its current one. */
+  #jobOf(task: Task): LiveJob | null {
+    const job = this.jobs.get(task.jobId)
+    return job === undefined || job.gone || job.state.attempt[task.node] !== task.attempt ? null : job
+  }
+
+  // What the committer says.
+
+  dispatch(job: LiveJob, node: number, attempt: number): void {
+    this.#dispatcher.dispatch(job, node, attempt)
+  }
+
+  abort(job: LiveJob, node: number, attempt: number): void {
+    job.running.delete(node)
+    job.unserved?.delete(node)
+    this.broker.cancel({ jobId: job.id, node, attempt })
+  }
+
+  ended(job: LiveJob): void {
+    this.#observer.ended(job)
+  }
+
+  durable(jobs: Iterable<LiveJob>): void {
+    for (const job of jobs) {
+      this.#observer.changed(job)
+      this.letGo(job)
+    }
+  }
+
+  fenced(partition: number): void {
+    this.holdings.delete(partition)
+    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job)
+    this.#log.warn({ partition }, "another engine has taken this partition; its jobs go on there")
+    this.#observer.fenced(partition)
+  }
+
+  refused(job: LiveJob, error: unknown): void {
+    this.#log.error({ job_id: job.id, error }, "the database refused to store what happened to this job")
+    this.#discard(job)
+    this.#observer.ended(job)
+  }
+
+  unavailable(error: unknown, tries: number): void {
+    if (tries === PAUSE_AFTER) this.#observer.available(false)
+    const message = error instanceof Error ? error.message : String(error)
+    this.#log.warn(
+      { tries, error: message },
+      tries >= PAUSE_AFTER
+        ? "database away: engine paused, results are kept"
+        : "append failed; sending it again",
+    )
+  }
+
+  available(): void {
+    this.#log.info({}, "database is back: engine goes on")
+    this.#observer.available(true)
+  }
+
+  /** A bug that makes one job's work throw stops that job, never the partition. */
+  #quarantine(job: LiveJob, error: unknown): void {
+    this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
+    this.#discard(job)
+  }
+
+  #discard(job: LiveJob): void {
+    job.gone = true
+    for (const node of job.running)
+      this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
+    this.#alarms.clear(job)
+    this.jobs.delete(job.id)
+  }
+
+  /** Invariant 3. Called whenever a job may have come to rest. */
+  letGo(job: LiveJob): void {
+    if (job.gone || job.undurable > 0 || job.state.active > 0) return
+    const hasEnded = jobHasEnded(job.state.status)
+    const wake = wakeAt(job.state)
+    if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
+    if (!hasEnded && job.projected?.wakeAt !== wake) return
+    job.gone = true
+    this.#alarms.clear(job)
+    this.jobs.delete(job.id)
+    if (!hasEnded) this.#observer.parked(wake)
+  }
+
+  isRunning(job: LiveJob, node: number): boolean {
+    return job.running.has(node) && isInFlight(job.state, node)
+  }
+}
+
+/** X7: after this many tries of 1 s → 2 s → 4 s the engine says that it has paused. */
+const PAUSE_AFTER = 4

@@ -1,0 +1,175 @@
+import type { Journal, PartitionEpoch, PartitionRow, Pulse } from "../journal/port.ts"
+import type { Log } from "../worker/log.ts"
+import { firstSeq } from "./ids.ts"
+import type { Inbox } from "./inbox.ts"
+import type { Owner } from "./owner.ts"
+import { Peers } from "./peers.ts"
+import type { Recovery } from "./recovery.ts"
+import type { Wakeups } from "./wakeups.ts"
+
+/**
+ * Which partitions this engine owns. Fence and liveness are separate: an epoch changes only at take-over, a beat only
+ * says who is there. A database restart moves nothing; an owner nobody replaced just goes on.
+ */
+export interface OwnershipParts {
+  readonly engine: string
+  readonly journal: Journal
+  readonly owner: Owner
+  readonly recovery: Recovery
+  readonly wakeups: Wakeups
+  readonly inbox: Inbox
+  readonly leaseMs: number
+  readonly log: Log
+}
+
+export class Ownership {
+  readonly #parts: OwnershipParts
+  readonly #peers: Peers
+  /** Owned, recovered, and not about to be given to somebody else: where new jobs go. */
+  readonly #ready = new Set<number>()
+  readonly #leaving = new Set<number>()
+  readonly #readyWaiters = new Set<() => void>()
+  #nextReady = 0
+  #readyList: number[] = []
+  #adjusting: Promise<void> | null = null
+  #stopped = false
+
+  constructor(parts: OwnershipParts) {
+    this.#parts = parts
+    this.#peers = new Peers({ leaseMs: parts.leaseMs, now: () => performance.now() })
+  }
+
+  /** Where the next new job goes, in turn; null: no partition is ready here. */
+  pick(): number | null {
+    if (this.#readyList.length === 0) return null
+    this.#nextReady = (this.#nextReady + 1) % this.#readyList.length
+    return this.#readyList[this.#nextReady]!
+  }
+
+  owns(partition: number): boolean {
+    return this.#ready.has(partition) || this.#leaving.has(partition)
+  }
+
+  get count(): number {
+    return this.#parts.owner.holdings.size
+  }
+
+  partitions(): readonly number[] {
+    return [...this.#ready, ...this.#leaving]
+  }
+
+  /** Resolves once at least one partition is ready. */
+  async whenReady(): Promise<void> {
+    while (this.#ready.size === 0 && !this.#stopped)
+      await new Promise<void>(resolve => this.#readyWaiters.add(resolve))
+  }
+
+  /** Nobody else can hold the store: everything is ours at once. */
+  async takeAll(): Promise<void> {
+    await this.#take(await this.#parts.journal.readPartitions())
+  }
+
+  /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
+  receive(pulse: Pulse): void {
+    if (this.#stopped) return
+    this.#adjusting ??= this.#adjust(pulse)
+      .catch(error =>
+        this.#parts.log.warn(
+          { error: String(error) },
+          "could not adjust partitions; the next beat tries again",
+        ),
+      )
+      .finally(() => {
+        this.#adjusting = null
+      })
+    for (const partition of pulse.inbox) if (this.owns(partition)) void this.#parts.inbox.read(partition)
+  }
+
+  lost(partition: number): void {
+    this.#ready.delete(partition)
+    this.#leaving.delete(partition)
+    this.#refresh()
+  }
+
+  /** Lets go of everything, so that others take it at once. Call when nothing is in flight any more. */
+  async release(): Promise<void> {
+    this.#stopped = true
+    await this.#adjusting
+    for (const wake of this.#readyWaiters) wake()
+    await this.#give([...this.#parts.owner.holdings.keys()])
+  }
+
+  async #adjust(pulse: Pulse): Promise<void> {
+    const { engine, owner } = this.#parts
+    const alive = this.#peers.alive(pulse.engines).add(engine)
+    for (const row of pulse.partitions) {
+      const holding = owner.holdings.get(row.partition)
+      if (holding !== undefined && row.epoch > holding.epoch) owner.fenced(row.partition)
+    }
+    const share = Math.ceil(pulse.partitions.length / alive.size)
+    await this.#shed(this.count - share)
+    const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))
+    const room = share - this.count
+    if (room > 0 && free.length > 0) await this.#take(free.slice(0, room))
+  }
+
+  /** Gives up to `surplus` partitions away, those at rest first; the others take no new jobs and follow when they rest. */
+  async #shed(surplus: number): Promise<void> {
+    if (surplus <= 0) {
+      for (const partition of this.#leaving) this.#ready.add(partition)
+      this.#leaving.clear()
+      this.#refresh()
+      return
+    }
+    for (const partition of this.#ready) {
+      if (this.#leaving.size >= surplus) break
+      this.#leaving.add(partition)
+      this.#ready.delete(partition)
+    }
+    this.#refresh()
+    const busy = new Set<number>()
+    for (const job of this.#parts.owner.jobs.values()) busy.add(job.partition)
+    await this.#give([...this.#leaving].filter(partition => !busy.has(partition)))
+  }
+
+  async #take(rows: readonly PartitionRow[]): Promise<void> {
+    const { journal, engine, owner, recovery, wakeups, inbox } = this.#parts
+    const taken = await journal.takePartitions({ engine, expected: rows })
+    if (taken.length === 0) return
+    for (const { partition, epoch } of taken)
+      owner.holdings.set(partition, { epoch, nextSeq: firstSeq(epoch) })
+    const partitions = taken.map(row => row.partition)
+    await recovery.recover(partitions)
+    for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
+    this.#refresh()
+    for (const partition of partitions) await inbox.read(partition)
+    await wakeups.look()
+    this.#announce()
+  }
+
+  async #give(partitions: readonly number[]): Promise<void> {
+    const { journal, engine, owner } = this.#parts
+    const held: PartitionEpoch[] = []
+    for (const partition of partitions) {
+      const holding = owner.holdings.get(partition)
+      if (holding === undefined) continue
+      held.push({ partition, epoch: holding.epoch })
+      owner.holdings.delete(partition)
+      this.lost(partition)
+    }
+    if (held.length > 0) await journal.releasePartitions({ engine, held })
+  }
+
+  #refresh(): void {
+    this.#readyList = [...this.#ready]
+  }
+
+  #announce(): void {
+    for (const wake of this.#readyWaiters) wake()
+    this.#readyWaiters.clear()
+  }
+}
+
+function isFree(row: PartitionRow, alive: ReadonlySet<string>): boolean {
+  return row.owner === null || !alive.has(row.owner)
+}

@@ -1,0 +1,70 @@
+import { readFileSync, readlinkSync } from "node:fs"
+import { hostname } from "node:os"
+import type { EngineBeat } from "../journal/port.ts"
+
+/**
+ * Which engines live. Liveness only decides who tries to take over; what protects the data is the epoch.
+ *
+ * A peer is dead when this process has itself seen its beat unchanged for the lease, by its own clock; or at once,
+ * when it ran on this very host and its process is gone.
+ */
+export class Peers {
+  readonly #leaseMs: number
+  readonly #now: () => number
+  readonly #seen = new Map<string, { beat: number; since: number }>()
+
+  constructor(parts: { leaseMs: number; now: () => number }) {
+    this.#leaseMs = parts.leaseMs
+    this.#now = parts.now
+  }
+
+  /** The ids of those that live. */
+  alive(engines: readonly EngineBeat[]): Set<string> {
+    const now = this.#now()
+    const living = new Set<string>()
+    for (const { engine, beat, place } of engines) {
+      const seen = this.#seen.get(engine)
+      if (seen === undefined || seen.beat !== beat) this.#seen.set(engine, { beat, since: now })
+      const since = seen !== undefined && seen.beat === beat ? seen.since : now
+      if (now - since < this.#leaseMs && !hasDiedHere(place)) living.add(engine)
+    }
+    for (const engine of this.#seen.keys())
+      if (!engines.some(row => row.engine === engine)) this.#seen.delete(engine)
+    return living
+  }
+}
+
+/** Host, boot, process namespace and pid: together they name a process that can be looked for. */
+export function thisPlace(): string {
+  return `${hostKey()}#${process.pid}`
+}
+
+let cachedHost: string | null = null
+
+function hostKey(): string {
+  cachedHost ??= [
+    hostname(),
+    read(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
+    read(() => readlinkSync("/proc/self/ns/pid")),
+  ].join("|")
+  return cachedHost
+}
+
+function read(get: () => string): string {
+  try {
+    return get()
+  } catch {
+    return "?"
+  }
+}
+
+function hasDiedHere(place: string): boolean {
+  const mark = place.lastIndexOf("#")
+  if (place.slice(0, mark) !== hostKey() || place.includes("?")) return false
+  try {
+    process.kill(Number(place.slice(mark + 1)), 0)
+    return false
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === "ESRCH"
+  }
+}

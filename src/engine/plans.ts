@@ -1,0 +1,47 @@
+import type { HandlerCatalog } from "../definition/handler.ts"
+import { compileWorkflow } from "../definition/index.ts"
+import type { Plan } from "../definition/plan.ts"
+import { UmbraError } from "../errors.ts"
+import type { Journal, WorkflowRow } from "../journal/port.ts"
+
+/** Compiled workflow versions. A version never changes, so what is compiled once stays right. */
+export class Plans {
+  readonly #journal: Journal
+  readonly #byVersion = new Map<string, Plan>()
+  readonly #limit: number
+
+  constructor(journal: Journal, limit = 1000) {
+    this.#journal = journal
+    this.#limit = limit
+  }
+
+  async get(owner: string, name: string, version: number): Promise<Plan> {
+    const cached = this.#byVersion.get(keyOf(owner, name, version))
+    if (cached !== undefined) return cached
+    const row = await this.#journal.readWorkflow({ owner, name, version })
+    if (row === null) throw new UmbraError("E305", `There is no version ${version} of workflow "${name}".`)
+    return this.add(row, compileStored(row))
+  }
+
+  add(row: { owner: string; name: string; version: number }, plan: Plan): Plan {
+    // The oldest goes: jobs that run hold their plan themselves.
+    if (this.#byVersion.size >= this.#limit) this.#byVersion.delete(this.#byVersion.keys().next().value!)
+    this.#byVersion.set(keyOf(row.owner, row.name, row.version), plan)
+    return plan
+  }
+}
+
+/** What was validated when it was stored is not judged again by the handlers that happen to be here. */
+const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
+
+function compileStored(row: WorkflowRow): Plan {
+  const compiled = compileWorkflow(JSON.parse(row.definition), { handlers: anyHandler })
+  if (compiled.plan !== undefined) return compiled.plan
+  const problem = compiled.problems[0]
+  throw new UmbraError(
+    "E305",
+    `Version ${row.version} of workflow "${row.name}" does not compile any more: ${problem?.message}`,
+  )
+}
+
+const keyOf = (owner: string, name: string, version: number) => `${owner}\u0000${name}\u0000${version}`

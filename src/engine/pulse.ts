@@ -1,0 +1,98 @@
+import { Worker } from "node:worker_threads"
+import type { EngineBeat, Journal, Pulse } from "../journal/port.ts"
+import type { Log } from "../worker/log.ts"
+import type { Clock } from "./clock.ts"
+
+/**
+ * The beat that says this engine lives, and what comes back with it. On PostgreSQL it is sent from a thread with a
+ * connection of its own, so that a long fold in the main thread does not look like death; and only while the main
+ * thread makes progress, so that one that hangs does.
+ */
+export interface PulseParts {
+  readonly journal: Journal
+  /** Where a thread can open the store again; null: beat from here. */
+  readonly location: string | null
+  readonly engine: string
+  readonly place: string
+  readonly beatMs: number
+  /** Without progress of the main thread for this long no beat is sent. */
+  readonly leaseMs: number
+  readonly clock: Clock
+  readonly log: Log
+  readonly receive: (pulse: Pulse) => void
+}
+
+export interface PulseThreadData {
+  readonly location: string
+  readonly engine: string
+  readonly place: string
+  readonly beatMs: number
+  readonly leaseMs: number
+  readonly progress: SharedArrayBuffer
+}
+
+export function startPulse(parts: PulseParts): { stop(): Promise<void> } {
+  return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
+}
+
+function beatHere({ journal, engine, place, beatMs, clock, log, receive }: PulseParts): {
+  stop(): Promise<void>
+} {
+  let stopped = false
+  let cancel = () => {}
+  let beating: Promise<void> = Promise.resolve()
+  const beat = async (row: EngineBeat): Promise<void> => {
+    try {
+      const pulse = await journal.beat(row)
+      if (!stopped) receive(pulse)
+    } catch (error) {
+      log.warn({ error: String(error) }, "beat failed")
+    }
+    if (stopped) return
+    cancel = clock.after(beatMs, () => {
+      beating = beat({ ...row, beat: row.beat + 1 })
+    })
+  }
+  beating = beat({ engine, place, beat: 1 })
+  return {
+    stop() {
+      stopped = true
+      cancel()
+      return beating
+    },
+  }
+}
+
+function beatInThread(parts: PulseParts, location: string): { stop(): Promise<void> } {
+  const { engine, place, beatMs, leaseMs, log, receive } = parts
+  const progress = new SharedArrayBuffer(4)
+  const counter = new Int32Array(progress)
+  const tick = setInterval(() => Atomics.add(counter, 0, 1), Math.min(beatMs, 1000) / 2)
+  tick.unref()
+  const fromSource = import.meta.url.endsWith(".ts")
+  const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, progress }
+  const thread = new Worker(
+    new URL(fromSource ? "./pulse-thread.ts" : "./pulse-thread.js", import.meta.url),
+    {
+      workerData,
+      // From source the thread is TypeScript too, and needs the loader this process has.
+      execArgv: fromSource ? ["--import", "tsx"] : [],
+    },
+  )
+  let stopped = false
+  thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
+    if (stopped) return
+    if (message.pulse !== undefined) receive(message.pulse)
+    else log.warn({ error: message.error }, "beat failed")
+  })
+  thread.on("error", error =>
+    log.error({ error }, "the thread that sends the beat died; peers will take over"),
+  )
+  return {
+    async stop() {
+      stopped = true
+      clearInterval(tick)
+      await thread.terminate()
+    },
+  }
+}

@@ -1,0 +1,224 @@
+import { createHash } from "node:crypto"
+import type { Json } from "../core/json.ts"
+import type { Workflow } from "../definition/builder.ts"
+import {
+  type CompileResult,
+  checkInput,
+  compileWorkflow,
+  type HandlerCatalog,
+  loadWorkflow,
+  type Plan,
+  type Problem,
+  type WorkflowDefinition,
+} from "../definition/index.ts"
+import { UmbraError } from "../errors.ts"
+import type { Journal } from "../journal/port.ts"
+import type { Engine } from "./engine.ts"
+
+/** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`). */
+export type WorkflowSource = Workflow | WorkflowDefinition | string
+
+export interface SubmitOptions {
+  readonly owner?: string
+  /** The same key gives the same job; the same key with other content is refused. */
+  readonly idempotencyKey?: string
+  /** Overrides the workflow's; null: never expires. */
+  readonly ttlSeconds?: number | null
+  /** Higher goes first. */
+  readonly priority?: number
+  readonly labels?: { readonly [key: string]: string }
+}
+
+interface StoredPlan {
+  readonly owner: string
+  readonly name: string
+  readonly version: number
+  readonly plan: Plan
+}
+
+/** The way in: from a workflow and an input to a durable job. */
+export class Submissions {
+  readonly #journal: Journal
+  readonly #engine: Engine
+  readonly #handlers: HandlerCatalog
+  readonly #ttlSeconds: number | null
+  /** Workflows given as objects are compiled and stored once. */
+  readonly #byObject = new WeakMap<object, Map<string, Promise<StoredPlan>>>()
+
+  constructor(parts: {
+    journal: Journal
+    engine: Engine
+    handlers: HandlerCatalog
+    ttlSeconds: number | null
+  }) {
+    this.#journal = parts.journal
+    this.#engine = parts.engine
+    this.#handlers = parts.handlers
+    this.#ttlSeconds = parts.ttlSeconds
+  }
+
+  async submit(
+    source: WorkflowSource,
+    input: unknown,
+    options: SubmitOptions & { owner: string },
+  ): Promise<string> {
+    const stored = await this.#resolve(source, options.owner)
+    const checked = checkSubmission(stored.plan, input, options)
+    await this.#engine.whenReady()
+    const id =
+      options.idempotencyKey === undefined
+        ? this.#engine.newJobId()
+        : await this.#claim(stored, checked, options)
+    if (options.idempotencyKey !== undefined && (await this.#exists(id))) return id
+    await this.#engine.submit(id, stored.plan, {
+      type: "submit",
+      owner: options.owner,
+      workflow: stored.name,
+      workflowVersion: stored.version,
+      input: checked,
+      ttlSeconds:
+        options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
+      priority: options.priority ?? 0,
+      ...(options.labels === undefined ? {} : { labels: options.labels }),
+    })
+    return id
+  }
+
+  async register(
+    source: Exclude<WorkflowSource, string>,
+    owner: string,
+  ): Promise<{ name: string; version: number; unchanged: boolean }> {
+    const { name, version, unchanged } = await this.#store(planOf(source, this.#handlers), owner)
+    return { name, version, unchanged }
+  }
+
+  #resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
+    if (typeof source === "string") return this.#byName(source, owner)
+    const byOwner = this.#byObject.get(source) ?? new Map<string, Promise<StoredPlan>>()
+    this.#byObject.set(source, byOwner)
+    let stored = byOwner.get(owner)
+    if (stored === undefined) {
+      stored = this.#store(planOf(source, this.#handlers), owner)
+      byOwner.set(owner, stored)
+      // What failed is tried anew, not remembered.
+      stored.catch(() => byOwner.delete(owner))
+    }
+    return stored
+  }
+
+  async #byName(reference: string, owner: string): Promise<StoredPlan> {
+    const [, name, version] = /^(.+?)(?:@(\d+))?$/.exec(reference) ?? []
+    const row = await this.#journal.readWorkflow({
+      owner,
+      name: name!,
+      ...(version === undefined ? {} : { version: Number(version) }),
+    })
+    if (row === null)
+      throw new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+    return {
+      owner,
+      name: row.name,
+      version: row.version,
+      plan: await this.#engine.plans.get(owner, row.name, row.version),
+    }
+  }
+
+  async #store(plan: Plan, owner: string): Promise<StoredPlan & { unchanged: boolean }> {
+    const definition = JSON.stringify(plan.canonical)
+    const row = await this.#journal.putWorkflow({
+      owner,
+      name: plan.name,
+      hash: plan.hash,
+      definition,
+      createdAt: Date.now(),
+    })
+    this.#engine.plans.add(row, plan)
+    return { owner, name: row.name, version: row.version, plan, unchanged: row.unchanged }
+  }
+
+  /** The first to come with a key decides the job's id; the others get it. */
+  async #claim(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Promise<string> {
+    const { owner, idempotencyKey } = options
+    const content = [
+      stored.name,
+      stored.version,
+      input,
+      options.labels ?? {},
+      options.priority ?? 0,
+      options.ttlSeconds ?? null,
+    ]
+    const fingerprint = createHash("sha256").update(JSON.stringify(content)).digest("hex")
+    const claim = {
+      owner,
+      key: idempotencyKey!,
+      jobId: this.#engine.newJobId(),
+      fingerprint,
+      createdAt: Date.now(),
+    }
+    const winner = await this.#journal.claimKey(claim)
+    if (winner.fingerprint !== fingerprint)
+      throw new UmbraError(
+        "E306",
+        `Idempotency key "${idempotencyKey}" was used for another submission (job ${winner.jobId}). Use a new key for new content.`,
+      )
+    return winner.jobId
+  }
+
+  async #exists(id: string): Promise<boolean> {
+    return this.#engine.live(id) !== undefined || (await this.#journal.readJob(id)) !== null
+  }
+}
+
+function planOf(source: Exclude<WorkflowSource, string>, handlers: HandlerCatalog): Plan {
+  const definition = "definition" in source ? source.definition : source
+  return planOrThrow(compileWorkflow(definition, { handlers }))
+}
+
+/** YAML or JSON text to a plan; all problems in the error's details. */
+export function planOfText(text: string, handlers: HandlerCatalog): Plan {
+  return planOrThrow(loadWorkflow(text, { handlers }))
+}
+
+function planOrThrow(compiled: CompileResult): Plan {
+  if (compiled.plan !== undefined) return compiled.plan
+  throw invalidWorkflow(compiled.problems)
+}
+
+function invalidWorkflow(problems: readonly Problem[]): UmbraError {
+  const lines = problems.map(({ code, path, message }) => `  ${code} ${path}: ${message}`)
+  return new UmbraError(
+    problems[0]?.code ?? "E101",
+    `The workflow has ${problems.length} problem(s):\n${lines.join("\n")}`,
+    { details: { problems } },
+  )
+}
+
+function checkSubmission(plan: Plan, input: unknown, options: SubmitOptions): Json {
+  checkOptions(options)
+  const unsupported = plan.nodes.find(node => node.provider !== null || node.forEach !== null)
+  if (unsupported !== undefined)
+    throw new UmbraError(
+      "E308",
+      `Node "${unsupported.id}" uses ${unsupported.provider === null ? "for_each" : "provider"}, which this engine does not run yet.`,
+    )
+  const { value, problems } = checkInput(plan.input, input)
+  if (problems === undefined) return value
+  const text = problems.map(problem => `${problem.path}: ${problem.message}`).join("; ")
+  throw new UmbraError("E304", `The input does not fit workflow "${plan.name}": ${text}`, {
+    details: { problems },
+  })
+}
+
+function checkOptions({ priority, ttlSeconds, labels, idempotencyKey }: SubmitOptions): void {
+  const wrong = (what: string): never => {
+    throw new UmbraError("E309", `${what}.`)
+  }
+  if (priority !== undefined && (!Number.isInteger(priority) || Math.abs(priority) > 1000))
+    wrong("priority must be a whole number from -1000 to 1000")
+  if (ttlSeconds != null && !(Number.isFinite(ttlSeconds) && ttlSeconds > 0))
+    wrong("ttl_seconds must be a number above 0")
+  if (idempotencyKey !== undefined && !(idempotencyKey.length > 0 && idempotencyKey.length <= 255))
+    wrong("an idempotency key has 1 to 255 characters")
+  if (labels !== undefined && !Object.values(labels).every(value => typeof value === "string"))
+    wrong("labels must be texts by name")
+}

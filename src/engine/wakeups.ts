@@ -1,0 +1,74 @@
+import type { Log } from "../worker/log.ts"
+import type { Clock } from "./clock.ts"
+import type { Recovery } from "./recovery.ts"
+
+/** The alarm clock of jobs that are not in memory: one timer for the earliest of them, whatever their number. */
+export class Wakeups {
+  readonly #clock: Clock
+  readonly #recovery: Recovery
+  readonly #partitions: () => readonly number[]
+  readonly #log: Log
+  /** Everything due up to here has been looked at. */
+  #cursor: number
+  #timer: { readonly at: number; readonly cancel: () => void } | null = null
+  #looking: Promise<void> | null = null
+  #stopped = false
+
+  constructor(parts: { clock: Clock; recovery: Recovery; partitions: () => readonly number[]; log: Log }) {
+    this.#clock = parts.clock
+    this.#recovery = parts.recovery
+    this.#partitions = parts.partitions
+    this.#log = parts.log
+    this.#cursor = parts.clock.now()
+  }
+
+  /** A job has left memory until then. */
+  parked(wakeAt: number | null): void {
+    if (wakeAt !== null) this.#arm(wakeAt)
+  }
+
+  /** Looks now: at the start, and when partitions have come. */
+  look(): Promise<void> {
+    if (this.#stopped) return Promise.resolve()
+    this.#looking ??= this.#look().finally(() => {
+      this.#looking = null
+    })
+    return this.#looking
+  }
+
+  stop(): Promise<void> {
+    this.#stopped = true
+    this.#timer?.cancel()
+    return this.#looking ?? Promise.resolve()
+  }
+
+  async #look(): Promise<void> {
+    const at = this.#clock.now()
+    try {
+      const next = await this.#recovery.wakeDue({
+        partitions: this.#partitions(),
+        after: { wakeAt: this.#cursor, id: LAST_ID },
+        at,
+      })
+      this.#cursor = at
+      if (next !== null) this.#arm(next)
+    } catch (error) {
+      this.#log.warn({ error: String(error) }, "could not look for jobs whose time has come; trying again")
+      this.#arm(at + RETRY_MS)
+    }
+  }
+
+  #arm(at: number): void {
+    if (this.#stopped || (this.#timer !== null && this.#timer.at <= at)) return
+    this.#timer?.cancel()
+    const cancel = this.#clock.after(at - this.#clock.now(), () => {
+      this.#timer = null
+      void this.look()
+    })
+    this.#timer = { at, cancel }
+  }
+}
+
+const RETRY_MS = 1000
+/** Behind every job of the same time. */
+const LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"

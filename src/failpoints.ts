@@ -1,0 +1,40 @@
+/**
+ * Named places where a test can make the process die or stall. Unarmed, a failpoint is one comparison.
+ * `UMBRA_FAILPOINT=append.after:17` kills the process (SIGKILL) the 17th time it comes by.
+ */
+export const failpointNames = [
+  "append.before",
+  "append.after",
+  "dispatch.before",
+  "dispatch.after",
+  "handler.before",
+  "handler.after",
+  "ack.before",
+  "ack.after",
+  "recover.before",
+  "recover.after",
+] as const
+
+export type Failpoint = (typeof failpointNames)[number]
+
+let armed: { readonly name: string; left: number; readonly action: () => void } | null = fromEnvironment()
+
+export function failpoint(name: Failpoint): void {
+  if (armed === null || armed.name !== name) return
+  if (--armed.left > 0) return
+  const { action } = armed
+  armed = null
+  action()
+}
+
+/** Runs `action` the `count`th time the failpoint is reached. */
+export function armFailpoint(name: Failpoint, count: number, action: () => void): void {
+  armed = { name, left: count, action }
+}
+
+function fromEnvironment(): typeof armed {
+  const setting = process.env.UMBRA_FAILPOINT
+  if (!setting) return null
+  const [name, count] = setting.split(":")
+  return { name: name!, left: Number(count ?? 1), action: () => process.kill(process.pid, "SIGKILL") }
+}
