@@ -1,0 +1,32 @@
+/** `npm run bench`: everything; `npm run bench -- engine takeover`: those. `BENCH_SCALE=0.2` makes it shorter. */
+import { append } from "./append.ts"
+import { definitions } from "./definitions.ts"
+import { engine } from "./engine.ts"
+import { stopServices } from "./services.ts"
+import { takeover } from "./takeover.ts"
+import { templates } from "./templates.ts"
+
+const benches: Record<string, () => Promise<unknown>> = {
+  definitions: async () => {
+    await definitions()
+    await templates()
+  },
+  append,
+  engine,
+  takeover,
+}
+
+const asked = process.argv.slice(2)
+const unknown = asked.filter(name => benches[name] === undefined)
+if (unknown.length > 0) {
+  console.error(`There is no bench ${unknown.join(", ")}; there are ${Object.keys(benches).join(", ")}.`)
+  process.exit(2)
+}
+try {
+  for (const name of asked.length > 0 ? asked : Object.keys(benches)) {
+    console.log(`\n── ${name}`)
+    await benches[name]!()
+  }
+} finally {
+  await stopServices()
+}

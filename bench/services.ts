@@ -1,0 +1,27 @@
+import pg from "pg"
+import { type Postgres, startPostgres } from "../scripts/services/postgres.ts"
+
+let postgres: Promise<Postgres> | null = null
+let count = 0
+
+/** A database of its own on a private PostgreSQL, started on first use. */
+export async function databaseUrl(): Promise<{ url: string; drop: () => Promise<void> }> {
+  postgres ??= startPostgres()
+  const { url } = await postgres
+  const name = `bench_${++count}`
+  await execute(url, `create database ${name}`)
+  const own = new URL(url)
+  own.pathname = `/${name}`
+  return { url: own.href, drop: () => execute(url, `drop database if exists ${name} with (force)`) }
+}
+
+export async function stopServices(): Promise<void> {
+  await (await postgres)?.stop()
+}
+
+async function execute(url: string, statement: string): Promise<void> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  await client.query(statement)
+  await client.end()
+}

@@ -1,0 +1,82 @@
+/** What a crowd of waiting jobs costs: taking over a database with a million of them, and an engine at rest. */
+import pg from "pg"
+import { defineHandler, openUmbra } from "../src/index.ts"
+import { databaseUrl } from "./services.ts"
+
+const noop = defineHandler({ name: "noop", run: () => null })
+const waiting = {
+  name: "waiting",
+  nodes: [{ id: "nap", handler: "sleep", config: { seconds: 7 * 24 * 3600 } }],
+}
+
+export async function takeover(): Promise<void> {
+  const jobs = Math.round(1_000_000 * Number(process.env.BENCH_SCALE ?? 1))
+  const { url, drop } = await databaseUrl()
+  await makeWaiting(url, jobs)
+  const before = process.memoryUsage().rss
+  const begin = performance.now()
+  const umbra = await openUmbra(url, { handlers: [noop] })
+  const job = await umbra.submit({ name: "probe", nodes: [{ id: "n", handler: "noop" }] }, {})
+  await job.wait()
+  const seconds = (performance.now() - begin) / 1000
+  const grown = (process.memoryUsage().rss - before) / 1e6
+  console.log(
+    `  take-over with ${jobs.toLocaleString("en")} waiting jobs: first new job done after ${seconds.toFixed(2)} s, memory +${grown.toFixed(0)} MB`,
+  )
+  console.log(`  at rest: ${(await statementsPerSecond(url, 12)).toFixed(2)} statements/s`)
+  await umbra.close()
+  await drop()
+}
+
+/** One real waiting job, then copies of its rows: a million submissions would measure something else. */
+async function makeWaiting(url: string, jobs: number): Promise<void> {
+  const umbra = await openUmbra(url, { handlers: [noop] })
+  const { id } = await umbra.submit(waiting, {}, { ttlSeconds: null })
+  while ((await umbra.job(id)).status !== "PROCESSING") await new Promise(resolve => setTimeout(resolve, 10))
+  await umbra.close()
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const copyId =
+    "overlay(overlay(id::text placing lpad(to_hex(n), 8, '0') from 1) placing lpad(to_hex(n % 64), 3, '0') from 16)::uuid"
+  await client.query(
+    `create temporary table copies as select n, ${copyId} as copy from umbra.jobs, generate_series(1, ${jobs - 1}) as n`,
+  )
+  const columns = async (table: string, id: string) => {
+    const { rows } = await client.query(
+      "select column_name from information_schema.columns where table_schema = 'umbra' and table_name = $1",
+      [table],
+    )
+    return rows.map(row => String(row.column_name)).filter(name => name !== id && name !== "partition")
+  }
+  for (const [table, column] of [
+    ["jobs", "id"],
+    ["journal", "job_id"],
+  ] as const) {
+    const rest = (await columns(table, column)).join(", ")
+    await client.query(
+      `insert into umbra.${table} (${column}, partition, ${rest}) select copy, n % 64, ${rest} from umbra.${table}, copies`,
+    )
+  }
+  await client.query("analyze umbra.jobs")
+  await client.end()
+}
+
+/** Counted by the server itself, the beat included. */
+async function statementsPerSecond(url: string, seconds: number): Promise<number> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const count = async () => {
+    await client.query("select pg_stat_clear_snapshot()")
+    const { rows } = await client.query(
+      "select xact_commit + xact_rollback as n from pg_stat_database where datname = current_database()",
+    )
+    return Number(rows[0].n)
+  }
+  await new Promise(resolve => setTimeout(resolve, 2000))
+  const before = await count()
+  await new Promise(resolve => setTimeout(resolve, seconds * 1000))
+  const after = await count()
+  await client.end()
+  // Our own two look-ups and one count lie in between.
+  return Math.max(0, after - before - 2) / seconds
+}
