@@ -52,5 +52,8 @@ export interface ValueTemplate {
    * `late` is asked for the value of a template that reads `secrets`: those are rendered where the handler runs.
    * Without it they are rendered like the others.
    */
-  render(scope: Scope, options?: { readonly limits?: Limits; readonly late?: (template: Template, path: ValuePath) => Json }): Json
+  render(
+    scope: Scope,
+    options?: { readonly limits?: Limits; readonly late?: (template: Template, path: ValuePath) => Json },
+  ): Json
 }

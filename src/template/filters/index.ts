@@ -1,0 +1,28 @@
+/** Every filter by name. */
+import { lenientOperation, type Operation } from "../operation.ts"
+import { data, Missing, truthy, type Value } from "../values.ts"
+import { encodingFilters } from "./encoding.ts"
+import { listFilters } from "./lists.ts"
+import { mappingFilters } from "./mappings.ts"
+import { numberFilters } from "./numbers.ts"
+import { mapping, selectingFilters } from "./selecting.ts"
+import { textFilters } from "./text.ts"
+
+/** The stand-in may be missing itself, for `a | default(b) | default(c)`. */
+const standIn = lenientOperation("default_value? boolean?", (run, value, [otherwise, boolean]): Value => {
+  const replaceFalse = boolean !== undefined && truthy(run, data(boolean))
+  const absent = value instanceof Missing || (replaceFalse && !truthy(run, data(value)))
+  return absent ? (otherwise ?? (otherwise === null ? null : "")) : value
+})
+
+export const filters: ReadonlyMap<string, Operation> = new Map<string, Operation>([
+  ["default", standIn],
+  ["d", standIn],
+  ["map", mapping(() => filters)],
+  ...textFilters,
+  ...numberFilters,
+  ...listFilters,
+  ...mappingFilters,
+  ...selectingFilters,
+  ...encodingFilters,
+])

@@ -1,0 +1,7 @@
+export { compileTemplate, isTemplate } from "./compile.ts"
+export { withNode } from "./failure.ts"
+export { defaultLimits } from "./run.ts"
+export { TemplateSyntaxError } from "./syntax-error.ts"
+export type { Scope } from "./types.ts"
+export { compileValue } from "./value.ts"
+export { isTruthy } from "./values.ts"

@@ -1,0 +1,99 @@
+/**
+ * The state of one rendering: what may be read and what is left of the limits.
+ *
+ * 1. Whoever builds text, a list or a mapping calls `text` or `items` with its size BEFORE building it.
+ * 2. Whoever walks data calls `step`, so that work without output is bounded too.
+ * 3. Faults never quote values, only types and names: a value may be a secret.
+ */
+import type { ErrorCode } from "../errors.ts"
+import type { Limits, Scope } from "./types.ts"
+
+/** The worst templates found (test/template/hostile.test.ts) spend these in under 50 ms and 50 MB. */
+export const defaultLimits: Limits = { steps: 200_000, characters: 5_000_000, items: 1_000_000, depth: 200 }
+
+/** Why a rendering ends; becomes an UmbraError, with the template, where it leaves this folder. */
+export class Fault extends Error {
+  readonly code: ErrorCode
+  readonly missing: string | undefined
+  readonly available: readonly string[]
+
+  constructor(code: ErrorCode, message: string, missing?: string, available: readonly string[] = []) {
+    super(message)
+    this.code = code
+    this.missing = missing
+    this.available = available
+  }
+}
+
+export const cannot = (message: string): Fault => new Fault("E202", message)
+
+/** Characters that cost as much to compare or scan natively as one step of the interpreter. */
+const CHARACTERS_PER_STEP = 32
+/** What an empty list or mapping costs, in items: its header is several words. */
+const CONTAINER = 8
+
+/** Mappings with more keys are hash tables inside V8: listing their keys takes some 100 ns each, not 10. */
+const RECORD = 64
+
+export class Run {
+  readonly scope: Scope
+  readonly limits: Limits
+  /** The template reads secrets: faults then show no computed key and no key of a value. */
+  discreet = false
+  /** Offset of what is being evaluated, for messages. */
+  at = 0
+  #steps: number
+  #characters: number
+  #items: number
+  readonly #keys = new Map<object, readonly string[]>()
+
+  constructor(scope: Scope, limits: Limits) {
+    this.scope = scope
+    this.limits = limits
+    this.#steps = limits.steps
+    this.#characters = limits.characters
+    this.#items = limits.items
+  }
+
+  step(count = 1): void {
+    this.#steps -= count
+    if (this.#steps < 0) throw this.#exceeded("steps", this.limits.steps)
+  }
+
+  /** The cost of looking through text of this length without producing any. */
+  scan(length: number): void {
+    this.step(1 + Math.floor(length / CHARACTERS_PER_STEP))
+  }
+
+  text(length: number): void {
+    this.#characters -= length
+    if (this.#characters < 0) throw this.#exceeded("characters", this.limits.characters)
+  }
+
+  items(count: number): void {
+    this.#items -= count + CONTAINER
+    if (this.#items < 0) throw this.#exceeded("items", this.limits.items)
+    this.step(1 + Math.floor(count / 4))
+  }
+
+  nested(depth: number): void {
+    if (depth > this.limits.depth) throw this.#exceeded("depth", this.limits.depth)
+  }
+
+  /** Keys of a mapping, listed once per rendering: a loop over `x | length` must not list them each time. */
+  keys(mapping: object): readonly string[] {
+    let keys = this.#keys.get(mapping)
+    if (keys === undefined) {
+      keys = Object.keys(mapping)
+      this.step(1 + (keys.length > RECORD ? keys.length : keys.length >> 2))
+      this.#keys.set(mapping, keys)
+    }
+    return keys
+  }
+
+  #exceeded(limit: keyof Limits, value: number): Fault {
+    const most = String(value).replace(/\B(?=(?:\d{3})+$)/g, ",")
+    const what = limit === "depth" ? `nests deeper than ${most} levels` : `needs more than ${most} ${limit}`
+    return new Fault("E203", `the template ${what}; do less here, or do it in a handler`)
+  }
+}
