@@ -19,6 +19,8 @@ export interface Task {
   /** Outputs of the node's dependencies by id, read on first use. */
   readonly parents: () => JsonObject
   readonly timeoutSeconds: number | null
+  /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
+  readonly announce: boolean
 }
 
 export interface LateTemplate {
@@ -47,8 +49,8 @@ export type Waiting =
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
-  /** Still running after a second: worth a fact. */
-  started(task: Task, worker: string): void
+  /** Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves. */
+  started(task: Task, worker: string): Promise<void>
   progress(task: Task, progress: { readonly percent: number | null; readonly message: string | null }): void
   preview(task: Task, data: Json): void
   finished(task: Task, outcome: Outcome): void

@@ -1,6 +1,15 @@
 import type { Effects } from "./effects.ts"
 import { noEffects } from "./effects.ts"
-import type { Fact, JobSubmitted, NodeCompleted, NodeFailed, NodeWaiting, SignalReceived } from "./facts.ts"
+import type {
+  Fact,
+  JobRetried,
+  JobSubmitted,
+  NodeCompleted,
+  NodeFailed,
+  NodeWaiting,
+  SignalReceived,
+} from "./facts.ts"
+import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
 import type { Graph } from "./plan.ts"
 import {
@@ -16,6 +25,7 @@ import {
   QUEUED,
   RUNNING,
   SKIPPED,
+  skippedOutput,
   WAITING,
 } from "./state.ts"
 import type { JobStatus } from "./states.ts"
@@ -34,8 +44,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       submitted(state, fact, fact.at, effects)
       break
     case "node_started":
-      if (state.retryAt.delete(fact.node)) state.active++
-      state.nodeStatus[fact.node] = RUNNING
+      runs(state, fact.node)
       state.started.set(fact.node, { at: fact.at, worker: fact.worker })
       progressed(state)
       break
@@ -43,7 +52,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       completed(state, fact, fact.at, effects)
       break
     case "node_skipped":
-      if (fact.job_output !== undefined) state.output = fact.job_output
+      setJobResult(state, fact)
       done(state, fact.node, { status: SKIPPED, output: skippedOutput, at: fact.at }, effects)
       break
     case "node_failed":
@@ -53,9 +62,10 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       waits(state, fact)
       break
     case "tasks_lost":
-      lost(state, fact.nodes, effects)
+      lost(state, fact.nodes, fact.at, effects)
       break
     case "preview_published":
+      if (isInFlight(state, fact.node)) runs(state, fact.node)
       state.previews.set(fact.node, fact.data)
       progressed(state)
       state.status = "PREVIEW"
@@ -75,14 +85,12 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       end(state, "EXPIRED", fact.at, effects)
       break
     case "job_retried":
-      retried(state, fact.expires_at, effects)
+      retried(state, fact, fact.at, effects)
       break
     case "job_deleted":
       state.status = "DELETED"
   }
 }
-
-const skippedOutput: Json = Object.freeze({ skipped: true })
 
 export function fold(graph: Graph, facts: Iterable<Fact>): JobState {
   const state = newJobState(graph)
@@ -102,7 +110,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   setExpiry(state, fact.expires_at)
   state.status = "DISPATCHING"
   for (let node = 0; node < state.remaining.length; node++)
-    if (state.remaining[node] === 0) enqueue(state, node, effects)
+    if (state.remaining[node] === 0) enqueue(state, node, at, effects)
 }
 
 function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {
@@ -112,7 +120,7 @@ function completed(state: JobState, fact: NodeCompleted, at: number, effects: Ef
     const amount = fact.usage[key]
     if (typeof amount === "number") state.usage.set(key, (state.usage.get(key) ?? 0) + amount)
   }
-  if (fact.job_output !== undefined) state.output = fact.job_output
+  setJobResult(state, fact)
   done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
 }
 
@@ -125,19 +133,29 @@ function done(
   leaveFlight(state, node)
   state.nodeStatus[node] = ended.status
   state.outputs[node] = ended.output
+  state.endedAt[node] = ended.at
   forget(state, node)
   state.unfinished--
   progressed(state)
   const { starts, items } = state.graph.successors
   for (let i = starts[node]!; i < starts[node + 1]!; i++) {
     const successor = items[i]!
-    if (--state.remaining[successor]! === 0) enqueue(state, successor, effects)
+    if (--state.remaining[successor]! === 0) enqueue(state, successor, ended.at, effects)
   }
-  if (state.unfinished === 0) end(state, "COMPLETED", ended.at, effects)
+  if (state.unfinished === 0) end(state, state.fault === null ? "COMPLETED" : "FAILED", ended.at, effects)
 }
 
-function enqueue(state: JobState, node: number, effects: Effects): void {
+function setJobResult(
+  state: JobState,
+  fact: { readonly job_output?: Json; readonly job_fault?: Fault },
+): void {
+  if (fact.job_output !== undefined) state.output = fact.job_output
+  if (fact.job_fault !== undefined) state.fault = { fault: fact.job_fault }
+}
+
+function enqueue(state: JobState, node: number, at: number, effects: Effects): void {
   state.nodeStatus[node] = QUEUED
+  state.queuedAt[node] = at
   state.active++
   effects.dispatch(node, state.attempt[node]!)
 }
@@ -155,6 +173,7 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   }
   state.attempt[node]!++
   state.nodeStatus[node] = QUEUED
+  state.queuedAt[node] = at
   state.retryAt.set(node, fact.retry_at)
   state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
 }
@@ -162,6 +181,7 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
 /** J9: the job fails at once; what is downstream fails with the cause named, everything else is cancelled. */
 function failFast(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
   state.nodeStatus[fact.node] = FAILED
+  state.endedAt[fact.node] = at
   state.fault = { fault: fact.fault, node: fact.node }
   const { starts, items } = state.graph.successors
   const stack = [fact.node]
@@ -170,6 +190,7 @@ function failFast(state: JobState, fact: NodeFailed, at: number, effects: Effect
       const successor = items[i]!
       if (state.nodeStatus[successor] === FAILED) continue
       state.nodeStatus[successor] = FAILED
+      state.endedAt[successor] = at
       state.faults.set(successor, { fault: fact.fault, cause: fact.node })
       stack.push(successor)
     }
@@ -186,18 +207,19 @@ function waits(state: JobState, fact: NodeWaiting): void {
   progressed(state)
 }
 
-function lost(state: JobState, nodes: readonly number[], effects: Effects): void {
+function lost(state: JobState, nodes: readonly number[], at: number, effects: Effects): void {
   for (const node of nodes) {
     if (state.started.delete(node)) state.losses[node]!++
     leaveFlight(state, node)
     state.suspects.add(node)
     state.attempt[node]!++
-    enqueue(state, node, effects)
+    enqueue(state, node, at, effects)
   }
 }
 
 function signalled(state: JobState, fact: SignalReceived & { readonly at: number }, effects: Effects): void {
   if (fact.node !== undefined) {
+    setJobResult(state, fact)
     done(state, fact.node, { status: COMPLETED, output: fact.data, at: fact.at }, effects)
     return
   }
@@ -217,6 +239,7 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
       if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
       if (isInFlight(state, node) && !state.retryAt.has(node)) effects.abort(node, state.attempt[node]!)
       state.nodeStatus[node] = CANCELLED
+      state.endedAt[node] = at
     }
   }
   state.active = 0
@@ -230,13 +253,13 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
 }
 
 /** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
-function retried(state: JobState, expiresAt: number | null, effects: Effects): void {
+function retried(state: JobState, fact: JobRetried, at: number, effects: Effects): void {
   state.status = "DISPATCHING"
   state.finishedAt = null
   state.fault = null
   state.cancelReason = null
   state.output = undefined
-  setExpiry(state, expiresAt)
+  setExpiry(state, fact.expires_at)
   countRemaining(state)
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (isDone(state, node)) continue
@@ -244,9 +267,11 @@ function retried(state: JobState, expiresAt: number | null, effects: Effects): v
     state.attempt[node]!++
     state.tries[node] = 0
     state.losses[node] = 0
+    state.queuedAt[node] = 0
+    state.endedAt[node] = 0
     state.faults.delete(node)
     state.previews.delete(node)
-    if (state.remaining[node] === 0) enqueue(state, node, effects)
+    if (state.remaining[node] === 0) enqueue(state, node, at, effects)
   }
 }
 
@@ -268,6 +293,12 @@ function progressed(state: JobState): void {
 function leaveFlight(state: JobState, node: number): void {
   if (!isInFlight(state, node)) return
   if (!state.retryAt.delete(node)) state.active--
+}
+
+/** In replay a retry time may still stand here too. */
+function runs(state: JobState, node: number): void {
+  if (state.retryAt.delete(node)) state.active++
+  state.nodeStatus[node] = RUNNING
 }
 
 function forget(state: JobState, node: number): void {

@@ -8,12 +8,17 @@ export type Command =
   | { readonly type: "started"; readonly node: number; readonly attempt: number; readonly worker: string }
   | Completed
   | { readonly type: "failed"; readonly node: number; readonly attempt: number; readonly fault: Fault }
-  | { readonly type: "waiting"; readonly node: number; readonly attempt: number; readonly waiting: Waiting }
-  | { readonly type: "skip"; readonly node: number; readonly attempt: number; readonly jobOutput?: Json }
+  | ({
+      readonly type: "waiting"
+      readonly node: number
+      readonly attempt: number
+      readonly waiting: Waiting
+    } & JobResult)
+  | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
   | { readonly type: "preview"; readonly node: number; readonly attempt: number; readonly data: Json }
-  | { readonly type: "signal"; readonly name: string; readonly data: Json }
+  | ({ readonly type: "signal"; readonly name: string; readonly data: Json } & JobResult)
   /** Timers may be due. */
-  | { readonly type: "wake" }
+  | ({ readonly type: "wake" } & JobResult)
   /** The process that ran the job's nodes is gone. */
   | { readonly type: "recover" }
   | { readonly type: "fail_job"; readonly fault: Fault }
@@ -32,13 +37,18 @@ export interface Submit {
   readonly labels?: { readonly [key: string]: string }
 }
 
-export interface Completed {
+/** Given with what may be the last node: the job's own output, or why there is none. */
+export interface JobResult {
+  readonly jobOutput?: Json
+  readonly jobFault?: Fault
+}
+
+export interface Completed extends JobResult {
   readonly type: "completed"
   readonly node: number
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
-  readonly jobOutput?: Json
 }
 
 /** What a decision may depend on besides the state: given, never taken. */
@@ -70,4 +80,6 @@ export type RefusalReason =
   | "nothing_to_retry"
   | "job_exists"
   | "no_such_node"
+  /** A node that runs is not skipped any more. */
+  | "node_running"
   | "nothing_due"

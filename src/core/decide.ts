@@ -1,8 +1,17 @@
 import { retryDelay } from "./backoff.ts"
-import type { Circumstances, Command, Completed, Refusal, RefusalReason, Submit } from "./commands.ts"
+import type {
+  Circumstances,
+  Command,
+  Completed,
+  JobResult,
+  Refusal,
+  RefusalReason,
+  Submit,
+} from "./commands.ts"
 import type { Fact } from "./facts.ts"
 import type { Fault } from "./faults.ts"
-import { COMPLETED, isInFlight, type JobState, SKIPPED, WAITING } from "./state.ts"
+import type { Json } from "./json.ts"
+import { COMPLETED, isInFlight, type JobState, RUNNING, SKIPPED, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
 
 /**
@@ -45,7 +54,7 @@ function decideRunning(
     case "signal":
       return signal(state, command, at)
     case "wake":
-      return wake(state, given)
+      return wake(state, command, given)
     case "recover":
       return recover(state, given)
     default:
@@ -79,7 +88,7 @@ function decideResult(
           type: "node_skipped",
           at,
           node,
-          ...(command.jobOutput === undefined ? {} : { job_output: command.jobOutput }),
+          ...jobResult(command),
         },
       ]
     case "preview":
@@ -93,7 +102,10 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (attempt !== state.attempt[node]) return refuse("stale_attempt")
   if (state.retryAt.has(node)) return refuse("stale_attempt")
-  if (isInFlight(state, node)) return null
+  if (isInFlight(state, node)) {
+    const tooLate = command.type === "skip" && state.nodeStatus[node] === RUNNING
+    return tooLate ? refuse("node_running") : null
+  }
   const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
   return resumes && state.nodeStatus[node] === WAITING ? null : refuse("duplicate")
 }
@@ -124,8 +136,13 @@ function completed(command: Completed, at: number): Fact {
     attempt: command.attempt,
     output: command.output,
     ...(command.usage === undefined ? {} : { usage: command.usage }),
-    ...(command.jobOutput === undefined ? {} : { job_output: command.jobOutput }),
+    ...jobResult(command),
   }
+}
+
+function jobResult({ jobOutput, jobFault }: JobResult): { job_output?: Json; job_fault?: Fault } {
+  if (jobFault !== undefined) return { job_fault: jobFault }
+  return jobOutput === undefined ? {} : { job_output: jobOutput }
 }
 
 function failure(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {
@@ -148,32 +165,38 @@ function startWaiting(
   const kept = state.signals.get(waiting.name)
   if (kept === undefined || kept.length === 0) return [fact]
   // The signal came before anybody asked for it.
-  return [fact, { type: "node_completed", at, node, attempt, output: kept[0]! }]
+  return [fact, { type: "node_completed", at, node, attempt, output: kept[0]!, ...jobResult(command) }]
 }
 
 function signal(state: JobState, command: Extract<Command, { type: "signal" }>, at: number): readonly Fact[] {
   const { name, data } = command
   for (const [node, waiting] of state.waiting)
     if (waiting.kind === "signal" && waiting.name === name)
-      return [{ type: "signal_received", at, name, data, node }]
+      return [{ type: "signal_received", at, name, data, node, ...jobResult(command) }]
   return [{ type: "signal_received", at, name, data }]
 }
 
-function wake(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+function wake(state: JobState, command: JobResult, given: Circumstances): readonly Fact[] | Refusal {
   const at = given.now
   if (state.expiresAt !== null && state.expiresAt <= at) return [{ type: "job_expired", at }]
   const facts: Fact[] = []
   for (const [node, waiting] of state.waiting) {
     if (waiting.until === undefined || waiting.until > at) continue
-    if (waiting.kind === "timer")
-      facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output: waiting.output })
-    else facts.push(failure(state, node, signalTimedOut(waiting.name), given))
+    // The job ends here: whatever else is due ends with it.
+    if (waiting.kind === "signal")
+      return [...facts, failure(state, node, signalTimedOut(waiting.name), given)]
+    const isLast = facts.length === state.unfinished - 1
+    // The last node of a job is woken alone: the job's output is rendered from all the others.
+    if (isLast && facts.length > 0) break
+    const { output } = waiting
+    const result = isLast ? jobResult(command) : {}
+    facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
   }
   return facts.length > 0 ? facts : refuse("nothing_due")
 }
 
 function signalTimedOut(name: string): Fault {
-  return { code: "E407", message: `Signal "${name}" did not arrive in time.`, retryable: false }
+  return { code: "E416", message: `Signal "${name}" did not arrive in time.`, retryable: false }
 }
 
 function recover(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
@@ -191,7 +214,7 @@ function recover(state: JobState, given: Circumstances): readonly Fact[] | Refus
 
 function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
   const fault: Fault = {
-    code: "E408",
+    code: "E417",
     message: `The process running this node died ${given.lossLimit} times while it ran; it is not tried again.`,
     retryable: false,
   }

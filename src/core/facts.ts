@@ -52,8 +52,10 @@ export interface NodeCompleted {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
-  /** With the last node of a workflow that has an `output` template: the job's output, rendered. */
+  /** With the last node of a workflow that has an `output` template: the job's output, rendered … */
   readonly job_output?: Json
+  /** … or why it could not be: then the job fails although its nodes are done. */
+  readonly job_fault?: Fault
 }
 
 /** With `retry_at` the node is tried again; without, it has failed for good and the job with it. */
@@ -81,6 +83,7 @@ export interface NodeSkipped {
   readonly type: "node_skipped"
   readonly node: number
   readonly job_output?: Json
+  readonly job_fault?: Fault
 }
 
 /** The process that had these attempts is gone. They go back to the queue with the next attempt number. */
@@ -102,9 +105,11 @@ export interface SignalReceived {
   readonly name: string
   readonly data: Json
   readonly node?: number
+  readonly job_output?: Json
+  readonly job_fault?: Fault
 }
 
-/** All nodes are done, yet the job cannot be: its `output` template does not render. */
+/** No node is to blame: the job cannot go on (its facts cannot be stored, its plan is gone). */
 export interface JobFailed {
   readonly type: "job_failed"
   readonly fault: Fault

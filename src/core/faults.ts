@@ -1,4 +1,11 @@
-import type { JsonObject } from "./json.ts"
+/**
+ * From whatever a handler threw to the fault that is stored, and whether another try may help (J13).
+ *
+ * 1. Total: any value may be thrown, getters may throw, causes may form a ring; the answer is a fault all the same.
+ * 2. What is stored is bounded and holds no stack: stacks go to the log.
+ * 3. `clean` sees every text before it is cut, so a secret cannot survive as the half that was kept.
+ */
+import type { Json, JsonObject } from "./json.ts"
 
 /** Why an attempt failed, as it is stored and shown. What decides about a retry is `retryable` and `retry_after_seconds`. */
 export interface Fault {
@@ -9,4 +16,253 @@ export interface Fault {
   /** What the other side asked for (`Retry-After`). */
   readonly retry_after_seconds?: number
   readonly details?: JsonObject
+}
+
+export interface FaultOptions {
+  /** Milliseconds since 1970: `Retry-After` may be a date. */
+  readonly now: number
+  /** Takes secrets out of a text. */
+  readonly clean?: (text: string) => string
+}
+
+const unknownError = "E401"
+const messageLength = 2_000
+const detailsLength = 8_000
+const causesRead = 5
+/** A service that asks for more than a year's patience is wrong about its clock. */
+const longestWait = 365 * 24 * 3600
+
+const retryableCodes = new Set([
+  "RATE_LIMITED",
+  "ABORT_ERR",
+  "EAI_AGAIN",
+  "ECONNABORTED",
+  "ECONNREFUSED",
+  "ECONNRESET",
+  "EHOSTDOWN",
+  "EHOSTUNREACH",
+  "ENETDOWN",
+  "ENETRESET",
+  "ENETUNREACH",
+  "ENOTFOUND",
+  "EPIPE",
+  "ESOCKETTIMEDOUT",
+  "ETIMEDOUT",
+  "UND_ERR_BODY_TIMEOUT",
+  "UND_ERR_CLOSED",
+  "UND_ERR_CONNECT_TIMEOUT",
+  "UND_ERR_DESTROYED",
+  "UND_ERR_HEADERS_TIMEOUT",
+  "UND_ERR_SOCKET",
+])
+
+/** Wrong arguments and untrusted certificates stay wrong until somebody changes something. */
+const finalCodes = [
+  /^ERR_INVALID_/,
+  /^UND_ERR_INVALID_/,
+  /^CERT_/,
+  /SELF_SIGNED_CERT/,
+  /^UNABLE_TO_/,
+  /^ERR_TLS_CERT/,
+]
+const finalNames = new Set(["ZodError", "$ZodError", "ValidationError", "SchemaError"])
+
+/** 429 and 5xx pass by themselves, and so do 408 (request timeout) and 425 (too early); other 4xx do not. */
+export function isRetryableStatus(status: number): boolean {
+  return status >= 500 || status === 429 || status === 408 || status === 425
+}
+
+export function faultOf(thrown: unknown, options: FaultOptions): Fault {
+  const clean = options.clean ?? (text => text)
+  const errors = causes(thrown)
+  const wait = firstOf(errors, error => waitOf(error, options.now))
+  const details = detailsOf(errors, clean)
+  return {
+    code: firstOf(errors, codeOf) ?? unknownError,
+    message: cut(clean(messageOf(thrown, errors)), messageLength),
+    retryable: isRetryable(errors),
+    ...(wait === undefined ? {} : { retry_after_seconds: wait }),
+    ...(details === undefined ? {} : { details }),
+  }
+}
+
+/**
+ * What is not known to be final is tried again: most failures of code that talks to the world pass, tries are
+ * counted, and a needless try costs a minute where giving up wrongly costs the job.
+ */
+function isRetryable(errors: readonly object[]): boolean {
+  const stated = errors.length === 0 ? undefined : read(errors[0]!, "retryable")
+  if (typeof stated === "boolean") return stated
+  const code = firstOf(errors, codeOf)
+  if (code !== undefined && retryableCodes.has(code)) return true
+  const status = firstOf(errors, statusOf)
+  if (status !== undefined) return isRetryableStatus(status)
+  if (code !== undefined && finalCodes.some(pattern => pattern.test(code))) return false
+  return !errors.some(isValidation)
+}
+
+function isValidation(error: object): boolean {
+  return finalNames.has(String(read(error, "name"))) || Array.isArray(read(error, "issues"))
+}
+
+/** `Retry-After` in seconds or as an HTTP date; undefined if it is neither. */
+export function retryAfterSeconds(value: unknown, now: number): number | undefined {
+  if (typeof value === "number") return boundedWait(value)
+  if (typeof value !== "string") return undefined
+  const text = value.trim()
+  if (/^\d+(\.\d+)?$/.test(text)) return boundedWait(Number(text))
+  const date = httpDate(text)
+  return date === undefined ? undefined : boundedWait((date - now) / 1000)
+}
+
+const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+const datePattern = /^[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT$/
+
+/** Milliseconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`: core has no calendar of its own to ask. */
+function httpDate(text: string): number | undefined {
+  const [, day, name, year, hours, minutes, seconds] = datePattern.exec(text) ?? []
+  const month = months.indexOf(name ?? "")
+  if (month < 0) return undefined
+  // March counts as the first month, so that the leap day is the last of its year.
+  const y = Number(year) - (month < 2 ? 1 : 0)
+  const daysBefore = Math.floor((153 * ((month + 10) % 12) + 2) / 5) + Number(day) - 1
+  const days = 365 * y + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + daysBefore - 719_468
+  return (((days * 24 + Number(hours)) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000
+}
+
+function boundedWait(seconds: number): number | undefined {
+  if (Number.isNaN(seconds)) return undefined
+  return Math.min(longestWait, Math.max(0, Math.ceil(seconds * 1000) / 1000))
+}
+
+/** The thrown object and what caused it, nearest first. `fetch failed` says why only in its cause. */
+function causes(thrown: unknown): object[] {
+  const found: object[] = []
+  let next = thrown
+  while (isObject(next) && found.length < causesRead && !found.includes(next)) {
+    found.push(next)
+    const several = read(next, "errors")
+    next = read(next, "cause") ?? (Array.isArray(several) ? several[0] : undefined)
+  }
+  return found
+}
+
+function codeOf(error: object): string | undefined {
+  const code = read(error, "code")
+  return typeof code === "string" && /^[A-Za-z][A-Za-z0-9_.:-]{0,63}$/.test(code) ? code : undefined
+}
+
+/** Where fetch-like libraries (axios, got, the clients of the clouds) put the HTTP status. */
+function statusOf(error: object): number | undefined {
+  const places = [
+    read(error, "status"),
+    read(error, "statusCode"),
+    read(read(error, "response"), "status"),
+    read(read(error, "$metadata"), "httpStatusCode"),
+  ]
+  return places.find(
+    (place): place is number =>
+      typeof place === "number" && Number.isInteger(place) && place >= 400 && place < 600,
+  )
+}
+
+function waitOf(error: object, now: number): number | undefined {
+  return (
+    retryAfterSeconds(read(error, "retryAfterSeconds"), now) ??
+    retryAfterSeconds(header(read(error, "headers")), now) ??
+    retryAfterSeconds(header(read(read(error, "response"), "headers")), now)
+  )
+}
+
+function header(headers: unknown): unknown {
+  if (typeof read(headers, "get") !== "function")
+    return read(headers, "retry-after") ?? read(headers, "Retry-After")
+  try {
+    return (headers as { get(name: string): unknown }).get("retry-after")
+  } catch {
+    return undefined
+  }
+}
+
+function messageOf(thrown: unknown, errors: readonly object[]): string {
+  if (typeof thrown === "string") return thrown === "" ? "The handler threw an empty string." : thrown
+  if (errors.length === 0) return `The handler threw ${describe(thrown)}.`
+  const texts: string[] = []
+  for (const error of errors) {
+    const message = read(error, "message")
+    if (typeof message === "string" && message !== "" && !texts.includes(message)) texts.push(message)
+  }
+  if (texts.length > 0) return texts.join(": ")
+  const name = read(thrown, "name")
+  if (typeof name === "string" && name !== "") return `The handler threw ${name} without a message.`
+  return `The handler threw an object: ${asText(thrown)}`
+}
+
+function describe(value: unknown): string {
+  return value === undefined || value === null ? String(value) : `the ${typeof value} ${String(value)}`
+}
+
+function detailsOf(errors: readonly object[], clean: (text: string) => string): JsonObject | undefined {
+  const status = firstOf(errors, statusOf)
+  const stated = errors.length === 0 ? undefined : read(errors[0]!, "details")
+  const details = isObject(stated) && !Array.isArray(stated) ? stated : {}
+  const all = status === undefined ? details : { status, ...details }
+  const text = asText(all)
+  if (text === "{}") return undefined
+  if (text.length > detailsLength) return { truncated: true, text: cut(clean(text), detailsLength) }
+  try {
+    return cleaned(JSON.parse(text) as Json, clean) as JsonObject
+  } catch {
+    return undefined
+  }
+}
+
+/** Every text of a value, keys included, through `clean`. Numbers too: a secret may be all digits. */
+export function cleaned(value: Json, clean: (text: string) => string): Json {
+  if (typeof value === "string") return clean(value)
+  if (typeof value === "number") {
+    const text = String(value)
+    const safe = clean(text)
+    return safe === text ? value : safe
+  }
+  if (Array.isArray(value)) return value.map(item => cleaned(item, clean))
+  if (value === null || typeof value !== "object") return value
+  return Object.fromEntries(Object.entries(value).map(([key, item]) => [clean(key), cleaned(item, clean)]))
+}
+
+function asText(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? "{}"
+  } catch {
+    return "{}"
+  }
+}
+
+/** At most `length` characters, never half of a surrogate pair. */
+export function cut(text: string, length: number): string {
+  if (text.length <= length) return text
+  const last = text.charCodeAt(length - 2)
+  const end = last >= 0xd800 && last <= 0xdbff ? length - 2 : length - 1
+  return `${text.slice(0, end)}…`
+}
+
+function firstOf<T>(errors: readonly object[], find: (error: object) => T | undefined): T | undefined {
+  for (const error of errors) {
+    const found = find(error)
+    if (found !== undefined) return found
+  }
+  return undefined
+}
+
+function isObject(value: unknown): value is object {
+  return (typeof value === "object" && value !== null) || typeof value === "function"
+}
+
+function read(value: unknown, key: string): unknown {
+  if (!isObject(value)) return undefined
+  try {
+    return (value as Record<string, unknown>)[key]
+  } catch {
+    return undefined
+  }
 }

@@ -28,6 +28,9 @@ export class LargeOutput {
 
 export type Output = Json | LargeOutput
 
+/** J12 */
+export const skippedOutput: Json = Object.freeze({ skipped: true })
+
 export interface NodeFault {
   readonly fault: Fault
   /** The node whose failure brought this one down. */
@@ -64,6 +67,9 @@ export interface JobState {
   /** Attempts known to have started when their process died. */
   readonly losses: Uint16Array
   readonly outputs: (Output | undefined)[]
+  /** When the node was last queued, and when it ended; 0: not yet. */
+  readonly queuedAt: Float64Array
+  readonly endedAt: Float64Array
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
   /** Nodes QUEUED or RUNNING that do not wait for a retry time: somebody has to work on them. */
@@ -107,6 +113,8 @@ export function newJobState(graph: Graph): JobState {
     tries: new Uint16Array(size),
     losses: new Uint16Array(size),
     outputs: new Array(size),
+    queuedAt: new Float64Array(size),
+    endedAt: new Float64Array(size),
     unfinished: size,
     active: 0,
     retryAt: new Map(),

@@ -6,13 +6,16 @@ export function nextTimer(state: JobState): number | null {
   return state.earliestTimer === Number.POSITIVE_INFINITY ? null : state.earliestTimer
 }
 
+/** The `wakeAt` of a job with something in flight: before any real time, so that the two are never confused. */
+export const AT_ONCE = 0
+
 /**
  * When an owner that takes the job over has to look at it: at once if anything is in flight, else at its next timer.
  * null: the job has ended, or waits for something that has no time.
  */
 export function wakeAt(state: JobState): number | null {
   if (jobHasEnded(state.status)) return null
-  return state.active > 0 ? state.createdAt : nextTimer(state)
+  return state.active > 0 ? AT_ONCE : nextTimer(state)
 }
 
 /** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */

@@ -1,0 +1,125 @@
+import type { EventSource } from "./events.ts"
+import type { Fact, JobSubmitted } from "./facts.ts"
+import type { Fault } from "./faults.ts"
+import type { Json, JsonObject } from "./json.ts"
+import { shownOutput } from "./large.ts"
+import type { JobState } from "./state.ts"
+import type { JobStatus, NodeStatus } from "./states.ts"
+
+/** What an event says besides its name: the particulars of the fact that caused it. */
+
+/** `state`: before the fact. */
+export function sourceOf(state: JobState, fact: Fact): EventSource {
+  switch (fact.type) {
+    case "job_submitted":
+    case "job_cancelled":
+    case "job_retried":
+    case "job_deleted":
+      return "command"
+    case "job_expired":
+      return "timer"
+    case "signal_received":
+      return "signal"
+    case "node_completed":
+    case "node_failed":
+      return sourceOfResult(state, fact.node, fact.at)
+    case "node_started":
+    case "node_waiting":
+    case "preview_published":
+      return "worker"
+    case "node_skipped":
+    case "tasks_lost":
+    case "job_failed":
+      return "engine"
+  }
+}
+
+/** A node that waits is resumed by its timer or by a signal that had come early, or else by whoever works for it. */
+function sourceOfResult(state: JobState, node: number, at: number): EventSource {
+  const waiting = state.waiting.get(node)
+  if (waiting === undefined) return "worker"
+  if (waiting.until !== undefined && waiting.until <= at) return "timer"
+  return waiting.kind === "signal" && (state.signals.get(waiting.name)?.length ?? 0) > 0 ? "signal" : "worker"
+}
+
+/** `state`: after the fact. */
+export function nodePayload(
+  state: JobState,
+  node: number,
+  { fact, to, isNamed }: { fact: Fact; to: NodeStatus; isNamed: boolean },
+): JsonObject {
+  switch (to) {
+    case "QUEUED":
+      return queuedPayload(fact, isNamed)
+    case "RUNNING":
+      return fact.type === "node_started" ? { worker: fact.worker } : {}
+    case "WAITING":
+      return fact.type === "node_waiting" ? { waiting: fact.waiting as unknown as Json } : {}
+    case "COMPLETED":
+      return completedPayload(state, node, fact)
+    case "SKIPPED":
+      return { output: { skipped: true } }
+    case "FAILED":
+      return failedPayload(state, node)
+    case "CANCELLED":
+      return { reason: fact.type === "node_failed" ? "job_failed" : fact.type }
+    case "PENDING":
+      return { reason: "job_retried" }
+  }
+}
+
+function queuedPayload(fact: Fact, isNamed: boolean): JsonObject {
+  if (isNamed && fact.type === "node_failed")
+    return { reason: "retry", fault: faultJson(fact.fault), retry_at: fact.retry_at ?? fact.at }
+  if (fact.type === "tasks_lost") return { reason: "lost" }
+  return { reason: fact.type === "job_retried" ? "job_retried" : "dependencies_done" }
+}
+
+function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+  const usage = fact.type === "node_completed" && fact.usage !== undefined ? { usage: fact.usage } : {}
+  return { output: shownOutput(state.outputs[node] ?? null), ...usage }
+}
+
+function failedPayload(state: JobState, node: number): JsonObject {
+  const failed = state.faults.get(node)
+  if (failed === undefined) return {}
+  const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
+  return { fault: faultJson(failed.fault), ...cause }
+}
+
+/** `state`: after the fact. */
+export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObject {
+  switch (to) {
+    case "PENDING":
+      return fact.type === "job_submitted" ? submittedPayload(fact) : {}
+    case "QUEUED":
+      return fact.type === "job_retried" ? { reason: "job_retried", expires_at: fact.expires_at } : {}
+    case "PREVIEW":
+      return fact.type === "preview_published"
+        ? { node: state.graph.nodes[fact.node]!.id, data: fact.data }
+        : {}
+    case "COMPLETED":
+      return state.output === undefined ? {} : { output: state.output }
+    case "FAILED":
+      return jobFailedPayload(state)
+    case "CANCELLED":
+      return state.cancelReason === null ? {} : { reason: state.cancelReason }
+    default:
+      return {}
+  }
+}
+
+function submittedPayload(fact: JobSubmitted): JsonObject {
+  const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
+  return { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
+}
+
+function jobFailedPayload({ fault, graph }: JobState): JsonObject {
+  if (fault === null) return {}
+  const node = fault.node === undefined ? {} : { node: graph.nodes[fault.node]!.id }
+  return { fault: faultJson(fault.fault), ...node }
+}
+
+function faultJson(fault: Fault): JsonObject {
+  return { ...fault } as unknown as JsonObject
+}

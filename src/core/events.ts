@@ -1,0 +1,231 @@
+import { apply } from "./apply.ts"
+import type { Effects } from "./effects.ts"
+import { jobPayload, nodePayload, sourceOf } from "./event-payload.ts"
+import type { Fact } from "./facts.ts"
+import type { JsonObject } from "./json.ts"
+import type { Graph } from "./plan.ts"
+import { type JobState, newJobState, nodeStatuses, nodeStatusOf } from "./state.ts"
+import { type JobStatus, type NodeStatus, nodeMayBecome } from "./states.ts"
+
+/**
+ * The journal as its reader wants it: every transition an event, derived ones included (J18).
+ *
+ * 1. The rules are not told again: a fact is applied, and what it changed is read off the state.
+ * 2. Every `from` → `to` is in the tables of states.ts, and each `from` is the `to` before. States that nobody
+ *    recorded but that must have been (RUNNING before a result, QUEUED before DISPATCHING) are put in.
+ * 3. The same facts give the same events with the same keys, whoever asks and how often.
+ * 4. Cost: O(what changed); O(nodes) only for facts that end or restart a job.
+ *
+ * The type is `job.` or `node.` and the new state. Two are no transitions: `attempt.lost` and `signal.received`.
+ */
+export interface JobEvent {
+  readonly type: EventType
+  readonly source: EventSource
+  /** When it was decided. Milliseconds since 1970. */
+  readonly at: number
+  /** Of the fact that caused it. */
+  readonly seq: number
+  /** The job. */
+  readonly correlation_id: string
+  /** Job, seq and place among the events of one fact. */
+  readonly idempotency_key: string
+  readonly node?: string
+  readonly attempt?: number
+  /** null: it begins to be. */
+  readonly from?: JobStatus | NodeStatus | null
+  readonly to?: JobStatus | NodeStatus
+  readonly payload: JsonObject
+}
+
+export type EventType =
+  | `job.${Lowercase<JobStatus>}`
+  | `node.${Lowercase<NodeStatus>}`
+  | "attempt.lost"
+  | "signal.received"
+
+/** Who made it happen. `engine`: it follows from something else. */
+export type EventSource = "command" | "worker" | "timer" | "signal" | "engine"
+
+export interface RecordedFact {
+  readonly seq: number
+  readonly fact: Fact
+}
+
+export function* eventsOf(
+  jobId: string,
+  graph: Graph,
+  facts: Iterable<RecordedFact>,
+): Generator<JobEvent, void, undefined> {
+  const state = newJobState(graph)
+  for (const recorded of facts) yield* expand(state, jobId, recorded)
+}
+
+/** Applies the fact to `state` (the job as it was before) and answers with everything that happened by it. */
+export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFact): JobEvent[] {
+  const events = new EventList(state, jobId, { seq, fact })
+  events.tellCause()
+  const named = namedNodes(fact)
+  const was = named.map(node => nodeStatusOf(state, node))
+  const all = changesAll(fact) ? state.nodeStatus.slice() : null
+  const dispatched: number[] = []
+  apply(state, fact, collecting(dispatched))
+  events.tellJobGoingOn()
+  for (const [index, node] of named.entries()) events.tellNode(node, was[index]!, true)
+  if (all !== null) {
+    for (let node = 0; node < all.length; node++)
+      if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
+  } else if (fact.type !== "tasks_lost") for (const node of dispatched) events.tellNode(node, "PENDING")
+  events.tellJob(state.status)
+  return events.list
+}
+
+function namedNodes(fact: Fact): readonly number[] {
+  if (fact.type === "tasks_lost") return fact.nodes
+  return "node" in fact && fact.node !== undefined ? [fact.node] : []
+}
+
+/** Ends or restarts the whole job. The last completion ends it too, but then nothing is left to change. */
+function changesAll(fact: Fact): boolean {
+  switch (fact.type) {
+    case "job_failed":
+    case "job_cancelled":
+    case "job_expired":
+    case "job_retried":
+      return true
+    case "node_failed":
+      return fact.retry_at === undefined
+    default:
+      return false
+  }
+}
+
+function collecting(dispatched: number[]): Effects {
+  return { dispatch: node => void dispatched.push(node), abort() {}, end() {} }
+}
+
+class EventList {
+  readonly list: JobEvent[] = []
+  readonly #state: JobState
+  readonly #jobId: string
+  readonly #seq: number
+  readonly #fact: Fact
+  readonly #source: EventSource
+  readonly #named: readonly number[]
+  #job: JobStatus
+
+  constructor(before: JobState, jobId: string, { seq, fact }: RecordedFact) {
+    this.#state = before
+    this.#jobId = jobId
+    this.#seq = seq
+    this.#fact = fact
+    this.#source = sourceOf(before, fact)
+    this.#named = namedNodes(fact)
+    this.#job = before.status
+  }
+
+  /** What happened, where it is no transition by itself. */
+  tellCause(): void {
+    const fact = this.#fact
+    if (fact.type === "signal_received")
+      this.#add({
+        type: "signal.received",
+        source: "signal",
+        payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
+      })
+    if (fact.type !== "tasks_lost") return
+    for (const node of fact.nodes) {
+      const started = this.#state.started.get(node)
+      this.#add({
+        type: "attempt.lost",
+        source: "engine",
+        ...this.#which(node, this.#state.attempt[node]!),
+        payload: started === undefined ? {} : { started_at: started.at, worker: started.worker },
+      })
+    }
+  }
+
+  /** What the job becomes before its nodes do. */
+  tellJobGoingOn(): void {
+    const { type } = this.#fact
+    if (type === "job_submitted") {
+      this.#tell({ from: null, to: "PENDING" })
+      this.tellJob("QUEUED")
+      this.tellJob("DISPATCHING")
+    } else if (type === "job_retried") {
+      this.tellJob("QUEUED")
+      this.tellJob("DISPATCHING")
+    } else if (this.#named.length > 0 && type !== "tasks_lost" && this.#job !== "PROCESSING")
+      this.tellJob("PROCESSING")
+  }
+
+  tellJob(to: JobStatus): void {
+    if (this.#job !== to) this.#tell({ from: this.#job, to })
+  }
+
+  /** `isNamed`: by the fact itself; else the change is a consequence. */
+  tellNode(node: number, was: NodeStatus, isNamed = false): void {
+    const fact = this.#fact
+    const to = nodeStatusOf(this.#state, node)
+    const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
+    if (was === to && !isTriedAgain) return
+    let from = was
+    if (!nodeMayBecome(was, to)) {
+      const attempt = "attempt" in fact ? fact.attempt : this.#state.attempt[node]!
+      this.#addNode(node, { from, to: "RUNNING", attempt, source: this.#source, payload: {} })
+      from = "RUNNING"
+    }
+    this.#addNode(node, {
+      from,
+      to,
+      attempt: this.#state.attempt[node]!,
+      source: isNamed ? this.#source : "engine",
+      payload: nodePayload(this.#state, node, { fact, to, isNamed }),
+    })
+  }
+
+  #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
+    this.#job = to
+    this.#add({
+      type: `job.${lower(to)}`,
+      source: this.#named.length > 0 && to !== "PREVIEW" ? "engine" : this.#source,
+      from,
+      to,
+      payload: jobPayload(this.#state, this.#fact, to),
+    })
+  }
+
+  #addNode(
+    node: number,
+    event: {
+      from: NodeStatus
+      to: NodeStatus
+      attempt: number
+      source: EventSource
+      payload: JsonObject
+    },
+  ): void {
+    const { from, to, attempt, source, payload } = event
+    this.#add({ type: `node.${lower(to)}`, source, ...this.#which(node, attempt), from, to, payload })
+  }
+
+  #which(node: number, attempt: number): { node: string; attempt: number } {
+    return { node: this.#state.graph.nodes[node]!.id, attempt }
+  }
+
+  #add(event: Omit<JobEvent, "at" | "seq" | "correlation_id" | "idempotency_key">): void {
+    const { type, source, ...rest } = event
+    this.list.push({
+      type,
+      source,
+      at: this.#fact.at,
+      seq: this.#seq,
+      correlation_id: this.#jobId,
+      idempotency_key: `${this.#jobId}:${this.#seq}:${this.list.length}`,
+      ...rest,
+    })
+  }
+}
+
+function lower<T extends string>(status: T): Lowercase<T> {
+  return status.toLowerCase() as Lowercase<T>
+}

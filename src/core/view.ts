@@ -1,0 +1,270 @@
+import type { Json, JsonObject } from "./json.ts"
+import { shownOutput } from "./large.ts"
+import type { Adjacency } from "./plan.ts"
+import { isDone, type JobState, nodeStatusOf, type Output, PENDING, QUEUED, WAITING } from "./state.ts"
+import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
+
+/**
+ * A job and its shadow graph as JSON for people and programs: `GET /jobs/{id}`, `GET /jobs/{id}/graph` and the CLI.
+ *
+ * 1. Nothing here is stored and nothing decides: it is read off the state.
+ * 2. `progress_pct` never falls, and is 100 only for a job that completed: it counts nodes that are done for ever.
+ * 3. An output that is not in memory shows as `{ "$large": { bytes, seq } }`, unless the caller says how to read it.
+ */
+
+/** What only the process that runs the job knows: which nodes a worker has in hand, and how far it is. */
+export interface LiveOverlay {
+  isRunning(node: number): boolean
+  progress?(node: number): { readonly percent: number | null; readonly message: string | null } | undefined
+}
+
+/**
+ * How the job as a whole stands; null before and after its life.
+ * RUNNING: a node is in a worker's hands (without an overlay: a node has been handed out).
+ * READY_TO_RESUME: nothing runs, but a node is ready for a worker: what the job waited for has come.
+ * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node, or several, wait for a time or a signal.
+ */
+export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
+
+/** Why a node does not run right now. */
+export type WaitingOn =
+  | { readonly kind: "dependencies"; readonly nodes: readonly string[] }
+  | { readonly kind: "retry"; readonly at: number }
+  | { readonly kind: "timer"; readonly until: number }
+  | { readonly kind: "signal"; readonly name: string; readonly until: number | null }
+  | { readonly kind: "worker"; readonly handler: string }
+
+export interface ErrorView {
+  readonly code: string
+  readonly message: string
+  readonly details?: JsonObject
+  /** Of a job: the node that failed. Of a node: the one whose failure brought it down. */
+  readonly node?: string
+}
+
+export interface NodeView {
+  readonly id: string
+  readonly handler: string
+  readonly status: NodeStatus
+  readonly attempt: number
+  readonly tries: number
+  readonly losses: number
+  /** Dependencies that are not done. */
+  readonly incoming: number
+  readonly queued_at: number | null
+  /** Recorded only for work that takes more than a second. */
+  readonly started_at: number | null
+  readonly finished_at: number | null
+  readonly worker: string | null
+  readonly waiting_on: WaitingOn | null
+  readonly error: ErrorView | null
+  readonly progress: { readonly percent: number | null; readonly message: string | null } | null
+  readonly preview?: Json
+}
+
+export interface GraphView {
+  readonly status: JobStatus
+  readonly workflow_status: WorkflowStatus | null
+  readonly progress_pct: number
+  readonly nodes: readonly NodeView[]
+  readonly edges: readonly { readonly from: string; readonly to: string }[]
+  /** Ready for a worker, none has it yet. */
+  readonly ready_queue: readonly string[]
+  readonly waiting_for: readonly (WaitingOn & { readonly node: string })[]
+  /** Nodes begun and not done, and nodes done (COMPLETED or SKIPPED). */
+  readonly pending_operations: number
+  readonly completed_operations: number
+  readonly usage: { readonly [key: string]: number }
+}
+
+export interface JobView {
+  readonly status: JobStatus
+  readonly owner: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly priority: number
+  readonly labels: { readonly [key: string]: string }
+  readonly created_at: number
+  readonly expires_at: number | null
+  readonly finished_at: number | null
+  readonly cancel_reason: string | null
+  readonly progress_pct: number
+  readonly usage: { readonly [key: string]: number }
+  /** Latest partial result by node. */
+  readonly previews: { readonly [node: string]: Json }
+  readonly output: Json
+  readonly error: ErrorView | null
+}
+
+export function graphView(state: JobState, live?: LiveOverlay): GraphView {
+  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live))
+  const isReady = ({ waiting_on }: NodeView) => waiting_on?.kind === "worker"
+  return {
+    status: state.status,
+    workflow_status: workflowStatus(state, nodes, live),
+    progress_pct: progressOf(state),
+    nodes,
+    edges: edgesOf(state),
+    ready_queue: nodes.filter(isReady).map(({ id }) => id),
+    waiting_for: nodes.flatMap(({ id, waiting_on }) =>
+      waiting_on !== null && isWait(waiting_on) ? [{ node: id, ...waiting_on }] : [],
+    ),
+    pending_operations: nodes.filter(({ status }) => isBegun(status)).length,
+    completed_operations: nodes.length - state.unfinished,
+    usage: Object.fromEntries(state.usage),
+  }
+}
+
+function nodeView(state: JobState, node: number, live: LiveOverlay | undefined): NodeView {
+  const { id, handler } = state.graph.nodes[node]!
+  const runs = state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
+  const status = runs ? "RUNNING" : nodeStatusOf(state, node)
+  const started = state.started.get(node)
+  const preview = state.previews.get(node)
+  return {
+    id,
+    handler,
+    status,
+    attempt: state.attempt[node]!,
+    tries: state.tries[node]!,
+    losses: state.losses[node]!,
+    incoming: state.remaining[node]!,
+    queued_at: state.queuedAt[node] || null,
+    started_at: started?.at ?? null,
+    finished_at: state.endedAt[node] || null,
+    worker: started?.worker ?? null,
+    waiting_on: runs ? null : waitingOn(state, node),
+    error: nodeError(state, node),
+    progress: (status === "RUNNING" ? live?.progress?.(node) : undefined) ?? null,
+    ...(preview === undefined ? {} : { preview }),
+  }
+}
+
+/** null: it runs, or it is over. */
+function waitingOn(state: JobState, node: number): WaitingOn | null {
+  switch (state.nodeStatus[node]) {
+    case PENDING:
+      return { kind: "dependencies", nodes: openDependencies(state, node) }
+    case QUEUED: {
+      const at = state.retryAt.get(node)
+      return at === undefined
+        ? { kind: "worker", handler: state.graph.nodes[node]!.handler }
+        : { kind: "retry", at }
+    }
+    case WAITING: {
+      const waiting = state.waiting.get(node)!
+      return waiting.kind === "timer"
+        ? { kind: "timer", until: waiting.until }
+        : { kind: "signal", name: waiting.name, until: waiting.until ?? null }
+    }
+    default:
+      return null
+  }
+}
+
+function openDependencies(state: JobState, node: number): string[] {
+  return neighbours(state.graph.dependencies, node)
+    .filter(dependency => !isDone(state, dependency))
+    .map(dependency => state.graph.nodes[dependency]!.id)
+}
+
+function neighbours({ starts, items }: Adjacency, node: number): number[] {
+  return Array.from(items.subarray(starts[node], starts[node + 1]))
+}
+
+/** A node that is done has got over its earlier failures. */
+function nodeError(state: JobState, node: number): ErrorView | null {
+  const failed = state.faults.get(node)
+  return failed === undefined || isDone(state, node) ? null : errorView(state, failed.fault, failed.cause)
+}
+
+function errorView(
+  state: JobState,
+  fault: NonNullable<JobState["fault"]>["fault"],
+  node: number | undefined,
+): ErrorView {
+  return {
+    code: fault.code,
+    message: fault.message,
+    ...(fault.details === undefined ? {} : { details: fault.details }),
+    ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
+  }
+}
+
+function workflowStatus(
+  state: JobState,
+  nodes: readonly NodeView[],
+  live: LiveOverlay | undefined,
+): WorkflowStatus | null {
+  if (state.status === "PENDING" || jobHasEnded(state.status)) return null
+  const ready = nodes.some(({ waiting_on }) => waiting_on?.kind === "worker")
+  if (nodes.some(({ status }) => status === "RUNNING") || (live === undefined && ready)) return "RUNNING"
+  if (ready) return "READY_TO_RESUME"
+  const waits = nodes.filter(({ waiting_on }) => waiting_on !== null && isWait(waiting_on)).length
+  return waits === 1 ? "WAITING_SINGLE" : "WAITING_PARALLEL"
+}
+
+function isWait({ kind }: WaitingOn): boolean {
+  return kind === "retry" || kind === "timer" || kind === "signal"
+}
+
+function isBegun(status: NodeStatus): boolean {
+  return status === "QUEUED" || status === "RUNNING" || status === "WAITING"
+}
+
+function edgesOf({ graph }: JobState): { from: string; to: string }[] {
+  return graph.nodes.flatMap(({ id }, node) =>
+    neighbours(graph.dependencies, node).map(dependency => ({ from: graph.nodes[dependency]!.id, to: id })),
+  )
+}
+
+function progressOf(state: JobState): number {
+  if (hasCompleted(state)) return 100
+  const size = state.graph.nodes.length
+  return Math.min(99, Math.floor(((size - state.unfinished) * 100) / size))
+}
+
+/** A DELETED job still shows what it came to. */
+function hasCompleted({ status, unfinished, fault }: JobState): boolean {
+  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
+}
+
+export function jobView(
+  state: JobState,
+  readOutput: (output: Output, node: number) => Json = shownOutput,
+): JobView {
+  return {
+    status: state.status,
+    owner: state.owner,
+    workflow: state.workflow,
+    workflow_version: state.workflowVersion,
+    priority: state.priority,
+    labels: state.labels,
+    created_at: state.createdAt,
+    expires_at: state.expiresAt,
+    finished_at: state.finishedAt,
+    cancel_reason: state.cancelReason,
+    progress_pct: progressOf(state),
+    usage: Object.fromEntries(state.usage),
+    previews: Object.fromEntries(
+      [...state.previews].map(([node, data]) => [state.graph.nodes[node]!.id, data]),
+    ),
+    output: hasCompleted(state) ? outputOf(state, readOutput) : null,
+    error: state.fault === null ? null : errorView(state, state.fault.fault, state.fault.node),
+  }
+}
+
+/** J3: the rendered template; else the output of the node with handler `output`; else a map of the exit nodes'. */
+function outputOf(state: JobState, read: (output: Output, node: number) => Json): Json {
+  if (state.output !== undefined) return state.output
+  const { nodes, successors } = state.graph
+  const outputNode = nodes.findLastIndex(({ handler }) => handler === "output")
+  if (outputNode >= 0) return read(state.outputs[outputNode] ?? null, outputNode)
+  return Object.fromEntries(
+    nodes.flatMap(({ id }, node) =>
+      successors.starts[node] === successors.starts[node + 1]
+        ? [[id, read(state.outputs[node] ?? null, node)]]
+        : [],
+    ),
+  )
+}

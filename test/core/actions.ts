@@ -1,0 +1,80 @@
+/** What can happen to a simulated job, as data that fast-check can make and shrink. */
+import fc from "fast-check"
+
+export type Result =
+  | { readonly kind: "completed"; readonly usage: boolean; readonly job: "plain" | "output" | "fault" }
+  | { readonly kind: "failed"; readonly retryable: boolean; readonly retryAfter: number | null }
+  | { readonly kind: "timer"; readonly seconds: number }
+  | { readonly kind: "signal"; readonly name: string; readonly seconds: number | null }
+  | { readonly kind: "skip" | "started" | "preview" }
+
+export type Action =
+  /** From `live`: a task some worker has. `ever`: any task there ever was. `forged`: a node and attempt nobody gave out. */
+  | {
+      readonly do: "answer"
+      readonly from: "live" | "ever" | "forged"
+      readonly pick: number
+      readonly result: Result
+    }
+  | { readonly do: "signal"; readonly name: string }
+  /** Time goes by; with `wakes`, the owner notices. */
+  | { readonly do: "pass"; readonly seconds: number; readonly wakes: boolean }
+  | { readonly do: "crash" | "cancel" | "retry" | "delete" | "fail_job" }
+
+const seconds = fc.constantFrom(0, 1, 15, 31, 200)
+const names = fc.constantFrom("approve", "pay")
+
+const results: fc.Arbitrary<Result> = fc.oneof(
+  {
+    weight: 8,
+    arbitrary: fc.record({
+      kind: fc.constant("completed" as const),
+      usage: fc.boolean(),
+      job: fc.constantFrom("plain" as const, "plain" as const, "output" as const, "fault" as const),
+    }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("failed" as const),
+      retryable: fc.oneof({ weight: 5, arbitrary: fc.constant(true) }, fc.constant(false)),
+      retryAfter: fc.constantFrom(null, 0, 1, 40),
+    }),
+  },
+  { weight: 4, arbitrary: fc.record({ kind: fc.constant("timer" as const), seconds }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("signal" as const),
+      name: names,
+      seconds: fc.oneof(fc.constant(null), seconds),
+    }),
+  },
+  {
+    weight: 6,
+    arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
+  },
+)
+
+const answers = (from: "live" | "ever" | "forged") =>
+  fc.record({
+    do: fc.constant("answer" as const),
+    from: fc.constant(from),
+    pick: fc.nat({ max: 99 }),
+    result: results,
+  })
+
+const only = (what: "crash" | "cancel" | "retry" | "delete" | "fail_job") => fc.constant({ do: what })
+
+export const actions: fc.Arbitrary<Action> = fc.oneof(
+  { weight: 40, arbitrary: answers("live") },
+  { weight: 8, arbitrary: answers("ever") },
+  { weight: 3, arbitrary: answers("forged") },
+  { weight: 5, arbitrary: fc.record({ do: fc.constant("signal" as const), name: names }) },
+  { weight: 14, arbitrary: fc.record({ do: fc.constant("pass" as const), seconds, wakes: fc.boolean() }) },
+  { weight: 6, arbitrary: only("crash") },
+  { weight: 2, arbitrary: only("cancel") },
+  { weight: 6, arbitrary: only("retry") },
+  { weight: 1, arbitrary: only("delete") },
+  { weight: 1, arbitrary: only("fail_job") },
+)

@@ -1,0 +1,33 @@
+/** Follows a list of events as a reader would: every step legal, every step from where the last one led. */
+import type { JobEvent } from "../../src/core/events.ts"
+import { type JobStatus, jobMayBecome, type NodeStatus, nodeMayBecome } from "../../src/core/states.ts"
+import { demand } from "./invariants.ts"
+
+export interface Story {
+  readonly job: JobStatus | null
+  readonly nodes: ReadonlyMap<string, NodeStatus>
+}
+
+export function follow(events: readonly JobEvent[], nodeIds: readonly string[]): Story {
+  let job: JobStatus | null = null
+  const nodes = new Map<string, NodeStatus>(nodeIds.map(id => [id, "PENDING"]))
+  const keys = new Set<string>()
+  for (const event of events) {
+    demand(!keys.has(event.idempotency_key), `the key ${event.idempotency_key} is there twice`)
+    keys.add(event.idempotency_key)
+    if (event.to === undefined) continue
+    const step = `${event.type} ${event.from} → ${event.to}`
+    if (event.type.startsWith("job.")) {
+      demand(event.from === job, `${step}, but the job was ${job}`)
+      const to = event.to as JobStatus
+      demand(job === null ? to === "PENDING" : jobMayBecome(job, to), `${step} is not in the table`)
+      job = to
+    } else {
+      const was = nodes.get(event.node ?? "")
+      demand(was !== undefined && event.from === was, `${step}, but ${event.node} was ${was}`)
+      demand(nodeMayBecome(was, event.to as NodeStatus), `${step} is not in the table`)
+      nodes.set(event.node!, event.to as NodeStatus)
+    }
+  }
+  return { job, nodes }
+}

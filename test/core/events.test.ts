@@ -1,0 +1,162 @@
+import { describe, expect, it } from "vitest"
+import { fold } from "../../src/core/apply.ts"
+import { eventsOf, expand } from "../../src/core/events.ts"
+import { LargeOutput } from "../../src/core/state.ts"
+import { chain, graphOf } from "./graphs.ts"
+import { final, Job, passing } from "./job.ts"
+import { scenarios } from "./scenarios.ts"
+
+const eventsFor = (job: Job) => [
+  ...eventsOf(
+    "job-1",
+    graphOf(job.specs),
+    job.facts.map((fact, index) => ({ seq: 100 + index, fact })),
+  ),
+]
+
+/** `type node#attempt source` */
+const told = (job: Job, since = 0) =>
+  eventsFor(job)
+    .filter(({ seq }) => seq >= 100 + since)
+    .map(({ type, node, attempt, source }) =>
+      [type, ...(node === undefined ? [] : [`${node}#${attempt}`]), source].join(" "),
+    )
+
+describe("J18 every transition can be read as an event", () => {
+  it("a chain of two, derived and implied ones included", () => {
+    const job = new Job(chain("a", "b"))
+    job.complete("a")
+    job.complete("b")
+    expect(told(job)).toEqual([
+      "job.pending command",
+      "job.queued command",
+      "job.dispatching command",
+      "node.queued a#1 engine",
+      "job.processing engine",
+      "node.running a#1 worker",
+      "node.completed a#1 worker",
+      "node.queued b#1 engine",
+      "node.running b#1 worker",
+      "node.completed b#1 worker",
+      "job.completed engine",
+    ])
+  })
+
+  it("each has type, source, payload, correlation id, idempotency key, time, seq", () => {
+    for (const play of Object.values(scenarios)) {
+      const job = play()
+      const events = eventsFor(job)
+      for (const event of events) {
+        expect(event.type).toMatch(/^(job|node)\.[a-z]+$|^attempt\.lost$|^signal\.received$/)
+        expect(["command", "worker", "timer", "signal", "engine"]).toContain(event.source)
+        expect(event.correlation_id).toBe("job-1")
+        expect(event.idempotency_key).toMatch(/^job-1:\d+:\d+$/)
+        expect(event.at).toBe(job.facts[event.seq - 100]!.at)
+        expect(JSON.parse(JSON.stringify(event.payload))).toEqual(event.payload)
+        if (event.type.startsWith("node.") || event.type === "attempt.lost")
+          expect(event).toMatchObject({ node: expect.any(String), attempt: expect.any(Number) })
+      }
+      expect(new Set(events.map(event => event.idempotency_key)).size).toBe(events.length)
+      expect(eventsFor(job)).toEqual(events)
+    }
+  })
+
+  it("goes on from a folded state with the same events", () => {
+    const job = scenarios["failed-then-partially-retried"]!()
+    const graph = graphOf(job.specs)
+    const half = job.facts.length >> 1
+    const state = fold(graph, job.facts.slice(0, half))
+    const rest = job.facts
+      .slice(half)
+      .flatMap((fact, i) => expand(state, "job-1", { seq: 100 + half + i, fact }))
+    expect(rest).toEqual(eventsFor(job).filter(({ seq }) => seq >= 100 + half))
+  })
+
+  it("a retry tells the attempt that failed and the one that follows, and when", () => {
+    const job = new Job(chain("a"))
+    job.fail("a")
+    expect(told(job, 1)).toEqual([
+      "job.processing engine",
+      "node.running a#1 worker",
+      "node.queued a#2 worker",
+    ])
+    expect(eventsFor(job).at(-1)?.payload).toEqual({
+      reason: "retry",
+      fault: passing,
+      retry_at: job.now + 15_000,
+    })
+  })
+
+  it("a failure tells what it brought down, then the job's end", () => {
+    const job = new Job([...chain("a", "b"), { id: "beside", dependencies: [] }])
+    job.start("a")
+    job.fail("a", final)
+    expect(told(job, 2)).toEqual([
+      "node.failed a#1 worker",
+      "node.failed b#1 engine",
+      "node.cancelled beside#1 engine",
+      "job.failed engine",
+    ])
+    const [, b, beside, end] = eventsFor(job).slice(-4)
+    expect(b?.payload).toEqual({ fault: final, cause: "a" })
+    expect(beside?.payload).toEqual({ reason: "job_failed" })
+    expect(end?.payload).toEqual({ fault: final, node: "a" })
+  })
+
+  it("a lost attempt that nobody saw start is no transition, one that ran is", () => {
+    const job = new Job(["ran", "queued"].map(id => ({ id, dependencies: [] })))
+    job.start("ran")
+    job.send({ type: "recover" })
+    expect(told(job, 2)).toEqual([
+      "attempt.lost ran#1 engine",
+      "attempt.lost queued#1 engine",
+      "node.queued ran#2 engine",
+    ])
+  })
+
+  it("says who resumed a waiting node: its timer, a signal, an early signal", () => {
+    const job = new Job(["nap", "late", "early"].map(id => ({ id, dependencies: [] })))
+    job.send({ type: "signal", name: "b", data: 1 })
+    job.sleep("nap", 5)
+    job.awaitSignal("late", "a")
+    job.awaitSignal("early", "b")
+    job.send({ type: "signal", name: "a", data: 2 })
+    job.pass(5)
+    const completions = told(job).filter(text => text.startsWith("node.completed"))
+    expect(completions).toEqual([
+      "node.completed early#1 signal",
+      "node.completed late#1 signal",
+      "node.completed nap#1 timer",
+    ])
+  })
+
+  it("a second preview goes through PROCESSING", () => {
+    const job = new Job(chain("a"))
+    job.preview("a", 1)
+    job.preview("a", 2)
+    expect(told(job, 2)).toEqual(["job.processing engine", "job.preview worker"])
+    expect(eventsFor(job).at(-1)?.payload).toEqual({ node: "a", data: 2 })
+  })
+
+  it("an explicit retry queues what can run and puts the rest back", () => {
+    const job = new Job(chain("a", "b"))
+    job.send({ type: "cancel", reason: "why" })
+    job.send({ type: "retry" })
+    job.send({ type: "cancel" })
+    job.send({ type: "delete" })
+    expect(told(job, 2).slice(0, 4)).toEqual([
+      "job.queued command",
+      "job.dispatching command",
+      "node.queued a#2 engine",
+      "node.pending b#2 engine",
+    ])
+    expect(told(job).at(-1)).toBe("job.deleted command")
+  })
+
+  it("an output that is not in memory shows by its size", () => {
+    const job = new Job(chain("a"))
+    job.complete("a", new LargeOutput(7, 300_000) as never)
+    const completed = eventsFor(job).find(({ type }) => type === "node.completed")
+    expect(completed?.payload).toEqual({ output: { $large: { bytes: 300_000, seq: 7 } } })
+  })
+})

@@ -1,0 +1,119 @@
+/** One job driven by hand, nodes by id: what the unit tests talk to. */
+import { apply } from "../../src/core/apply.ts"
+import type { Command, RefusalReason } from "../../src/core/commands.ts"
+import { decide } from "../../src/core/decide.ts"
+import type { Fact } from "../../src/core/facts.ts"
+import type { Fault } from "../../src/core/faults.ts"
+import type { Json } from "../../src/core/json.ts"
+import { type JobState, newJobState, nodeStatusOf } from "../../src/core/state.ts"
+import type { NodeStatus } from "../../src/core/states.ts"
+import { resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
+import { graphOf, type NodeSpec } from "./graphs.ts"
+
+export const passing: Fault = { code: "E401", message: "try again", retryable: true }
+export const final: Fault = { code: "E403", message: "never", retryable: false }
+
+export class Job {
+  readonly specs: readonly NodeSpec[]
+  readonly state: JobState
+  readonly facts: Fact[] = []
+  /** `id#attempt`, in order. */
+  readonly dispatched: string[] = []
+  readonly aborted: string[] = []
+  ends = 0
+  now = 1_000_000
+  random = 0
+
+  constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number } = {}) {
+    this.specs = specs
+    this.state = newJobState(graphOf(specs))
+    this.send({
+      type: "submit",
+      owner: "ada",
+      workflow: "flow",
+      workflowVersion: 3,
+      input: { n: 1 },
+      ttlSeconds: options.ttlSeconds ?? null,
+      priority: 0,
+      labels: { team: "core" },
+    })
+  }
+
+  /** The reason of a refusal; null: accepted. */
+  send(command: Command): RefusalReason | null {
+    const decided = decide(this.state, command, { now: this.now, random: this.random, lossLimit: 3 })
+    if ("refused" in decided) return decided.refused
+    for (const fact of decided) {
+      apply(this.state, fact, {
+        dispatch: (node, attempt) => void this.dispatched.push(`${this.idOf(node)}#${attempt}`),
+        abort: (node, attempt) => void this.aborted.push(`${this.idOf(node)}#${attempt}`),
+        end: () => void this.ends++,
+      })
+      this.facts.push(fact)
+    }
+    return null
+  }
+
+  complete(id: string, output: Json = `${id} done`, attempt = this.attemptOf(id)): RefusalReason | null {
+    return this.send({ type: "completed", node: this.node(id), attempt, output })
+  }
+
+  fail(id: string, fault: Fault = passing, attempt = this.attemptOf(id)): RefusalReason | null {
+    return this.send({ type: "failed", node: this.node(id), attempt, fault })
+  }
+
+  start(id: string): RefusalReason | null {
+    return this.send({ type: "started", ...this.task(id), worker: "w1" })
+  }
+
+  skip(id: string): RefusalReason | null {
+    return this.send({ type: "skip", ...this.task(id) })
+  }
+
+  preview(id: string, data: Json): RefusalReason | null {
+    return this.send({ type: "preview", ...this.task(id), data })
+  }
+
+  sleep(id: string, seconds: number, output: Json = null): RefusalReason | null {
+    const until = this.now + seconds * 1000
+    return this.send({ type: "waiting", ...this.task(id), waiting: { kind: "timer", until, output } })
+  }
+
+  awaitSignal(id: string, name: string, seconds?: number): RefusalReason | null {
+    const until = seconds === undefined ? {} : { until: this.now + seconds * 1000 }
+    return this.send({ type: "waiting", ...this.task(id), waiting: { kind: "signal", name, ...until } })
+  }
+
+  /** As the owner does when an alarm rings. */
+  pass(seconds: number): void {
+    this.now += seconds * 1000
+    this.send({ type: "wake" })
+    for (const node of takeDueRetries(this.state, this.now))
+      this.dispatched.push(`${this.idOf(node)}#${this.state.attempt[node]!}`)
+    resetEarliestTimer(this.state)
+  }
+
+  status(id: string): NodeStatus {
+    return nodeStatusOf(this.state, this.node(id))
+  }
+
+  statuses(): Record<string, NodeStatus> {
+    return Object.fromEntries(this.specs.map(({ id }) => [id, this.status(id)]))
+  }
+
+  node(id: string): number {
+    return this.specs.findIndex(spec => spec.id === id)
+  }
+
+  attemptOf(id: string): number {
+    return this.state.attempt[this.node(id)]!
+  }
+
+  private task(id: string): { node: number; attempt: number } {
+    return { node: this.node(id), attempt: this.attemptOf(id) }
+  }
+
+  private idOf(node: number): string {
+    return this.specs[node]!.id
+  }
+}

@@ -1,0 +1,197 @@
+import fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import type { RefusalReason } from "../../src/core/commands.ts"
+import { eventsOf } from "../../src/core/events.ts"
+import type { Fact, FactType } from "../../src/core/facts.ts"
+import { COMPLETED, nodeStatusOf, QUEUED, RUNNING } from "../../src/core/state.ts"
+import { actions } from "./actions.ts"
+import { follow } from "./event-story.ts"
+import { dags } from "./graphs.ts"
+import { demand } from "./invariants.ts"
+import { type Core, core, Simulation } from "./simulation.ts"
+
+const everyFact = Object.keys({
+  job_submitted: true,
+  node_started: true,
+  node_completed: true,
+  node_failed: true,
+  node_waiting: true,
+  node_skipped: true,
+  tasks_lost: true,
+  preview_published: true,
+  signal_received: true,
+  job_failed: true,
+  job_cancelled: true,
+  job_expired: true,
+  job_retried: true,
+  job_deleted: true,
+} satisfies Record<FactType, true>)
+
+/** All but `job_exists`: a simulated job is submitted once. */
+const everyRefusal = Object.keys({
+  duplicate: true,
+  stale_attempt: true,
+  job_ended: true,
+  job_not_ended: true,
+  job_final: true,
+  nothing_to_retry: true,
+  no_such_node: true,
+  node_running: true,
+  nothing_due: true,
+} satisfies Record<Exclude<RefusalReason, "job_exists">, true>)
+
+const ttls = fc.constantFrom(null, null, 100, 600)
+
+const histories = fc.record({
+  specs: dags(7),
+  ttlSeconds: ttls,
+  script: fc.array(actions, { minLength: 5, maxLength: 60, size: "max" }),
+})
+
+const plays = (mutant: Core = core) =>
+  fc.property(histories, ({ specs, ttlSeconds, script }) => {
+    const simulation = new Simulation(specs, { ttlSeconds, core: mutant })
+    for (const action of script) simulation.act(action)
+    simulation.finish()
+    verifyStory(simulation)
+    for (const { type } of simulation.journal) reached.add(type)
+    for (const reason of simulation.refusals) reached.add(reason)
+  })
+
+/** J18: read as events, the same history is legal step by step and ends where the job is. */
+function verifyStory({ graph, journal, state }: Simulation): void {
+  const facts = journal.map((fact, index) => ({ seq: index + 1, fact }))
+  const { job, nodes } = follow(
+    [...eventsOf("job", graph, facts)],
+    graph.nodes.map(({ id }) => id),
+  )
+  demand(job === state.status, `the events end in ${job}, the job is ${state.status}`)
+  for (const [node, { id }] of graph.nodes.entries())
+    demand(nodes.get(id) === nodeStatusOf(state, node), `the events leave ${id} in ${nodes.get(id)}`)
+}
+
+/** Facts and refusals the histories led to. */
+const reached = new Set<string>()
+
+describe("the core and the naive model agree, and the invariants hold after every step", () => {
+  it("J1 J2 J6–J10 J12 J13 J15–J18 for random graphs and interleavings", { timeout: 120_000 }, () => {
+    reached.clear()
+    fc.assert(plays(), { numRuns: 3000 })
+    expect([...reached].sort()).toEqual([...everyFact, ...everyRefusal].sort())
+  })
+})
+
+/** The suite must be able to fail: each of these has one rule taken away, and a counterexample has to be found. */
+const mutants: Record<string, Partial<Core>> = {
+  "a successor is dispatched twice": {
+    apply: (state, fact, effects) =>
+      core.apply(state, fact, {
+        ...effects!,
+        dispatch(node, attempt) {
+          effects!.dispatch(node, attempt)
+          if (fact.type === "node_completed") effects!.dispatch(node, attempt)
+        },
+      }),
+  },
+  "stale attempts are let through": {
+    decide: (state, command, given) =>
+      core.decide(
+        state,
+        "attempt" in command ? { ...command, attempt: state.attempt[command.node] ?? 0 } : command,
+        given,
+      ),
+  },
+  "late results of an ended job are let through": {
+    decide(state, command, given) {
+      if (command.type !== "completed" || command.attempt !== state.attempt[command.node])
+        return core.decide(state, command, given)
+      const { node, attempt, output } = command
+      return [{ type: "node_completed", at: given.now, node, attempt, output }]
+    },
+  },
+  "all that is due happens although the job has failed": {
+    decide(state, command, given) {
+      const decided = core.decide(state, command, given)
+      if (command.type !== "wake" || "refused" in decided || decided.at(-1)?.type !== "node_failed")
+        return decided
+      const others = [...state.waiting].filter(([, { until }]) => until !== undefined && until <= given.now)
+      return [
+        ...decided,
+        ...others.flatMap(([node, waiting]): Fact[] =>
+          waiting.kind === "signal" || decided.some(fact => "node" in fact && fact.node === node)
+            ? []
+            : [
+                {
+                  type: "node_completed",
+                  at: given.now,
+                  node,
+                  attempt: state.attempt[node]!,
+                  output: waiting.output,
+                },
+              ],
+        ),
+      ]
+    },
+  },
+  "a running node is skipped": {
+    decide: (state, command, given) =>
+      core.decide(
+        command.type === "skip"
+          ? { ...state, nodeStatus: state.nodeStatus.map(s => (s === RUNNING ? QUEUED : s)) }
+          : state,
+        command,
+        given,
+      ),
+  },
+  "fan-in fires with the first parent": {
+    apply(state, fact, effects) {
+      core.apply(state, fact, effects)
+      if (fact.type !== "node_completed" || state.finishedAt !== null) return
+      const { starts, items } = state.graph.successors
+      for (const node of items.subarray(starts[fact.node], starts[fact.node + 1]))
+        if (state.nodeStatus[node] === 0) {
+          state.nodeStatus[node] = QUEUED
+          state.active++
+          effects?.dispatch(node, state.attempt[node]!)
+        }
+    },
+  },
+  "an aborted worker is not told": {
+    apply: (state, fact, effects) => core.apply(state, fact, { ...effects!, abort() {} }),
+  },
+  "a retry runs completed nodes again": {
+    apply(state, fact, effects) {
+      if (fact.type === "job_retried")
+        for (const [node, status] of state.nodeStatus.entries())
+          if (status === COMPLETED) {
+            state.nodeStatus[node] = 0
+            state.unfinished++
+          }
+      core.apply(state, fact, effects)
+    },
+  },
+  "a retry keeps attempt numbers": {
+    apply(state, fact, effects) {
+      const attempts = state.attempt.slice()
+      core.apply(state, fact, effects)
+      if (fact.type === "job_retried") state.attempt.set(attempts)
+    },
+  },
+  "retry times are forgotten": { takeDueRetries: () => [] },
+  "lost tasks are not handed out again": {
+    decide: (state, command, given) =>
+      command.type === "recover" ? { refused: "nothing_due" } : core.decide(state, command, given),
+  },
+  "the live state knows more than its facts": {
+    apply(state, fact, effects) {
+      core.apply(state, { ...fact, at: fact.at + 1 } as Fact, effects)
+    },
+  },
+}
+
+describe("the property finds a counterexample when", () => {
+  it.each(Object.entries(mutants))("%s", (_, mutant) => {
+    const found = fc.check(plays({ ...core, ...mutant }), { numRuns: 20_000, endOnFailure: true })
+    expect(found.failed).toBe(true)
+  })
+})

@@ -1,0 +1,314 @@
+/**
+ * The rules of J1 to J17 once more, the naive way: nodes by id, sets and maps, everything recomputed from scratch
+ * after each step. Slow, and short enough to be read against REQUIREMENTS.md. It shares no code with `src/core`.
+ */
+import type { Json, JsonObject } from "../../src/core/json.ts"
+import type { NodeSpec } from "./graphs.ts"
+import {
+  backoff,
+  isDone,
+  isInFlight,
+  isLater,
+  type JobResult,
+  type ModelFault,
+  type ModelNode,
+  type ModelWait,
+  newNode,
+} from "./model-node.ts"
+import type { JobSummary, NodeSummary } from "./summary.ts"
+
+/** What the model wants a worker to do after a step: `id#attempt`. */
+export interface Wanted {
+  readonly dispatched: string[]
+  readonly aborted: string[]
+}
+
+export class Model {
+  readonly nodes = new Map<string, ModelNode>()
+  private endedBy: "CANCELLED" | "EXPIRED" | "FAILED" | null = null
+  private deleted = false
+  private lastNodeEvent: "none" | "preview" | "other" = "none"
+  /** At the last `settle`. */
+  wasOver = false
+  private finishedAt: number | null = null
+  private jobFault: { code: string; node: string | null } | null = null
+  private jobOutput: Json | undefined
+  private usage: { [key: string]: number } = {}
+  private signals: { name: string; data: Json }[] = []
+  private waitOrder: string[] = []
+  private readonly ttlSeconds: number | null
+  expiresAt: number | null
+
+  constructor(specs: readonly NodeSpec[], ttlSeconds: number | null, now: number) {
+    this.ttlSeconds = ttlSeconds
+    this.expiresAt = ttlSeconds === null ? null : now + ttlSeconds * 1000
+    for (const spec of specs) this.nodes.set(spec.id, newNode(spec))
+  }
+
+  /** J2, in its own words. */
+  status(): string {
+    const states = [...this.nodes.values()].map(node => node.state)
+    if (this.deleted) return "DELETED"
+    if (this.endedBy !== null) return this.endedBy
+    if (states.includes("FAILED")) return "FAILED"
+    if (states.includes("CANCELLED")) return "CANCELLED"
+    if (states.every(isDone)) return this.jobFault === null ? "COMPLETED" : "FAILED"
+    if (this.lastNodeEvent === "none") return "DISPATCHING"
+    return this.lastNodeEvent === "preview" ? "PREVIEW" : "PROCESSING"
+  }
+
+  isOver(): boolean {
+    return !["DISPATCHING", "PROCESSING", "PREVIEW"].includes(this.status())
+  }
+
+  unfinished(): string[] {
+    return [...this.nodes].filter(([, node]) => !isDone(node.state)).map(([id]) => id)
+  }
+
+  /** A result counts for the current attempt of a node that somebody works on (or that waits, if `waitingToo`). */
+  accepts(id: string, attempt: number, waitingToo: boolean): boolean {
+    const node = this.nodes.get(id)
+    if (this.isOver() || node === undefined || node.attempt !== attempt) return false
+    if (node.state === "WAITING") return waitingToo
+    return isInFlight(node.state) && node.notBefore === null
+  }
+
+  started(id: string): boolean {
+    const node = this.nodes.get(id)!
+    if (node.startKnown) return false
+    node.state = "RUNNING"
+    node.startKnown = true
+    this.lastNodeEvent = "other"
+    return true
+  }
+
+  completed(id: string, output: Json, extra: JobResult & { usage?: JsonObject } = {}): void {
+    const node = this.nodes.get(id)!
+    for (const [key, amount] of Object.entries(extra.usage ?? {}))
+      this.usage[key] = (this.usage[key] ?? 0) + (amount as number)
+    if (extra.jobFault !== undefined) this.jobFault = { code: extra.jobFault.code, node: null }
+    else if (extra.jobOutput !== undefined) this.jobOutput = extra.jobOutput
+    this.leave(node)
+    node.state = "COMPLETED"
+    node.output = output
+    this.lastNodeEvent = "other"
+  }
+
+  /** J12. A node that has begun cannot be skipped any more. */
+  skipped(id: string): boolean {
+    const node = this.nodes.get(id)!
+    if (node.state !== "QUEUED") return false
+    this.leave(node)
+    node.state = "SKIPPED"
+    node.output = { skipped: true }
+    this.lastNodeEvent = "other"
+    return true
+  }
+
+  failed(id: string, fault: ModelFault, now: number, random: number): void {
+    const node = this.nodes.get(id)!
+    this.leave(node)
+    node.failures++
+    node.fault = { code: fault.code, cause: null }
+    this.lastNodeEvent = "other"
+    const most = node.spec.retry?.maxAttempts ?? 3
+    if (fault.retryable && node.failures < most) {
+      node.attempt++
+      node.state = "QUEUED"
+      node.notBefore = now + Math.max((fault.retry_after_seconds ?? 0) * 1000, backoff(node, random))
+      return
+    }
+    node.state = "FAILED"
+    this.jobFault = { code: fault.code, node: id }
+    for (const [otherId, other] of this.nodes) {
+      if (!this.isDownstream(otherId, id)) continue
+      other.state = "FAILED"
+      other.fault = { code: fault.code, cause: id }
+    }
+  }
+
+  waits(id: string, wait: ModelWait, extra: JobResult = {}): void {
+    const node = this.nodes.get(id)!
+    node.state = "WAITING"
+    node.startKnown = false
+    node.waits = wait
+    this.waitOrder.push(id)
+    this.lastNodeEvent = "other"
+    const kept = wait.kind === "signal" ? this.signals.findIndex(({ name }) => name === wait.name) : -1
+    if (kept >= 0) this.completed(id, this.signals.splice(kept, 1)[0]!.data, extra)
+  }
+
+  previewed(id: string, data: Json): void {
+    const node = this.nodes.get(id)!
+    if (node.state === "QUEUED") node.state = "RUNNING"
+    node.preview = data
+    this.lastNodeEvent = "preview"
+  }
+
+  signalled(name: string, data: Json, extra: JobResult = {}): void {
+    const asked = this.waitOrder.find(id => {
+      const { waits } = this.nodes.get(id)!
+      return waits?.kind === "signal" && waits.name === name
+    })
+    if (asked === undefined) this.signals.push({ name, data })
+    else this.completed(asked, data, extra)
+  }
+
+  /**
+   * Times that have come, in the order in which the waiting began. A signal that is too late ends the job. The last
+   * node of a job is not woken together with others.
+   */
+  woke(now: number, extra: JobResult = {}): void {
+    if (this.isOver()) return
+    if (this.expiresAt !== null && this.expiresAt <= now) {
+      this.endedBy = "EXPIRED"
+      return
+    }
+    const unfinished = this.unfinished().length
+    for (const id of [...this.waitOrder]) {
+      const { waits } = this.nodes.get(id)!
+      if (this.isOver() || waits?.until === undefined || waits.until > now) continue
+      const isLast = this.unfinished().length === 1
+      if (isLast && unfinished > 1 && waits.kind === "timer") break
+      if (waits.kind === "timer") this.completed(id, waits.output, isLast ? extra : {})
+      else this.failed(id, { code: "E416", message: "", retryable: false }, now, 0)
+    }
+    for (const node of this.nodes.values())
+      if (node.notBefore !== null && node.notBefore <= now) node.notBefore = null
+  }
+
+  /** All that was in flight is lost, except what waits for a retry time that has not come. */
+  recovered(now: number, lossLimit: number): void {
+    if (this.isOver()) return
+    const lost = [...this.nodes.values()].filter(node => isInFlight(node.state) && !isLater(node, now))
+    const hopeless = lost.find(node => node.startKnown && node.losses + 1 >= lossLimit)
+    if (hopeless !== undefined) {
+      this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
+      return
+    }
+    for (const node of lost) {
+      if (node.startKnown) node.losses++
+      node.startKnown = false
+      node.notBefore = null
+      node.attempt++
+      node.state = "QUEUED"
+    }
+  }
+
+  cancelled(): void {
+    this.endedBy = "CANCELLED"
+  }
+
+  jobFailed(fault: ModelFault): void {
+    this.endedBy = "FAILED"
+    this.jobFault = { code: fault.code, node: null }
+  }
+
+  /** J10: whatever is not COMPLETED or SKIPPED begins anew, under a new attempt number. */
+  retried(now: number): boolean {
+    if (!["FAILED", "CANCELLED", "EXPIRED"].includes(this.status()) || this.unfinished().length === 0)
+      return false
+    this.endedBy = null
+    this.jobFault = null
+    this.jobOutput = undefined
+    this.finishedAt = null
+    this.wasOver = false
+    this.lastNodeEvent = "none"
+    this.expiresAt = this.ttlSeconds === null ? null : now + this.ttlSeconds * 1000
+    for (const id of this.unfinished()) {
+      const { spec, attempt } = this.nodes.get(id)!
+      this.nodes.set(id, { ...newNode(spec), attempt: attempt + 1 })
+    }
+    return true
+  }
+
+  remove(): boolean {
+    if (!this.isOver() || this.deleted) return false
+    this.deleted = true
+    return true
+  }
+
+  /** What follows from the last step: an end cancels the rest, and whatever has all its dependencies done is queued. */
+  settle(now: number, before: ReadonlySet<string>): Wanted {
+    if (this.isOver() && !this.wasOver) {
+      this.wasOver = true
+      this.finishedAt = now
+      for (const node of this.nodes.values()) {
+        this.leave(node)
+        if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
+      }
+    }
+    if (!this.isOver())
+      for (const node of this.nodes.values())
+        if (node.state === "PENDING" && this.openDependencies(node).length === 0) node.state = "QUEUED"
+    const after = this.inFlight()
+    return {
+      dispatched: [...after].filter(task => !before.has(task)).sort(),
+      aborted: this.isOver() ? [...before].filter(task => !this.isAnswered(task)).sort() : [],
+    }
+  }
+
+  /** `id#attempt` of everything a worker has or should have. */
+  inFlight(): Set<string> {
+    const found = new Set<string>()
+    for (const [id, node] of this.nodes)
+      if (isInFlight(node.state) && node.notBefore === null) found.add(`${id}#${node.attempt}`)
+    return found
+  }
+
+  /** The step itself ended this attempt: nobody has to be told to stop. */
+  private isAnswered(task: string): boolean {
+    const node = this.nodes.get(task.split("#")[0]!)!
+    return isDone(node.state) || (node.state === "FAILED" && node.fault?.cause === null)
+  }
+
+  openDependencies(node: ModelNode): string[] {
+    return node.spec.dependencies.filter(id => !isDone(this.nodes.get(id)!.state))
+  }
+
+  private isDownstream(id: string, of: string): boolean {
+    return this.nodes
+      .get(id)!
+      .spec.dependencies.some(parent => parent === of || this.isDownstream(parent, of))
+  }
+
+  private leave(node: ModelNode): void {
+    node.startKnown = false
+    node.notBefore = null
+    node.waits = null
+    this.waitOrder = this.waitOrder.filter(id => id !== node.spec.id)
+  }
+
+  summary(now: number): JobSummary {
+    const nodes: { [id: string]: NodeSummary } = {}
+    for (const [id, node] of this.nodes)
+      nodes[id] = {
+        status: node.state,
+        remaining: this.openDependencies(node).length,
+        attempt: node.attempt,
+        tries: node.failures,
+        losses: node.losses,
+        output: node.output ?? null,
+        fault: node.fault,
+        preview: node.preview ?? null,
+        started: node.startKnown,
+        retry_at: isLater(node, now) ? node.notBefore : null,
+        waiting: node.waits,
+      }
+    const signals: { [name: string]: Json[] } = {}
+    for (const { name, data } of this.signals) signals[name] = [...(signals[name] ?? []), data]
+    return {
+      status: this.status(),
+      fault: this.jobFault,
+      output: this.jobOutput ?? null,
+      expires_at: this.expiresAt,
+      finished_at: this.finishedAt,
+      unfinished: this.unfinished().length,
+      in_flight: [...this.nodes.values()].filter(node => isInFlight(node.state) && !isLater(node, now))
+        .length,
+      usage: this.usage,
+      signals,
+      nodes,
+    }
+  }
+}

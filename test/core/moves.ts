@@ -1,0 +1,143 @@
+/** What an action asks of the core and, in the same breath, of the model. */
+import type { Command } from "../../src/core/commands.ts"
+import type { Graph } from "../../src/core/plan.ts"
+import type { Action, Result } from "./actions.ts"
+import type { Model } from "./model.ts"
+import type { JobResult, ModelFault } from "./model-node.ts"
+
+export interface Move {
+  readonly command: Command
+  /** Does the same to the model; false: the model refuses. */
+  readonly inModel: () => boolean
+}
+
+export interface Stage {
+  readonly model: Model
+  readonly graph: Graph
+  readonly now: number
+  readonly random: number
+  readonly pool: ReadonlySet<string>
+  readonly everDispatched: ReadonlySet<string>
+  /** A text that was not there before. */
+  fresh(what: string): string
+}
+
+type Told = Exclude<Action, { do: "pass" } | { do: "answer" }>
+
+const jobFault: ModelFault = { code: "E999", message: "The job cannot go on.", retryable: false }
+
+/** The shell renders the job's own output for the case that the last node is about to be done. */
+export function jobResultOf(stage: Stage, kind: "plain" | "output" | "fault"): JobResult {
+  if (kind === "plain" || stage.model.unfinished().length !== 1) return {}
+  return kind === "output" ? { jobOutput: stage.fresh("job") } : { jobFault }
+}
+
+export function moveOf(stage: Stage, action: Told): Move {
+  const { model, now } = stage
+  const unlessOver = (effect: () => void) => () => {
+    if (model.isOver()) return false
+    effect()
+    return true
+  }
+  switch (action.do) {
+    case "signal": {
+      const { name } = action
+      const data = stage.fresh("signal")
+      const result = jobResultOf(stage, "output")
+      return {
+        command: { type: "signal", name, data, ...result },
+        inModel: unlessOver(() => model.signalled(name, data, result)),
+      }
+    }
+    case "cancel":
+      return { command: { type: "cancel", reason: "enough" }, inModel: unlessOver(() => model.cancelled()) }
+    case "fail_job":
+      return {
+        command: { type: "fail_job", fault: jobFault },
+        inModel: unlessOver(() => model.jobFailed(jobFault)),
+      }
+    case "retry":
+      return { command: { type: "retry" }, inModel: () => model.retried(now) }
+    case "delete":
+      return { command: { type: "delete" }, inModel: () => model.remove() }
+    case "crash":
+      throw new Error("a crash is no command")
+  }
+}
+
+/** null: there is no such task. */
+export function answerOf(
+  stage: Stage,
+  { from, pick, result }: Extract<Action, { do: "answer" }>,
+): Move | null {
+  const { nodes } = stage.graph
+  if (from === "forged")
+    return resultOf(stage, { node: pick % (nodes.length + 1), attempt: pick % 5 }, result)
+  const tasks = [...(from === "live" ? stage.pool : stage.everDispatched)]
+  const [id, attempt] = tasks[pick % Math.max(1, tasks.length)]?.split("#") ?? []
+  if (id === undefined) return null
+  return resultOf(stage, { node: nodes.findIndex(node => node.id === id), attempt: Number(attempt) }, result)
+}
+
+function resultOf(stage: Stage, task: { node: number; attempt: number }, result: Result): Move {
+  const { model, now } = stage
+  const id = stage.graph.nodes[task.node]?.id ?? "nobody"
+  const ifWanted = (waitingToo: boolean, effect: () => void) => () => {
+    if (!model.accepts(id, task.attempt, waitingToo)) return false
+    effect()
+    return true
+  }
+  switch (result.kind) {
+    case "completed": {
+      const extra = { ...(result.usage ? { usage: { tokens: 7 } } : {}), ...jobResultOf(stage, result.job) }
+      const output = stage.fresh("output")
+      return {
+        command: { type: "completed", ...task, output, ...extra },
+        inModel: ifWanted(true, () => model.completed(id, output, extra)),
+      }
+    }
+    case "failed": {
+      const asked = result.retryAfter === null ? {} : { retry_after_seconds: result.retryAfter }
+      const fault = { code: "E401", message: "no luck", retryable: result.retryable, ...asked }
+      return {
+        command: { type: "failed", ...task, fault },
+        inModel: ifWanted(true, () => model.failed(id, fault, now, stage.random)),
+      }
+    }
+    case "timer":
+    case "signal": {
+      const waiting = waitingOf(stage, result)
+      const extra = jobResultOf(stage, "output")
+      return {
+        command: { type: "waiting", ...task, waiting, ...extra },
+        inModel: ifWanted(false, () => model.waits(id, waiting, extra)),
+      }
+    }
+    case "preview": {
+      const data = stage.fresh("preview")
+      return {
+        command: { type: "preview", ...task, data },
+        inModel: ifWanted(true, () => model.previewed(id, data)),
+      }
+    }
+    case "skip":
+      return {
+        command: { type: "skip", ...task },
+        inModel: () => model.accepts(id, task.attempt, false) && model.skipped(id),
+      }
+    case "started":
+      return {
+        command: { type: "started", ...task, worker: "w1" },
+        inModel: () => model.accepts(id, task.attempt, false) && model.started(id),
+      }
+  }
+}
+
+function waitingOf(stage: Stage, result: Extract<Result, { kind: "timer" | "signal" }>) {
+  if (result.kind === "timer") {
+    const until = stage.now + result.seconds * 1000
+    return { kind: "timer" as const, until, output: stage.fresh("slept") }
+  }
+  const until = result.seconds === null ? {} : { until: stage.now + result.seconds * 1000 }
+  return { kind: "signal" as const, name: result.name, ...until }
+}

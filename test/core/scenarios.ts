@@ -1,0 +1,132 @@
+/** Histories worth keeping: together they hold every kind of fact and every way a job can end. */
+import { chain, fan } from "./graphs.ts"
+import { final, Job, passing } from "./job.ts"
+
+const apart = (...ids: readonly string[]) => ids.map(id => ({ id, dependencies: [] }))
+
+export const scenarios: Readonly<Record<string, () => Job>> = {
+  "chain-completed"() {
+    const job = new Job(chain("a", "b", "c"))
+    for (const id of ["a", "b"]) job.complete(id, { from: id, text: 'q"\u0000\ud800' })
+    job.send({
+      type: "completed",
+      node: 2,
+      attempt: 1,
+      output: [1, 2],
+      usage: { tokens: 5 },
+      jobOutput: "out",
+    })
+    return job
+  },
+  "fan-in-any-order"() {
+    const job = new Job(fan(5))
+    for (const id of ["first", "p3", "p0", "p4", "p1", "p2"]) job.complete(id)
+    job.start("join")
+    return job
+  },
+  "document-order-is-not-topological"() {
+    const job = new Job([
+      { id: "last", dependencies: ["middle", "first"] },
+      { id: "middle", dependencies: ["first"] },
+      { id: "first", dependencies: [] },
+    ])
+    for (const id of ["first", "middle", "last"]) job.complete(id)
+    return job
+  },
+  "retries-until-failed"() {
+    const job = new Job([...chain("a", "b"), ...apart("beside")])
+    for (const seconds of [15, 30]) {
+      job.fail("a", { ...passing, details: { status: 503 } })
+      job.pass(seconds)
+    }
+    job.start("a")
+    job.fail("a", { ...passing, retry_after_seconds: 5 })
+    return job
+  },
+  "retry-still-waiting"() {
+    const job = new Job(chain("a"))
+    job.random = 0.25
+    job.fail("a", { ...passing, retry_after_seconds: 120 })
+    return job
+  },
+  "failed-then-partially-retried"() {
+    const job = new Job([...chain("a", "b", "c"), ...apart("skipped", "aborted")])
+    job.complete("a")
+    job.skip("skipped")
+    job.preview("b", { half: true })
+    job.fail("b", final)
+    job.send({ type: "retry" })
+    job.complete("b")
+    job.complete("aborted")
+    job.complete("c")
+    return job
+  },
+  "cancelled-and-deleted"() {
+    const job = new Job(apart("run", "nap"))
+    job.start("run")
+    job.sleep("nap", 60)
+    job.send({ type: "cancel", reason: "no longer needed" })
+    job.send({ type: "delete" })
+    return job
+  },
+  "expired-then-retried"() {
+    const job = new Job(chain("a", "b"), { ttlSeconds: 60 })
+    job.complete("a")
+    job.pass(60)
+    job.send({ type: "retry" })
+    return job
+  },
+  "lost-twice-then-completed"() {
+    const job = new Job(apart("a", "b"))
+    job.start("a")
+    job.send({ type: "recover" })
+    job.start("a")
+    job.send({ type: "recover" })
+    job.complete("a")
+    return job
+  },
+  "lost-too-often"() {
+    const job = new Job(chain("a", "b"))
+    for (let crash = 0; crash < 3; crash++) {
+      job.start("a")
+      job.send({ type: "recover" })
+    }
+    return job
+  },
+  "signals-early-late-and-never"() {
+    const job = new Job(apart("early", "late", "asks", "kept"))
+    job.send({ type: "signal", name: "go", data: 1 })
+    job.awaitSignal("early", "go")
+    job.awaitSignal("late", "go")
+    job.send({ type: "signal", name: "go", data: 2 })
+    job.send({ type: "signal", name: "nobody", data: 3 })
+    job.awaitSignal("asks", "answer", 30)
+    return job
+  },
+  "signal-too-late"() {
+    const job = new Job(apart("asks", "nap"))
+    job.awaitSignal("asks", "answer", 30)
+    job.sleep("nap", 30)
+    job.pass(30)
+    return job
+  },
+  "timers-complete-the-job"() {
+    const job = new Job(apart("one", "two"))
+    job.sleep("one", 10, "slept")
+    job.sleep("two", 10, "slept too")
+    job.pass(10)
+    job.send({ type: "wake", jobOutput: { all: "rested" } })
+    return job
+  },
+  "output-does-not-render"() {
+    const job = new Job(chain("a"))
+    job.send({ type: "completed", node: 0, attempt: 1, output: 1, jobFault: final })
+    return job
+  },
+  "job-failed-by-the-engine"() {
+    const job = new Job(chain("a", "b"))
+    job.complete("a")
+    job.send({ type: "fail_job", fault: final })
+    return job
+  },
+}

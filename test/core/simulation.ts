@@ -1,0 +1,186 @@
+/**
+ * One job played against the core and the model side by side, with an imaginary pool of workers that takes
+ * dispatches and aborts, answers in any order, and may answer long after its process was declared lost.
+ * Everything that must hold is checked after every step; the list is in invariants.ts.
+ */
+import { apply, fold } from "../../src/core/apply.ts"
+import { decide } from "../../src/core/decide.ts"
+import type { Effects } from "../../src/core/effects.ts"
+import type { Fact } from "../../src/core/facts.ts"
+import type { Graph } from "../../src/core/plan.ts"
+import { type JobState, newJobState } from "../../src/core/state.ts"
+import { nextTimer, resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
+import type { Action } from "./actions.ts"
+import { graphOf, type NodeSpec } from "./graphs.ts"
+import { demand, type Observed, observe, verify, verifyApplied } from "./invariants.ts"
+import { Model } from "./model.ts"
+import { answerOf, jobResultOf, type Move, moveOf } from "./moves.ts"
+
+/** The functions under test, so that a broken one can be put in their place. */
+export const core = { decide, apply, takeDueRetries, resetEarliestTimer }
+export type Core = typeof core
+
+const lossLimit = 3
+
+export class Simulation {
+  readonly graph: Graph
+  readonly model: Model
+  /** As the journal gives them back: through JSON. */
+  readonly journal: Fact[] = []
+  /** `id#attempt` of what a worker has now, and of all there ever was. */
+  readonly pool = new Set<string>()
+  readonly everDispatched = new Set<string>()
+  readonly refusals = new Set<string>()
+  state: JobState
+  now = 1_000_000
+  readonly random = 0.5
+  private made = 0
+  private readonly core: Core
+  private effects: { dispatched: string[]; aborted: string[]; ends: number } = noneYet()
+
+  constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number | null; core?: Core } = {}) {
+    const ttlSeconds = options.ttlSeconds ?? null
+    this.core = options.core ?? core
+    this.graph = graphOf(specs)
+    this.state = newJobState(this.graph)
+    this.model = new Model(specs, ttlSeconds, this.now)
+    this.step({ command: { type: "submit", ...origin, ttlSeconds }, inModel: () => true })
+  }
+
+  act(action: Action): void {
+    if (action.do === "pass") {
+      this.now += action.seconds * 1000
+      if (action.wakes) this.wake()
+      else verify(this)
+    } else if (action.do === "crash") this.crash()
+    else if (action.do === "answer") {
+      const move = answerOf(this, action)
+      if (move !== null) this.step(move)
+    } else this.step(moveOf(this, action))
+  }
+
+  /** Answers whatever is asked until the job has ended: nothing may be stuck. */
+  finish(): void {
+    for (let turn = 0; !this.model.isOver(); turn++) {
+      demand(turn < 500, "the job goes on for ever")
+      const [task] = this.pool
+      const signal = [...this.state.waiting.values()].find(waiting => waiting.kind === "signal")
+      const timer = nextTimer(this.state)
+      if (task !== undefined)
+        this.act({
+          do: "answer",
+          from: "live",
+          pick: 0,
+          result: { kind: "completed", usage: false, job: "plain" },
+        })
+      else if (signal?.kind === "signal") this.act({ do: "signal", name: signal.name })
+      else if (timer !== null)
+        this.act({ do: "pass", seconds: Math.max(0, timer - this.now) / 1000, wakes: true })
+      else demand(false, "nothing will ever wake the job")
+    }
+  }
+
+  /** As the owner does it: what is due becomes facts, then retries that are due are handed out. */
+  private wake(): void {
+    const before = this.model.inFlight()
+    this.effects = noneYet()
+    const extra = jobResultOf(this, "output")
+    this.record(this.core.decide(this.state, { type: "wake", ...extra }, this.given()))
+    for (const node of this.core.takeDueRetries(this.state, this.now))
+      this.effects.dispatched.push(`${this.graph.nodes[node]!.id}#${this.state.attempt[node]!}`)
+    this.core.resetEarliestTimer(this.state)
+    this.model.woke(this.now, extra)
+    this.settle(before)
+  }
+
+  /** Memory is gone, the journal is not. Workers may live on: their answers come from `everDispatched`. */
+  private crash(): void {
+    this.pool.clear()
+    this.state = fold(this.graph, this.journal)
+    this.effects = noneYet()
+    this.record(this.core.decide(this.state, { type: "recover" }, this.given()))
+    const before = new Set<string>()
+    this.model.recovered(this.now, lossLimit)
+    // Whether anybody is told to stop what died anyway is of no account.
+    this.effects.aborted = []
+    this.settle(before)
+    this.wake()
+  }
+
+  private step({ command, inModel }: Move): void {
+    const before = this.model.inFlight()
+    this.effects = noneYet()
+    const accepted = this.record(this.core.decide(this.state, command, this.given()))
+    demand(
+      inModel() === accepted,
+      `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
+    )
+    if (accepted && ["completed", "failed", "waiting", "skip"].includes(command.type)) {
+      const { node, attempt } = command as { node: number; attempt: number }
+      this.pool.delete(`${this.graph.nodes[node]!.id}#${attempt}`)
+    }
+    this.settle(before)
+  }
+
+  private record(decision: ReturnType<typeof decide>): boolean {
+    if ("refused" in decision) {
+      this.refusals.add(decision.refused)
+      return false
+    }
+    for (const fact of decision) {
+      const before = observe(this.state)
+      this.core.apply(this.state, fact, this.collect(before))
+      this.journal.push(JSON.parse(JSON.stringify(fact)) as Fact)
+      verifyApplied(this, before, fact)
+    }
+    return true
+  }
+
+  private collect(before: Observed): Effects {
+    const name = (node: number, attempt: number) => `${this.graph.nodes[node]!.id}#${attempt}`
+    return {
+      dispatch: (node, attempt) => {
+        demand(before.nodes[node] !== "COMPLETED", `${name(node, attempt)} has completed and is dispatched`)
+        this.effects.dispatched.push(name(node, attempt))
+      },
+      abort: (node, attempt) => void this.effects.aborted.push(name(node, attempt)),
+      end: () => void this.effects.ends++,
+    }
+  }
+
+  /** What followed in the core and in the model must be the same; then the pool learns of it. */
+  private settle(before: Set<string>): void {
+    const wasOver = this.model.wasOver
+    const wanted = this.model.settle(this.now, before)
+    const { dispatched, aborted, ends } = this.effects
+    const told = dispatched.filter(task => !aborted.includes(task))
+    demand(told.sort().join() === wanted.dispatched.join(), `dispatched ${told}, wanted ${wanted.dispatched}`)
+    const stopped = aborted.filter(task => before.has(task))
+    demand(stopped.sort().join() === wanted.aborted.join(), `aborted ${stopped}, wanted ${wanted.aborted}`)
+    demand(ends === (this.model.isOver() && !wasOver ? 1 : 0), `the end was told ${ends} times`)
+    for (const task of dispatched) {
+      demand(!this.everDispatched.has(task), `${task} is dispatched twice`)
+      this.everDispatched.add(task)
+      this.pool.add(task)
+    }
+    for (const task of aborted) this.pool.delete(task)
+    const inFlight = this.model.inFlight()
+    demand([...this.pool].sort().join() === [...inFlight].sort().join(), `workers have ${[...this.pool]}`)
+    verify(this)
+  }
+
+  private given() {
+    return { now: this.now, random: this.random, lossLimit }
+  }
+
+  fresh(what: string): string {
+    return `${what} ${++this.made}`
+  }
+}
+
+const origin = { owner: "ada", workflow: "flow", workflowVersion: 1, input: { n: 1 }, priority: 0 } as const
+const noneYet = (): { dispatched: string[]; aborted: string[]; ends: number } => ({
+  dispatched: [],
+  aborted: [],
+  ends: 0,
+})

@@ -1,0 +1,73 @@
+/** A job's state as plain JSON by node ids: what the model, the live state, a fold and a fixture are compared by. */
+import type { Json } from "../../src/core/json.ts"
+import { isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"
+import type { NodeStatus } from "../../src/core/states.ts"
+
+export interface NodeSummary {
+  readonly status: NodeStatus
+  readonly remaining: number
+  readonly attempt: number
+  readonly tries: number
+  readonly losses: number
+  readonly output: Json
+  readonly fault: { readonly code: string; readonly cause: string | null } | null
+  readonly preview: Json
+  readonly started: boolean
+  readonly retry_at: number | null
+  readonly waiting: unknown
+}
+
+export interface JobSummary {
+  readonly status: string
+  readonly fault: { readonly code: string; readonly node: string | null } | null
+  readonly output: Json
+  readonly expires_at: number | null
+  readonly finished_at: number | null
+  readonly unfinished: number
+  readonly in_flight: number
+  readonly usage: { readonly [key: string]: number }
+  readonly signals: { readonly [name: string]: readonly Json[] }
+  readonly nodes: { readonly [id: string]: NodeSummary }
+}
+
+/** A retry time that has come by `now` is the same as none: no fact says when its node was handed out. */
+export function summaryOf(state: JobState, now: number): JobSummary {
+  const due = [...state.retryAt].filter(([, at]) => at <= now).length
+  const idOf = (node: number | undefined) => (node === undefined ? null : state.graph.nodes[node]!.id)
+  return {
+    status: state.status,
+    fault: state.fault === null ? null : { code: state.fault.fault.code, node: idOf(state.fault.node) },
+    output: state.output ?? null,
+    expires_at: state.expiresAt,
+    finished_at: state.finishedAt,
+    unfinished: state.unfinished,
+    in_flight: state.active + due,
+    usage: Object.fromEntries(state.usage),
+    signals: Object.fromEntries([...state.signals].filter(([, kept]) => kept.length > 0)),
+    nodes: Object.fromEntries(
+      state.graph.nodes.map(({ id }, node) => [id, nodeSummary(state, node, { now, idOf })]),
+    ),
+  }
+}
+
+function nodeSummary(
+  state: JobState,
+  node: number,
+  { now, idOf }: { now: number; idOf: (node: number | undefined) => string | null },
+): NodeSummary {
+  const fault = state.faults.get(node)
+  const retryAt = state.retryAt.get(node)
+  return {
+    status: nodeStatusOf(state, node),
+    remaining: state.remaining[node]!,
+    attempt: state.attempt[node]!,
+    tries: state.tries[node]!,
+    losses: state.losses[node]!,
+    output: (state.outputs[node] as Json | undefined) ?? null,
+    fault: fault === undefined ? null : { code: fault.fault.code, cause: idOf(fault.cause) },
+    preview: state.previews.get(node) ?? null,
+    started: isInFlight(state, node) && state.started.has(node),
+    retry_at: retryAt !== undefined && retryAt > now ? retryAt : null,
+    waiting: state.waiting.get(node) ?? null,
+  }
+}
