@@ -13,3 +13,11 @@ export interface HandlerCatalog {
   get(name: string): HandlerSpec | undefined
   names(): readonly string[]
 }
+
+/** A catalog of these handlers; of two with one name the later counts. */
+export function handlerCatalog(handlers: Iterable<HandlerSpec>): HandlerCatalog {
+  const byName = new Map<string, HandlerSpec>()
+  for (const handler of handlers) byName.set(handler.name, handler)
+  const names = Object.freeze([...byName.keys()])
+  return { get: name => byName.get(name), names: () => names }
+}

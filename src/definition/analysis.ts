@@ -1,0 +1,99 @@
+/**
+ * One pass over a workflow: everything that is wrong with it, and all that a plan is made of.
+ * First the shape and the ids of all nodes, then what each node refers to, then the graph. Causes only: what a
+ * malformed entry would have explained (a reference to it, its missing handler) is left out.
+ */
+import type { JsonObject } from "../core/json.ts"
+import type { Adjacency } from "../core/plan.ts"
+import type { ValueTemplate } from "../template/types.ts"
+import { rowLengths, transpose } from "./graph.ts"
+import type { HandlerCatalog } from "./handler.ts"
+import { checkInputSchema } from "./input-schema.ts"
+import { checkJson, isObject, sortedCopy } from "./json-value.ts"
+import { type DefinitionLimits, defaultLimits } from "./limits.ts"
+import { NodeAnalysis } from "./node-analysis.ts"
+import { type Locate, type Problem, ProblemList } from "./problem.ts"
+import type { NodeDefinition, WorkflowDefinition } from "./schema.ts"
+import { checkHead, checkNodeShape } from "./shape.ts"
+import { checkStructure } from "./structure.ts"
+import { Suggester } from "./suggest.ts"
+import { compileTemplates } from "./templates.ts"
+
+export interface AnalysisOptions {
+  readonly handlers: HandlerCatalog
+  readonly locate?: Locate
+  readonly limits?: Partial<DefinitionLimits>
+}
+
+/** A node without problems, with its templates compiled and its references resolved. */
+export interface AnalysedNode {
+  readonly definition: NodeDefinition
+  readonly config: ValueTemplate
+  readonly when: ValueTemplate | null
+  readonly forEach: ValueTemplate | null
+  /** Positions read by templates, sorted. */
+  readonly reads: Int32Array
+}
+
+export interface Analysis {
+  readonly problems: readonly Problem[]
+  /** Only if there are no problems. */
+  readonly workflow?: AnalysedWorkflow
+}
+
+export interface AnalysedWorkflow {
+  readonly head: WorkflowDefinition
+  readonly nodes: readonly AnalysedNode[]
+  readonly positions: ReadonlyMap<string, number>
+  readonly input: JsonObject | null
+  readonly output: ValueTemplate | null
+  readonly dependencies: Adjacency
+  readonly successors: Adjacency
+  readonly inDegrees: Int32Array
+  readonly order: Int32Array
+}
+
+export function analyseWorkflow(source: unknown, options: AnalysisOptions): Analysis {
+  const limits = { ...defaultLimits, ...options.limits }
+  const problems = new ProblemList(options.locate)
+  const suggest = new Suggester()
+  // A value takes two bytes of text at least.
+  checkJson(source, { depth: limits.depth, values: limits.documentBytes / 2 }, problems)
+  // Not JSON, or a cycle of objects: nothing else can be looked at safely.
+  if (problems.size > 0) return { problems: problems.sorted() }
+
+  const shape = { problems, suggest, limits }
+  const head = checkHead(source, shape)
+  if (head === undefined) return { problems: problems.sorted() }
+  if (isObject(head.input)) checkInputSchema(head.input, problems)
+  if (!Array.isArray(head.nodes)) return { problems: problems.sorted() }
+  if (head.nodes.length > limits.nodes) {
+    const message = `The workflow has ${head.nodes.length} nodes; at most ${limits.nodes} are allowed (limit nodes). Split it, or use "for_each".`
+    problems.add("E101", ["nodes"], message)
+    return { problems: problems.sorted() }
+  }
+
+  const definitions = (head.nodes as unknown[]).map((node, i) => checkNodeShape(node, i, shape))
+  const nodes = new NodeAnalysis({ ...shape, handlers: options.handlers, sources: head.nodes, definitions })
+  const analysed = nodes.analyse()
+  const output =
+    head.output == null ? null : compileTemplates(sortedCopy(head.output), () => ["output"], problems)
+  if (output !== null) nodes.checkOutput(output)
+  if (analysed === undefined) return { problems: problems.sorted() }
+
+  const dependencies = nodes.dependencies()
+  const successors = transpose(dependencies)
+  const inDegrees = rowLengths(dependencies)
+  const { ids, originOf } = nodes
+  const { order } = checkStructure({ ids, dependencies, successors, inDegrees, originOf }, problems)
+  if (problems.size > 0) return { problems: problems.sorted() }
+  const workflow: AnalysedWorkflow = {
+    head: head as WorkflowDefinition,
+    nodes: analysed as readonly AnalysedNode[],
+    positions: nodes.positions,
+    input: head.input == null ? null : (sortedCopy(head.input) as JsonObject),
+    output: output as ValueTemplate | null,
+    ...{ dependencies, successors, inDegrees, order },
+  }
+  return { problems: [], workflow }
+}

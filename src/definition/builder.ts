@@ -1,0 +1,88 @@
+/**
+ * Workflows written in TypeScript: `workflow("name", { input }, flow => …)`.
+ *
+ * The result is the plain definition a person would write in YAML, with the same hash: refs become templates,
+ * dependencies follow from the templates and are not listed, and nothing is added that was not asked for.
+ * Refs exist only after the node they read, so a built workflow has no cycle and no unknown reference.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+import type { JsonObject } from "../core/json.ts"
+import type { HandlerSpec } from "./handler.ts"
+import type { WorkflowDefinition } from "./schema.ts"
+import { emit } from "./typed/emit.ts"
+import { contentOf, Flow } from "./typed/flow.ts"
+import { inputJsonSchema, type SelfDescribing } from "./typed/input.ts"
+import type { Resolved, TemplatedJson } from "./typed/types.ts"
+
+export type { AnyFlow, Flow, JobInfo } from "./typed/flow.ts"
+export type { EachOptions, NodeHandle, NodeOptions, RetryOptions } from "./typed/node.ts"
+export { cast, expr, orElse, text } from "./typed/operations.ts"
+export type { ConfigOf, OutputOf, Ref, Resolved, Skippable, Templated } from "./typed/types.ts"
+
+declare const types: unique symbol
+
+/** A workflow and, for the compiler, the types of what its jobs take and give. */
+export interface Workflow<Input = unknown, Output = unknown> {
+  readonly name: string
+  /** Plain JSON: what `compileWorkflow`, a YAML file or the API take. */
+  readonly definition: WorkflowDefinition
+  /** The handlers its nodes name, each once. */
+  readonly handlers: readonly HandlerSpec[]
+  /** Exists for the compiler only. */
+  readonly [types]?: { readonly input: Input; readonly output: Output }
+}
+
+/** What a job of this workflow takes: before defaults are filled in. */
+export type WorkflowInput<W extends Workflow> = W extends Workflow<infer Input, unknown> ? Input : never
+/** What a job of this workflow gives. */
+export type WorkflowOutput<W extends Workflow> = W extends Workflow<unknown, infer Output> ? Output : never
+
+interface Settings {
+  readonly description?: string
+  /** A job that is not done by then becomes EXPIRED. */
+  readonly ttlSeconds?: number
+}
+
+/** Without `inputJsonSchema` the schema must be one that can write itself as JSON Schema: zod 4.2 or later, arktype. */
+export type WorkflowOptions<S extends StandardSchemaV1> = Settings &
+  (
+    | { readonly input: S & SelfDescribing; readonly inputJsonSchema?: never }
+    | { readonly input: S; readonly inputJsonSchema: JsonObject }
+  )
+
+type Build<Input, Output> = (flow: Flow<Input>) => Output
+// biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of the build function
+type SomeOutput = TemplatedJson | void
+/** Nothing returned: the job's output is found as for any definition without `output`. */
+type OutputFrom<Output> = [Output] extends [TemplatedJson] ? Resolved<Output> : unknown
+
+export function workflow<const Output extends SomeOutput>(
+  name: string,
+  build: Build<unknown, Output>,
+): Workflow<unknown, OutputFrom<Output>>
+export function workflow<const Output extends SomeOutput>(
+  name: string,
+  options: Settings & { readonly input?: never },
+  build: Build<unknown, Output>,
+): Workflow<unknown, OutputFrom<Output>>
+export function workflow<S extends StandardSchemaV1, const Output extends SomeOutput>(
+  name: string,
+  options: WorkflowOptions<S>,
+  build: Build<StandardSchemaV1.InferOutput<S>, Output>,
+): Workflow<StandardSchemaV1.InferInput<S>, OutputFrom<Output>>
+export function workflow(name: string, ...rest: unknown[]): Workflow {
+  const build = rest.pop() as Build<unknown, unknown>
+  const options = (rest[0] ?? {}) as Partial<WorkflowOptions<StandardSchemaV1>>
+  const flow = new Flow<unknown>(name)
+  const output = build(flow)
+  const { nodes, handlers, place } = contentOf(flow)
+  const definition: WorkflowDefinition = {
+    name,
+    ...(options.description !== undefined && { description: options.description }),
+    ...(options.input && { input: options.inputJsonSchema ?? inputJsonSchema(name, options.input) }),
+    nodes,
+    ...(output !== undefined && { output: emit(output, place("output")) }),
+    ...(options.ttlSeconds !== undefined && { ttl_seconds: options.ttlSeconds }),
+  }
+  return Object.freeze({ name, definition, handlers })
+}

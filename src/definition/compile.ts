@@ -1,0 +1,141 @@
+/** A workflow without problems becomes a plan: immutable, and the same for every way of writing the same content. */
+import { createHash, type Hash } from "node:crypto"
+import type { Json, JsonObject } from "../core/json.ts"
+import type { Adjacency, RetryPolicy } from "../core/plan.ts"
+import {
+  type AnalysedNode,
+  type AnalysedWorkflow,
+  type AnalysisOptions,
+  analyseWorkflow,
+} from "./analysis.ts"
+import type { Plan, PlanNode } from "./plan.ts"
+import type { Problem } from "./problem.ts"
+import { defaultRetryPolicy, type RetryDefinition, retryDefaults } from "./schema.ts"
+
+export type CompileResult =
+  | { readonly plan: Plan; readonly problems?: undefined }
+  | { readonly plan?: undefined; readonly problems: readonly Problem[] }
+
+export function compileWorkflow(source: unknown, options: AnalysisOptions): CompileResult {
+  const { problems, workflow } = analyseWorkflow(source, options)
+  return workflow === undefined ? { problems } : { plan: planOf(workflow) }
+}
+
+function planOf(workflow: AnalysedWorkflow): Plan {
+  const { head, dependencies, successors, inDegrees, order, positions, input, output } = workflow
+  const canonical = canonicalOf(workflow)
+  const outputNode = workflow.nodes.findLastIndex(({ definition }) => definition.handler === "output")
+  return Object.freeze({
+    name: head.name,
+    hash: hashOf(canonical),
+    nodes: Object.freeze(workflow.nodes.map(planNode)),
+    ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical },
+    outputNode: output !== null || outputNode === -1 ? null : outputNode,
+    exits: exitsOf(successors),
+    ttlSeconds: head.ttl_seconds ?? null,
+  })
+}
+
+function planNode({ definition, config, when, forEach, reads }: AnalysedNode): PlanNode {
+  return Object.freeze({
+    id: definition.id,
+    handler: definition.handler,
+    timeoutSeconds: definition.timeout_seconds ?? null,
+    retry: definition.retry == null ? defaultRetryPolicy : retryPolicy(definition.retry),
+    config,
+    when,
+    forEach,
+    reads,
+    maxParallel: definition.max_parallel ?? null,
+    provider: definition.provider ?? null,
+  })
+}
+
+function retryPolicy(retry: RetryDefinition): RetryPolicy {
+  return Object.freeze({
+    maxAttempts: retry.max_attempts ?? retryDefaults.max_attempts,
+    initialSeconds: retry.initial_seconds ?? retryDefaults.initial_seconds,
+    maxSeconds: retry.max_seconds ?? retryDefaults.max_seconds,
+    multiplier: retry.multiplier ?? retryDefaults.multiplier,
+    jitter: retry.jitter ?? retryDefaults.jitter,
+  })
+}
+
+function exitsOf({ starts }: Adjacency): Int32Array {
+  const exits: number[] = []
+  for (let i = 0; i + 1 < starts.length; i++) if (starts[i] === starts[i + 1]) exits.push(i)
+  return Int32Array.from(exits)
+}
+
+/** Nodes written at a time: the text of a large workflow would take tens of megabytes at once. */
+const nodesPerUpdate = 1000
+
+/** sha256 of `JSON.stringify(canonical)`. */
+function hashOf(canonical: JsonObject): string {
+  const hash = createHash("sha256")
+  let separator = "{"
+  for (const [key, value] of Object.entries(canonical)) {
+    hash.update(`${separator}${JSON.stringify(key)}:`)
+    if (key === "nodes") hashNodes(hash, value as readonly Json[])
+    else hash.update(JSON.stringify(value))
+    separator = ","
+  }
+  return hash.update("}").digest("hex")
+}
+
+function hashNodes(hash: Hash, nodes: readonly Json[]): void {
+  for (let i = 0; i < nodes.length; i += nodesPerUpdate) {
+    const text = JSON.stringify(nodes.slice(i, i + nodesPerUpdate)).slice(1, -1)
+    hash.update(`${i === 0 ? "[" : ","}${text}`)
+  }
+  hash.update("]")
+}
+
+/**
+ * The definition with its keys sorted, what equals a default left out, and all dependencies written down in document
+ * order. It is itself a definition, and compiles to the same plan.
+ */
+function canonicalOf({ head, nodes, dependencies, input, output }: AnalysedWorkflow): JsonObject {
+  const { starts, items } = dependencies
+  const canonicalNodes = nodes.map((node, i) => {
+    const ids: string[] = new Array(starts[i + 1]! - starts[i]!)
+    for (let k = 0; k < ids.length; k++) ids[k] = nodes[items[starts[i]! + k]!]!.definition.id
+    return canonicalNode(node, ids)
+  })
+  return Object.freeze({
+    ...(head.description == null ? {} : { description: head.description }),
+    ...(input === null ? {} : { input }),
+    name: head.name,
+    nodes: canonicalNodes,
+    ...(output === null ? {} : { output: output.source }),
+    ...(head.ttl_seconds == null ? {} : { ttl_seconds: head.ttl_seconds }),
+  })
+}
+
+function canonicalNode(
+  { definition, config, when, forEach }: AnalysedNode,
+  dependencies: readonly string[],
+): JsonObject {
+  const node: Record<string, Json> = {}
+  if (Object.keys(config.source as JsonObject).length > 0) node.config = config.source
+  if (dependencies.length > 0) node.dependencies = dependencies
+  if (forEach !== null) node.for_each = forEach.source
+  node.handler = definition.handler
+  node.id = definition.id
+  if (definition.max_parallel != null) node.max_parallel = definition.max_parallel
+  if (definition.provider != null) node.provider = definition.provider
+  const retry = definition.retry == null ? undefined : canonicalRetry(definition.retry)
+  if (retry !== undefined) node.retry = retry
+  if (definition.timeout_seconds != null) node.timeout_seconds = definition.timeout_seconds
+  if (when !== null) node.when = when.source
+  return node
+}
+
+function canonicalRetry(retry: RetryDefinition): JsonObject | undefined {
+  const kept: Record<string, number> = {}
+  for (const key of Object.keys(retryDefaults).sort() as (keyof typeof retryDefaults)[]) {
+    const value = retry[key]
+    if (value != null && value !== retryDefaults[key]) kept[key] = value
+  }
+  return Object.keys(kept).length === 0 ? undefined : kept
+}

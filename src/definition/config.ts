@@ -1,0 +1,99 @@
+/**
+ * Does a node's config fit its handler's schema (E102)? Templates may stand anywhere in it and their values are known
+ * only when the node runs, where the rendered config is checked again. So an issue counts here only if no value a
+ * template could take would remove it.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+import type { Json } from "../core/json.ts"
+import type { HandlerSpec } from "./handler.ts"
+import { valueAt } from "./json-value.ts"
+
+export interface ConfigIssue {
+  readonly path: readonly (string | number)[]
+  readonly message: string
+  /** The key itself is the problem, not its value. */
+  readonly key: boolean
+}
+
+/** What zod adds to a standard issue; other libraries leave these out. */
+interface RichIssue {
+  readonly message: string
+  readonly path?: StandardSchemaV1.Issue["path"]
+  readonly code?: string
+  readonly keys?: readonly string[]
+  /** Issues of each branch of a union, with paths from the union's value. */
+  readonly errors?: readonly (readonly RichIssue[])[]
+}
+
+export function configIssues(
+  handler: HandlerSpec,
+  config: Json,
+  isTemplate: (text: string) => boolean,
+): ConfigIssue[] {
+  const result = runSchema(handler, config)
+  if (result?.issues === undefined) return []
+  const certain = (result.issues as readonly RichIssue[]).filter(issue =>
+    isCertain(issue, config, isTemplate),
+  )
+  return certain.flatMap((issue): ConfigIssue[] => {
+    const path = keysOf(issue)
+    if (issue.code !== "unrecognized_keys" || issue.keys === undefined)
+      return [{ path, message: wording(issue, path, config), key: false }]
+    return issue.keys.map(key => ({ path: [...path, key], message: `Unknown key "${key}"`, key: true }))
+  })
+}
+
+function wording(issue: RichIssue, path: readonly (string | number)[], config: Json): string {
+  const isMissing = path.length > 0 && valueAt(config, path) === undefined
+  const message = isMissing ? issue.message.replace(/, received undefined$/, "") : issue.message
+  return isMissing ? `"${path.at(-1)}" is missing. ${message}` : message
+}
+
+/** A schema that is asynchronous or throws on text where it expects something else is left to the run. */
+function runSchema(handler: HandlerSpec, config: Json): StandardSchemaV1.Result<unknown> | undefined {
+  try {
+    const result = handler.config?.["~standard"].validate(config)
+    if (!(result instanceof Promise)) return result
+    result.catch(() => undefined)
+  } catch {
+    return undefined
+  }
+  return undefined
+}
+
+function keysOf(issue: RichIssue): (string | number)[] {
+  return (issue.path ?? []).map(part => {
+    const key = typeof part === "object" ? part.key : part
+    return typeof key === "number" ? key : String(key)
+  })
+}
+
+function isCertain(issue: RichIssue, root: Json, isTemplate: (text: string) => boolean): boolean {
+  let value: Json | undefined = root
+  for (const key of keysOf(issue)) {
+    if (typeof value === "string") return !isTemplate(value)
+    if (typeof value !== "object" || value === null) return true
+    value = Object.hasOwn(value, key) ? (value as Record<string | number, Json>)[key] : undefined
+  }
+  if (typeof value === "string") return !isTemplate(value)
+  if (typeof value !== "object" || value === null) return true
+  return isCertainOfContainer(issue, value, isTemplate)
+}
+
+/** Issues that a list or mapping has whatever the templates inside it yield. */
+const certainCodes = new Set(["invalid_type", "unrecognized_keys", "too_small", "too_big"])
+
+function isCertainOfContainer(issue: RichIssue, value: Json, isTemplate: (text: string) => boolean): boolean {
+  if (!holdsTemplate(value, isTemplate)) return true
+  if (issue.code === "invalid_union" && issue.errors !== undefined && issue.errors.length > 0) {
+    // Some branch may fit once the templates are filled in: nothing is certain.
+    return issue.errors.every(branch => branch.some(inner => isCertain(inner, value, isTemplate)))
+  }
+  return issue.code !== undefined && certainCodes.has(issue.code)
+}
+
+function holdsTemplate(value: Json, isTemplate: (text: string) => boolean): boolean {
+  if (typeof value === "string") return isTemplate(value)
+  if (typeof value !== "object" || value === null) return false
+  return Object.values(value).some(member => holdsTemplate(member, isTemplate))
+}

@@ -1,0 +1,26 @@
+/** Bounds on what a definition may be. Reaching one is an E101 that names the limit and its setting. */
+export interface DefinitionLimits {
+  /** Bytes of a document, as UTF-8. */
+  readonly documentBytes: number
+  /** Bytes of a YAML document: its tree with positions takes some fifty times its size, JSON's about three. */
+  readonly yamlBytes: number
+  readonly nodes: number
+  /** Dependencies of all nodes together, declared or referred to. */
+  readonly edges: number
+  /** Characters of a node id. */
+  readonly idLength: number
+  /** Levels of lists and mappings inside each other. */
+  readonly depth: number
+  /** Values that YAML aliases may add to a document: what stops a "billion laughs". */
+  readonly aliasValues: number
+}
+
+export const defaultLimits: DefinitionLimits = Object.freeze({
+  documentBytes: 64 * 1024 * 1024,
+  yamlBytes: 8 * 1024 * 1024,
+  nodes: 100_000,
+  edges: 1_000_000,
+  idLength: 128,
+  depth: 100,
+  aliasValues: 100_000,
+})

@@ -1,0 +1,204 @@
+/** The nodes of one workflow: ids, handlers, configs, templates and the dependencies that follow from them. */
+import type { Adjacency } from "../core/plan.ts"
+import { isTemplate } from "../template/index.ts"
+import type { ValueTemplate } from "../template/types.ts"
+import type { AnalysedNode } from "./analysis.ts"
+import { configIssues } from "./config.ts"
+import { RowBuilder } from "./graph.ts"
+import type { HandlerCatalog, HandlerSpec } from "./handler.ts"
+import { emptyObject, sortedCopy } from "./json-value.ts"
+import { NodeEdges, type SeenMarks } from "./node-edges.ts"
+import { brokenIdsOf, usableId } from "./node-ids.ts"
+import type { DocumentPath } from "./problem.ts"
+import {
+  checkReferences,
+  type ReferenceContext,
+  type ReferencePlace,
+  sites,
+  storedConfig,
+  type TemplateSite,
+} from "./references.ts"
+import type { NodeDefinition } from "./schema.ts"
+import type { ShapeContext, SoundNode } from "./shape.ts"
+import type { EdgeOrigin } from "./structure.ts"
+import { compileTemplates } from "./templates.ts"
+
+export interface NodeAnalysisOptions extends ShapeContext {
+  readonly handlers: HandlerCatalog
+  /** The entries as written. */
+  readonly sources: readonly unknown[]
+  /** The same entries where their shape is right. */
+  readonly definitions: readonly (SoundNode | undefined)[]
+}
+
+const nothingRead = new Int32Array(0)
+
+export class NodeAnalysis {
+  readonly ids: readonly (string | undefined)[]
+  readonly positions: ReadonlyMap<string, number>
+  readonly #options: NodeAnalysisOptions
+  readonly #references: ReferenceContext
+  readonly #rows: RowBuilder
+  readonly #analysed: (AnalysedNode | undefined)[] = []
+  readonly #seen: SeenMarks
+
+  constructor(options: NodeAnalysisOptions) {
+    this.#options = options
+    this.ids = options.sources.map(usableId)
+    this.positions = this.#register()
+    const { problems, suggest } = options
+    const brokenIds = brokenIdsOf(options.sources, this.ids)
+    this.#references = { problems, suggest, positions: this.positions, brokenIds }
+    this.#rows = new RowBuilder(this.ids.length)
+    this.#seen = { edges: new Int32Array(this.ids.length), reads: new Int32Array(this.ids.length) }
+  }
+
+  /** `undefined` if the limit of edges was passed: then the graph is not complete. */
+  analyse(): readonly (AnalysedNode | undefined)[] | undefined {
+    const { definitions, limits, problems } = this.#options
+    for (let position = 0; position < definitions.length; position++) {
+      const definition = definitions[position]
+      if (definition === undefined) this.#rows.add([])
+      this.#analysed.push(definition && this.#node(definition, position))
+      if (this.#rows.size <= limits.edges) continue
+      const message = `The workflow has more than ${limits.edges} dependencies (limit edges). Join nodes in between, or split it.`
+      problems.add("E101", ["nodes", position], message)
+      return undefined
+    }
+    return this.#analysed
+  }
+
+  checkOutput(output: ValueTemplate): void {
+    const reads = { node: () => {}, anyNode: () => {} }
+    checkReferences({ value: output, path: ["output"], site: sites.output, reads }, this.#references)
+  }
+
+  dependencies(): Adjacency {
+    return this.#rows.build()
+  }
+
+  readonly originOf = (from: number, to: number): EdgeOrigin => {
+    const path = ["nodes", from]
+    const declared = this.#options.definitions[from]?.dependencies?.indexOf(this.ids[to]!) ?? -1
+    if (declared >= 0) return { path: [...path, "dependencies", declared], byTemplate: false }
+    const node = this.#analysed[from]
+    const values = { config: node?.config, when: node?.when, for_each: node?.forEach }
+    for (const [key, value] of Object.entries(values)) {
+      for (const { path: inner, template } of value?.templates ?? []) {
+        const reference = template.references.find(
+          ({ name, path }) => (name === "nodes" ? path[0] : name) === this.ids[to],
+        )
+        if (reference !== undefined)
+          return { path: [...path, key, ...inner], offset: reference.offset, byTemplate: true }
+      }
+    }
+    return { path, byTemplate: false }
+  }
+
+  #register(): Map<string, number> {
+    const positions = new Map<string, number>()
+    this.ids.forEach((id, position) => {
+      if (id === undefined) return
+      const first = positions.get(id)
+      if (first === undefined) {
+        positions.set(id, position)
+        return
+      }
+      const message = `The id "${id}" is taken by nodes[${first}]. Rename one of the two.`
+      this.#options.problems.add("E104", ["nodes", position, "id"], message)
+    })
+    return positions
+  }
+
+  #node(definition: SoundNode, position: number): AnalysedNode {
+    const handler = this.#handler(definition, position)
+    const config = this.#compile(definition.config ?? emptyObject, position, "config")
+    if (handler?.config !== undefined) this.#checkConfig(handler, config, position)
+    const when = definition.when == null || definition.when === true ? null : definition.when
+    const node = {
+      definition: definition as NodeDefinition,
+      config,
+      when: when === null ? null : this.#compile(when, position, "when"),
+      forEach: definition.for_each == null ? null : this.#compile(definition.for_each, position, "for_each"),
+      reads: nothingRead as Int32Array,
+    }
+    if (node.forEach !== null) this.#checkForEach(node.forEach, position)
+    node.reads = this.#edges(node, position, handler?.storesConfig === true)
+    return node
+  }
+
+  #compile(value: unknown, position: number, key: string): ValueTemplate {
+    return compileTemplates(sortedCopy(value), () => ["nodes", position, key], this.#options.problems)
+  }
+
+  #handler(definition: SoundNode, position: number): HandlerSpec | undefined {
+    if (definition.handler === undefined) return undefined
+    const { handlers, problems, suggest } = this.#options
+    const handler = handlers.get(definition.handler)
+    if (handler !== undefined) return handler
+    const nearest = suggest.nearest(definition.handler, handlers.names())
+    const known = handlers.names().slice(0, 20).join(", ") || "none"
+    const advice = nearest === undefined ? `Known are: ${known}.` : `Did you mean "${nearest}"?`
+    problems.add(
+      "E103",
+      ["nodes", position, "handler"],
+      `No handler is called "${definition.handler}". ${advice}`,
+    )
+    return undefined
+  }
+
+  #checkConfig(handler: HandlerSpec, config: ValueTemplate, position: number): void {
+    for (const issue of configIssues(handler, config.source, isTemplate)) {
+      const message = `The config does not fit handler "${handler.name}": ${issue.message.replace(/\.$/, "")}.`
+      const path = ["nodes", position, "config", ...issue.path]
+      this.#options.problems.add("E102", path, message, { key: issue.key })
+    }
+  }
+
+  #checkForEach(forEach: ValueTemplate, position: number): void {
+    const whole = forEach.templates[0]
+    if (whole === undefined || whole.path.length > 0 || whole.template.isExpression) return
+    const message =
+      '"for_each" yields text here. Write one expression that yields a list: "{{ … }}" with nothing around it.'
+    this.#options.problems.add("E101", ["nodes", position, "for_each"], message)
+  }
+
+  #edges(node: AnalysedNode, position: number, storesConfig: boolean): Int32Array {
+    const { definition, config, when, forEach } = node
+    const edges = new NodeEdges(position, this.#seen)
+    const dependencies: readonly unknown[] = definition.dependencies ?? []
+    for (let i = 0; i < dependencies.length; i++) {
+      const id = dependencies[i]
+      if (typeof id !== "string") continue
+      const to = this.positions.get(id)
+      if (to === undefined) this.#missing(id, ["nodes", position, "dependencies", i])
+      else if (!edges.declare(to)) this.#self(definition, ["nodes", position, "dependencies", i])
+    }
+    const onNode = (to: number, place: ReferencePlace, offset: number): void => {
+      if (!edges.read(to)) this.#self(definition, place.path, offset)
+    }
+    const reads = { node: onNode, anyNode: () => edges.readAny() }
+    const check = (value: ValueTemplate | null, key: string, site: TemplateSite): void => {
+      if (value === null || value.templates.length === 0) return
+      checkReferences({ value, path: ["nodes", position, key], site, reads }, this.#references)
+    }
+    const hasItem = definition.for_each != null
+    check(config, "config", storesConfig ? storedConfig(hasItem) : hasItem ? sites.itemConfig : sites.config)
+    check(when, "when", sites.when)
+    check(forEach, "for_each", sites.for_each)
+    this.#rows.add(edges.dependencies())
+    return edges.reads()
+  }
+
+  #self(definition: SoundNode, path: DocumentPath, offset?: number): void {
+    const message = `The node "${definition.id}" depends on itself. Remove the dependency, or name another node.`
+    this.#options.problems.add("E106", path, message, offset === undefined ? {} : { offset })
+  }
+
+  #missing(id: string, path: DocumentPath): void {
+    if (this.#references.brokenIds.has(id)) return
+    const hint = this.#options.suggest.hint(id, this.positions.keys())
+    const message = `No node has the id ${JSON.stringify(id.slice(0, 200))}.${hint || " Add it, or remove the dependency."}`
+    this.#options.problems.add("E105", path, message)
+  }
+}

@@ -1,0 +1,70 @@
+/** Problems of a definition: what is wrong, where it stands in the document, what to do about it. */
+import type { ErrorCode } from "../errors.ts"
+
+/** Line and column, both counted from 1; the column counts UTF-16 units, as editors do. */
+export interface Position {
+  readonly line: number
+  readonly column: number
+}
+
+export type DocumentPath = readonly (string | number)[]
+
+/** Where at a path: the value's start unless told. */
+export interface Place {
+  /** Point at the key, not at its value. */
+  readonly key?: boolean
+  /** Point at this character of the string value. */
+  readonly offset?: number
+}
+
+/** Position of a path in the text it was read from; the nearest enclosing one if the path does not exist there. */
+export type Locate = (path: DocumentPath, place?: Place) => Position | undefined
+
+export interface Problem {
+  readonly code: ErrorCode
+  /** Says what is wrong and what to do. */
+  readonly message: string
+  /** For example `nodes[3].config.prompt`; empty for the document itself. */
+  readonly path: string
+  readonly line?: number
+  readonly column?: number
+}
+
+const plainKey = /^[A-Za-z_$][A-Za-z0-9_$-]*$/
+
+export function formatPath(path: DocumentPath): string {
+  let text = ""
+  for (const part of path) {
+    if (typeof part === "number") text += `[${part}]`
+    else if (plainKey.test(part)) text += text === "" ? part : `.${part}`
+    else text += `[${JSON.stringify(part)}]`
+  }
+  return text
+}
+
+/** Collects problems in the order of their places in the document. */
+export class ProblemList {
+  readonly #problems: Problem[] = []
+  readonly #locate: Locate | undefined
+
+  constructor(locate?: Locate) {
+    this.#locate = locate
+  }
+
+  get size(): number {
+    return this.#problems.length
+  }
+
+  add(code: ErrorCode, path: DocumentPath, message: string, place?: Place): void {
+    const position = this.#locate?.(path, place)
+    this.#problems.push({ code, message, path: formatPath(path), ...position })
+  }
+
+  /** By position where the text is known; otherwise in the order of the checks. */
+  sorted(): Problem[] {
+    if (this.#locate === undefined) return [...this.#problems]
+    return [...this.#problems].sort(
+      (a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0),
+    )
+  }
+}

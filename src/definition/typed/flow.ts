@@ -1,0 +1,157 @@
+/** What a builder function gets: it adds nodes and reads the job's input. */
+import { UmbraError } from "../../errors.ts"
+import type { HandlerSpec } from "../handler.ts"
+import type { NodeDefinition } from "../schema.ts"
+import type { Place } from "./emit.ts"
+import { expression, member, nodePath } from "./expression.ts"
+import {
+  AddedNode,
+  type AnyNode,
+  checkId,
+  type EachOptions,
+  type NodeContent,
+  type NodeHandle,
+  type NodeOptions,
+  nodeDefinition,
+} from "./node.ts"
+import { refTo } from "./ref.ts"
+import type {
+  ConfigOf,
+  Known,
+  OutputOf,
+  Ref,
+  RefOf,
+  Resolved,
+  Skippable,
+  Templated,
+  TemplatedJson,
+} from "./types.ts"
+
+/** What a template can read of the job itself. */
+export interface JobInfo {
+  readonly id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly owner: string
+  readonly created_at: string
+  readonly attempt: number
+}
+
+/** Config can be left out where nothing in it is required. */
+type NodeArguments<Config, Options> = undefined extends Config
+  ? [config?: Templated<Config>, options?: Options]
+  : Record<never, never> extends Config
+    ? [config?: Templated<Config>, options?: Options]
+    : [config: Templated<Config>, options?: Options]
+
+type WithWhen<Output, Options> = Options extends { readonly when: unknown } ? Skippable<Output> : Output
+
+/** What was built. A function beside the class, so that those who build see only what is meant for them. */
+export let contentOf: (flow: AnyFlow) => {
+  readonly nodes: NodeDefinition[]
+  readonly handlers: readonly HandlerSpec[]
+  /** Where a value stands, and whose refs may occur in it. */
+  readonly place: (path: string) => Place
+}
+
+const transform: HandlerSpec = { name: "transform" }
+
+/** Any builder, whatever its job's input is: what a function that adds nodes to several workflows takes. */
+export class AnyFlow {
+  readonly job: Ref<JobInfo>
+  readonly #name: string
+  protected readonly origins: ReadonlySet<object> = new Set([this])
+  readonly #nodes = new Map<string, NodeDefinition>()
+  readonly #added = new Set<AnyNode>()
+  readonly #handlers = new Map<string, HandlerSpec>()
+
+  static {
+    contentOf = flow => ({
+      nodes: [...flow.#nodes.values()],
+      handlers: [...flow.#handlers.values()],
+      place: path => flow.#place(path),
+    })
+  }
+
+  constructor(name: string) {
+    this.#name = name
+    this.job = refTo(expression("job", this.origins, true))
+  }
+
+  /** Adds a node. Nodes whose output the config or `when` reads come first by themselves. */
+  node<H extends HandlerSpec, const Options extends NodeOptions = NodeOptions>(
+    id: string,
+    handler: H,
+    ...[config, options]: NodeArguments<ConfigOf<H>, Options>
+  ): NodeHandle<WithWhen<OutputOf<H>, Options>> {
+    this.#use(handler)
+    return this.#add({ id, handler: handler.name, config, options: options ?? {} })
+  }
+
+  /** Adds a `transform` node: shapes a value that several nodes can read. */
+  transform<const Value extends TemplatedJson, const Options extends NodeOptions = NodeOptions>(
+    id: string,
+    value: Value,
+    options?: Options,
+  ): NodeHandle<WithWhen<Resolved<Value>, Options>> {
+    return this.#add({ id, handler: transform.name, config: { value }, options: options ?? {} })
+  }
+
+  /** Adds a node that runs once per item of a list; its output is the list of their outputs. */
+  each<H extends HandlerSpec, Item, const Options extends EachOptions = EachOptions>(
+    id: string,
+    handler: H,
+    items: RefOf<readonly Item[]> | readonly Item[],
+    config: (item: Ref<Item>, index: Ref<number>) => Templated<ConfigOf<H>>,
+    options?: Options,
+  ): NodeHandle<WithWhen<OutputOf<H>[], Options>> {
+    this.#use(handler)
+    // An origin of its own: `item` means nothing in any other node.
+    const origins: ReadonlySet<object> = new Set([{}])
+    const item = refTo<Item>(expression("item", origins, true))
+    const index = refTo<number>(expression("index", origins, true))
+    const content = {
+      id,
+      handler: handler.name,
+      config: config(item, index),
+      options: options ?? {},
+      forEach: items,
+    }
+    return this.#add(content, origins)
+  }
+
+  /** A secret by its name: filled in where the handler runs, stored nowhere. For a handler's config only. */
+  secret(name: string): Ref<string> {
+    return refTo(member(expression("secrets", this.origins, true), name))
+  }
+
+  #place(path: string, more: Iterable<object> = []): Place {
+    return { path, origins: new Set([...this.origins, ...more]) }
+  }
+
+  #add<Output>(content: NodeContent, origins?: Iterable<object>): NodeHandle<Output> {
+    const { id } = content
+    checkId(id, this.#nodes.has(id))
+    this.#nodes.set(id, nodeDefinition(content, this.#place(`nodes.${id}`, origins), this.#added))
+    const handle = new AddedNode<Output>(id, refTo(expression(nodePath(id), this.origins, true)))
+    this.#added.add(handle)
+    return handle
+  }
+
+  #use(handler: HandlerSpec): void {
+    const known = this.#handlers.get(handler.name)
+    if (known !== undefined && known !== handler) {
+      throw new UmbraError(
+        "E103",
+        `workflow ${JSON.stringify(this.#name)} uses two different handlers called ${JSON.stringify(handler.name)}. ` +
+          "Rename one of them.",
+      )
+    }
+    this.#handlers.set(handler.name, handler)
+  }
+}
+
+export class Flow<Input> extends AnyFlow {
+  /** The job's input, defaults filled in. */
+  readonly input: Ref<Known<Input>> = refTo(expression("input", this.origins, true))
+}

@@ -1,0 +1,64 @@
+/**
+ * The JSON Schema of a workflow's input, from the schema its author gave.
+ *
+ * The engine checks a job's input against JSON Schema and fills in defaults; it never runs the author's code. So a
+ * schema that would do more than JSON Schema can say is refused: it would be ignored in silence otherwise.
+ */
+import type { StandardJSONSchemaV1, StandardSchemaV1 } from "@standard-schema/spec"
+import type { JsonObject } from "../../core/json.ts"
+import { UmbraError } from "../../errors.ts"
+
+/** A schema that can write itself as JSON Schema (zod 4.2 or later, arktype, …). */
+export type SelfDescribing = StandardSchemaV1 & StandardJSONSchemaV1
+
+export function inputJsonSchema(workflow: string, schema: StandardSchemaV1): JsonObject {
+  const standard = schema["~standard"] as StandardSchemaV1.Props & Partial<StandardJSONSchemaV1.Props>
+  if (!standard.jsonSchema) {
+    throw refusal(workflow, `its library (${standard.vendor}) does not write JSON Schema.`)
+  }
+  // Each call reads the options of its own library only.
+  const libraryOptions = standard.vendor === "zod" ? { override: refuseInexpressible(workflow) } : undefined
+  const { $schema: _, ...content } = standard.jsonSchema.input({ target: "draft-2020-12", libraryOptions })
+  return content as JsonObject
+}
+
+interface ZodVisit {
+  readonly zodSchema: {
+    readonly _zod: {
+      readonly def: { readonly type: string; readonly coerce?: boolean; readonly checks?: readonly Check[] }
+    }
+  }
+  readonly path: readonly (string | number)[]
+}
+interface Check {
+  readonly _zod: { readonly def: { readonly check: string } }
+}
+
+const inexpressible: Readonly<Record<string, string>> = {
+  pipe: "transforms or pipes",
+  transform: "transforms",
+  overwrite: "changes its value (trim, toLowerCase, …)",
+  custom: "checks with code of its own (refine, superRefine)",
+}
+
+function refuseInexpressible(workflow: string): (visit: ZodVisit) => void {
+  return ({ zodSchema, path }) => {
+    const { type, coerce, checks = [] } = zodSchema._zod.def
+    const reason =
+      inexpressible[type] ??
+      (coerce ? "coerces" : undefined) ??
+      checks.map(check => inexpressible[check._zod.def.check]).find(found => found !== undefined)
+    if (reason !== undefined) {
+      const place = path.filter(step => step !== "properties").join(".") || "the schema itself"
+      throw refusal(workflow, `${place} ${reason}, which JSON Schema cannot say.`)
+    }
+  }
+}
+
+function refusal(workflow: string, why: string): UmbraError {
+  return new UmbraError(
+    "E101",
+    `the input of workflow ${JSON.stringify(workflow)} cannot be written as JSON Schema: ${why} ` +
+      "Simplify the schema, or give its JSON Schema beside it as inputJsonSchema.",
+  )
+}

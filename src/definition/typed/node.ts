@@ -1,0 +1,113 @@
+/** One node of a builder: what may be said about it, and its handle. */
+import type { RetryPolicy } from "../../core/plan.ts"
+import { UmbraError } from "../../errors.ts"
+import { defaultLimits } from "../limits.ts"
+import { idPattern, reservedIds } from "../names.ts"
+import type { NodeDefinition, RetryDefinition } from "../schema.ts"
+import { emit, type Place } from "./emit.ts"
+import type { Ref, RefOf, Templated } from "./types.ts"
+
+export type RetryOptions = Partial<RetryPolicy>
+
+export interface NodeOptions {
+  /** Nodes that must be done first, beside those whose output the config reads. */
+  readonly after?: readonly AnyNode[]
+  /** False: the node is skipped and its output is `{"skipped": true}`, so every field of it may be missing. */
+  readonly when?: Templated<boolean>
+  readonly timeoutSeconds?: number
+  readonly retry?: RetryOptions
+  /** External service whose slots and rate limit the node uses. */
+  readonly provider?: string
+}
+
+export interface EachOptions extends NodeOptions {
+  /** Items that may run at once. */
+  readonly maxParallel?: number
+}
+
+/** Any node that was added. */
+export interface AnyNode {
+  readonly id: string
+  readonly output: RefOf<unknown>
+}
+
+/** A node that was added. Its output is what later nodes read. */
+export interface NodeHandle<Output> extends AnyNode {
+  readonly output: Ref<Output>
+}
+
+/** A class so that a handle passed by mistake where its output is meant can be told from plain data. */
+export class AddedNode<Output> implements NodeHandle<Output> {
+  readonly id: string
+  readonly output: Ref<Output>
+
+  constructor(id: string, output: Ref<Output>) {
+    this.id = id
+    this.output = output
+  }
+}
+
+export interface NodeContent {
+  readonly id: string
+  readonly handler: string
+  readonly config: unknown
+  readonly options: EachOptions
+  readonly forEach?: RefOf<readonly unknown[]> | readonly unknown[]
+}
+
+/** `owned`: the handles of the same flow, since an id alone could mean another workflow's node. */
+export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlySet<unknown>): NodeDefinition {
+  const { id, handler, config, options, forEach } = node
+  const at = (key: string): Place => ({ ...place, path: `nodes.${id}.${key}` })
+  const dependencies = options.after?.map(other => dependencyId(id, other, owned))
+  return {
+    id,
+    handler,
+    ...(config !== undefined && { config: emit(config, at("config")) as Record<string, unknown> }),
+    ...(dependencies?.length && { dependencies }),
+    ...(options.timeoutSeconds !== undefined && { timeout_seconds: options.timeoutSeconds }),
+    ...(options.retry && { retry: retryDefinition(options.retry) }),
+    ...(options.when !== undefined && { when: emit(options.when, at("when")) as string | boolean }),
+    ...(options.provider !== undefined && { provider: options.provider }),
+    ...(forEach !== undefined && { for_each: emit(forEach, at("for_each")) as string | unknown[] }),
+    ...(options.maxParallel !== undefined && { max_parallel: options.maxParallel }),
+  }
+}
+
+function dependencyId(id: string, other: AnyNode, owned: ReadonlySet<unknown>): string {
+  if (owned.has(other)) return other.id
+  throw new UmbraError(
+    "E105",
+    `node ${JSON.stringify(id)}: after: [${String(other?.id)}] is no node of this workflow. ` +
+      "Use what this flow's node() returned.",
+  )
+}
+
+function retryDefinition(retry: RetryOptions): RetryDefinition {
+  return {
+    ...(retry.maxAttempts !== undefined && { max_attempts: retry.maxAttempts }),
+    ...(retry.initialSeconds !== undefined && { initial_seconds: retry.initialSeconds }),
+    ...(retry.maxSeconds !== undefined && { max_seconds: retry.maxSeconds }),
+    ...(retry.multiplier !== undefined && { multiplier: retry.multiplier }),
+    ...(retry.jitter !== undefined && { jitter: retry.jitter }),
+  }
+}
+
+/** Checked here as well as by the compiler: here the stack trace points at the line that added the node. */
+export function checkId(id: string, taken: boolean): void {
+  if (taken)
+    throw new UmbraError("E104", `there is already a node ${JSON.stringify(id)}. Give this one another id.`)
+  if (reservedIds.has(id)) {
+    throw new UmbraError(
+      "E101",
+      `a node cannot be called ${JSON.stringify(id)}: templates use that name. Rename it.`,
+    )
+  }
+  if (!idPattern.test(id) || id.length > defaultLimits.idLength) {
+    throw new UmbraError(
+      "E101",
+      `${JSON.stringify(id)} is no node id. Use letters, digits, _ and -, starting with a letter or _, ` +
+        `at most ${defaultLimits.idLength} characters.`,
+    )
+  }
+}

@@ -1,0 +1,65 @@
+/**
+ * Refs at run time: proxies that remember the path read from them.
+ *
+ * Invariant: a ref is never turned into something else in silence. JavaScript asks values for many things behind
+ * one's back (text, keys, iteration, `toJSON`); each would lose the reference, so each says what to write instead.
+ */
+import { UmbraError } from "../../errors.ts"
+import { type Expression, member } from "./expression.ts"
+import type { Ref } from "./types.ts"
+
+const content = Symbol("umbra.ref")
+const inspected = Symbol.for("nodejs.util.inspect.custom")
+
+/** The expression behind a ref, `undefined` for anything else. */
+export function expressionOf(value: unknown): Expression | undefined {
+  if (typeof value !== "object" || value === null || !(content in value)) return undefined
+  return (value as { [content]: Expression })[content]
+}
+
+export function refTo<T>(expression: Expression): Ref<T> {
+  const fields = new Map<string, unknown>()
+  const field = (key: string): unknown => {
+    let found = fields.get(key)
+    if (found === undefined) {
+      found = refTo(member(expression, key))
+      fields.set(key, found)
+    }
+    return found
+  }
+  const refuse = (what: string, instead: string) => (): never => {
+    throw misuse(expression, what, instead)
+  }
+  const get = (target: object, key: string | symbol): unknown => {
+    if (Object.hasOwn(target, key)) return Reflect.get(target, key)
+    // A promise is told from other values by its `then`: without this, `await ref` would never end.
+    if (key === "then") return undefined
+    if (key === "toJSON")
+      return refuse("serialised", `In a template the filter does it: expr\`\${ref} | tojson\`.`)
+    if (key === Symbol.toPrimitive) {
+      return refuse(
+        "made into text or a number",
+        `Its value is known only when the job runs. Write text\`… \${ref} …\` or expr\`\${ref} + 1\`.`,
+      )
+    }
+    if (key === Symbol.iterator) {
+      return refuse("iterated", 'Index it (ref[0]), or loop inside a template: expr("{% for x in … %}").')
+    }
+    return typeof key === "symbol" ? undefined : field(key)
+  }
+  const unchangeable = refuse("changed", "A ref only reads.")
+  // `inspect` looks through proxies at their targets.
+  const target = Object.freeze({ [content]: expression, [inspected]: () => `Ref ${expression.template}` })
+  return new Proxy(target, {
+    get,
+    has: (target, key) => Object.hasOwn(target, key),
+    ownKeys: refuse("spread or listed", "Name the fields that are needed, or pass the ref as a whole."),
+    set: unchangeable,
+    deleteProperty: unchangeable,
+    defineProperty: unchangeable,
+  }) as unknown as Ref<T>
+}
+
+function misuse(expression: Expression, what: string, instead: string): UmbraError {
+  return new UmbraError("E101", `the ref ${expression.template} cannot be ${what}. ${instead}`)
+}

@@ -1,0 +1,9 @@
+import { type AnalysisOptions, analyseWorkflow } from "./analysis.ts"
+import type { Problem } from "./problem.ts"
+
+export type ValidateOptions = AnalysisOptions
+
+/** All problems of a workflow, none if it is valid. `source` is what was parsed, or an object of code. */
+export function validateWorkflow(source: unknown, options: ValidateOptions): readonly Problem[] {
+  return analyseWorkflow(source, options).problems
+}

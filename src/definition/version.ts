@@ -1,0 +1,22 @@
+/** Which version a submitted definition becomes (J20): content that equals the latest version's is not a new one. */
+export interface StoredVersion {
+  readonly version: number
+  readonly hash: string
+}
+
+export interface NextVersion {
+  readonly version: number
+  readonly unchanged: boolean
+}
+
+/**
+ * Compared with the latest only: going back to older content is a change and gets a number of its own,
+ * so that `latest` always means what was submitted last.
+ */
+export function nextVersion(existing: readonly StoredVersion[], hash: string): NextVersion {
+  let latest: StoredVersion | undefined
+  for (const stored of existing) if (latest === undefined || stored.version > latest.version) latest = stored
+  if (latest === undefined) return { version: 1, unchanged: false }
+  if (latest.hash === hash) return { version: latest.version, unchanged: true }
+  return { version: latest.version + 1, unchanged: false }
+}

@@ -1,0 +1,89 @@
+/**
+ * Runs the compiler over the type tests of this folder: once as they stand, and once with every `@ts-expect-error`
+ * taken away, where exactly those lines must fail. So neither an accepting nor a refusing line can rot.
+ */
+import { spawnSync } from "node:child_process"
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { afterAll, describe, expect, it } from "vitest"
+
+const root = resolve(import.meta.dirname, "../../..")
+const files = readdirSync(import.meta.dirname).filter(name => name.endsWith(".types.ts"))
+const expected = /^\s*\/\/ @ts-expect-error .+$/
+
+/** A package of the same shape, so that the tests' imports mean the same files. */
+function workbench(): string {
+  const folder = mkdtempSync(join(tmpdir(), "umbra-types-"))
+  for (const name of ["src", "node_modules", "package.json"])
+    symlinkSync(join(root, name), join(folder, name))
+  mkdirSync(join(folder, "test/definition/types"), { recursive: true })
+  const options = {
+    extends: join(root, "tsconfig.json"),
+    compilerOptions: { paths: { umbra: ["./test/definition/types/public.ts"] } },
+    include: ["test/definition/types"],
+  }
+  writeFileSync(join(folder, "tsconfig.json"), JSON.stringify(options))
+  return folder
+}
+
+/** `file.ts(12` of every error. */
+function compile(folder: string): string[] {
+  const tsc = join(root, "node_modules/.bin/tsc")
+  const { stdout, stderr, status } = spawnSync(tsc, ["-p", "tsconfig.json"], {
+    cwd: folder,
+    encoding: "utf8",
+  })
+  expect(stderr).toBe("")
+  const errors = stdout.split("\n").filter(line => line.includes("error TS"))
+  expect(errors.length > 0, stdout).toBe(status !== 0)
+  return errors.map(line => /([^/(]+\(\d+),/.exec(line)?.[1] ?? line)
+}
+
+describe("the builder's types", () => {
+  const folder = workbench()
+  const put = (name: string, text: string) => writeFileSync(join(folder, "test/definition/types", name), text)
+  const original = (name: string) => readFileSync(join(import.meta.dirname, name), "utf8")
+  put("handlers.ts", original("handlers.ts"))
+  afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+  it("accept what they should, and refuse what they should", () => {
+    for (const name of files) put(name, original(name))
+    expect(compile(folder)).toEqual([])
+  })
+
+  it("let every example of docs/builder.md compile", () => {
+    const page = readFileSync(join(root, "docs/builder.md"), "utf8")
+    const examples = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)
+    expect(examples.length).toBeGreaterThan(3)
+    for (const name of files) put(name, "export {}\n")
+    put(
+      "public.ts",
+      'export * from "../../../src/definition/builder.ts"\nexport * from "../../../src/worker/handler.ts"\n',
+    )
+    put("examples.ts", examples.join("\n"))
+    expect(compile(folder)).toEqual([])
+    put("examples.ts", examples.join("\n").replace("page.output.body", "page.output.bodi"))
+    expect(compile(folder)).toHaveLength(1)
+    put("examples.ts", "export {}\n")
+  })
+
+  it("refuse exactly the lines that say so", () => {
+    const refused: string[] = []
+    for (const name of files) {
+      const lines = original(name).split("\n")
+      put(name, lines.map(line => (expected.test(line) ? "" : line)).join("\n"))
+      refused.push(...lines.flatMap((line, i) => (expected.test(line) ? [`${name}(${i + 2}`] : [])))
+    }
+    expect(refused.length).toBeGreaterThan(40)
+    expect([...new Set(compile(folder))]).toEqual(refused)
+  })
+})
