@@ -1,0 +1,127 @@
+/**
+ * A queue by priority and, within a priority, in turn between owners: one owner's backlog does not stand before
+ * another's single task. Every operation takes constant time for a given number of distinct priorities.
+ */
+export interface Queued {
+  readonly owner: string
+  readonly priority: number
+  /** Set by `remove`; the queue forgets the item when it comes to it. */
+  removed: boolean
+}
+
+export class FairQueue<T extends Queued> {
+  /** Highest priority first. A level that holds nothing but removed items is not here. */
+  readonly #levels: Level<T>[] = []
+
+  get isEmpty(): boolean {
+    return this.#levels.length === 0
+  }
+
+  /** The highest priority there is; call only if the queue is not empty. */
+  get priority(): number {
+    return this.#levels[0]!.priority
+  }
+
+  push(item: T): void {
+    this.#level(item.priority).push(item)
+  }
+
+  take(): T | undefined {
+    const level = this.#levels[0]
+    if (level === undefined) return undefined
+    const item = level.take()
+    if (level.size === 0) this.#levels.shift()
+    return item
+  }
+
+  remove(item: T): void {
+    item.removed = true
+    const at = this.#levels.findIndex(level => level.priority === item.priority)
+    const level = this.#levels[at]
+    if (level === undefined) return
+    level.size -= 1
+    if (level.size === 0) this.#levels.splice(at, 1)
+  }
+
+  #level(priority: number): Level<T> {
+    let at = 0
+    while (at < this.#levels.length && this.#levels[at]!.priority > priority) at += 1
+    const found = this.#levels[at]
+    if (found?.priority === priority) return found
+    const level = new Level<T>(priority)
+    this.#levels.splice(at, 0, level)
+    return level
+  }
+}
+
+class Level<T extends Queued> {
+  readonly priority: number
+  /** Items not removed. */
+  size = 0
+  readonly #owners = new Map<string, Line<T>>()
+  /** Whose turn it is; holds each owner with a line once. */
+  readonly #turns = new Line<string>()
+
+  constructor(priority: number) {
+    this.priority = priority
+  }
+
+  push(item: T): void {
+    let line = this.#owners.get(item.owner)
+    if (line === undefined) {
+      line = new Line()
+      this.#owners.set(item.owner, line)
+      this.#turns.push(item.owner)
+    }
+    line.push(item)
+    this.size += 1
+  }
+
+  take(): T | undefined {
+    for (let owner = this.#turns.shift(); owner !== undefined; owner = this.#turns.shift()) {
+      const line = this.#owners.get(owner)!
+      let item = line.shift()
+      while (item?.removed) item = line.shift()
+      if (line.isEmpty) this.#owners.delete(owner)
+      else this.#turns.push(owner)
+      if (item === undefined) continue
+      this.size -= 1
+      return item
+    }
+    return undefined
+  }
+}
+
+/** First in, first out. `Array.shift` alone moves every item of a long array. */
+class Line<T> {
+  #items: (T | undefined)[] = []
+  #head = 0
+
+  get isEmpty(): boolean {
+    return this.#head === this.#items.length
+  }
+
+  push(item: T): void {
+    this.#items.push(item)
+  }
+
+  shift(): T | undefined {
+    if (this.isEmpty) return undefined
+    const item = this.#items[this.#head]
+    this.#items[this.#head] = undefined
+    this.#head += 1
+    if (this.isEmpty) this.#clear()
+    else if (this.#head >= 1024 && this.#head * 2 >= this.#items.length) this.#compact()
+    return item
+  }
+
+  #clear(): void {
+    this.#items.length = 0
+    this.#head = 0
+  }
+
+  #compact(): void {
+    this.#items = this.#items.slice(this.#head)
+    this.#head = 0
+  }
+}

@@ -1,0 +1,260 @@
+/**
+ * Tasks run in the engine's own process, within bounds: no hop, no copy.
+ *
+ * 1. At most `concurrency` attempts run at once, and per handler at most what it declared.
+ * 2. `dispatch` never runs a handler: a microtask does, for as many tasks as there are, so the caller's loop is never
+ *    re-entered and no task costs a turn of the event loop. After `sliceMs` of it the event loop gets its turn.
+ * 3. A slot is taken from `start` until `ended`, which the runner calls exactly once, whatever the handler does.
+ */
+import type { Json } from "../core/json.ts"
+import { failpoint } from "../failpoints.ts"
+import type { Queued } from "./fair-queue.ts"
+import { type Lane, Lanes, type Limit } from "./lanes.ts"
+import type { Broker, Outcome, Task, TaskEvents } from "./port.ts"
+
+type Progress = Parameters<TaskEvents["progress"]>[1]
+
+/** What a running attempt reports. None of these throws. */
+export interface AttemptEvents {
+  started(): void
+  progress(progress: Progress): void
+  preview(data: Json): void
+  /** Once, and the last of all. `null`: it was aborted, and nobody asks for its outcome. */
+  ended(outcome: Outcome | null): void
+}
+
+export interface RunningAttempt {
+  /** `ended(null)` follows, at the latest after the grace. */
+  abort(reason: "cancelled" | "stopping"): void
+}
+
+/** Who runs attempts (src/worker/runner.ts). */
+export interface Runner {
+  runs(handler: string): boolean
+  /** Bounds on attempts of this handler beside the pool's; those with one name are one bound. */
+  limits(handler: string): readonly Limit[]
+  start(task: Task, events: AttemptEvents): RunningAttempt
+  /** Ends what `abort` could not: nothing is reported any more. */
+  close(): Promise<void>
+}
+
+export interface LocalBrokerOptions {
+  readonly runner: Runner
+  readonly events: TaskEvents
+  /** Attempts at once. Default 100. */
+  readonly concurrency?: number
+  /** This process's name in `started`. */
+  readonly worker?: string
+}
+
+const sliceMs = 10
+/** Looking at the clock costs as much as an empty task: once per so many. */
+const tasksPerLook = 64
+
+export class LocalBroker implements Broker {
+  readonly #runner: Runner
+  readonly #pool: Pool
+  readonly #lanes: Lanes<Attempt>
+  readonly #attempts = new Map<string, Attempt>()
+  readonly #concurrency: number
+  #pumping = false
+  #draining = false
+  #drained: (() => void) | undefined
+
+  constructor(options: LocalBrokerOptions) {
+    this.#runner = options.runner
+    this.#lanes = new Lanes(handler => options.runner.limits(handler))
+    this.#concurrency = options.concurrency ?? 100
+    this.#pool = {
+      events: options.events,
+      worker: options.worker ?? `local-${process.pid}`,
+      running: 0,
+      ended: attempt => this.#ended(attempt),
+    }
+  }
+
+  runs(handler: string): boolean {
+    return this.#runner.runs(handler)
+  }
+
+  /** Attempts that hold a slot. */
+  get running(): number {
+    return this.#pool.running
+  }
+
+  /** Tasks that wait for a slot. */
+  get queued(): number {
+    return this.#attempts.size - this.#pool.running
+  }
+
+  dispatch(task: Task): void {
+    if (this.#draining) return
+    const key = keyOf(task)
+    if (this.#attempts.has(key)) return
+    const lane = this.#lanes.of(task.handler)
+    const attempt = new Attempt(key, task, lane, this.#pool)
+    this.#attempts.set(key, attempt)
+    lane.queue.push(attempt)
+    this.#wake()
+  }
+
+  cancel(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): void {
+    const key = keyOf(task)
+    const attempt = this.#attempts.get(key)
+    if (attempt === undefined) return
+    if (attempt.cancel("cancelled")) return
+    attempt.lane.queue.remove(attempt)
+    this.#attempts.delete(key)
+  }
+
+  /** What is queued is left to whoever owns its job next: it is in the journal. */
+  async drain(graceMs: number): Promise<void> {
+    this.#draining = true
+    for (const [key, attempt] of this.#attempts) {
+      if (attempt.isRunning) continue
+      attempt.lane.queue.remove(attempt)
+      this.#attempts.delete(key)
+    }
+    if (this.#pool.running > 0) await this.#allEnded(graceMs)
+    for (const attempt of this.#attempts.values()) attempt.cancel("stopping")
+    await this.#runner.close()
+  }
+
+  #allEnded(graceMs: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, graceMs)
+      this.#drained = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+
+  #wake(): void {
+    if (this.#pumping || this.#pool.running >= this.#concurrency) return
+    this.#pumping = true
+    queueMicrotask(() => this.#pump())
+  }
+
+  #pump(): void {
+    const end = performance.now() + sliceMs
+    for (let looks = tasksPerLook; ; looks--) {
+      if (looks === 0) {
+        if (performance.now() >= end) {
+          setImmediate(() => this.#pump())
+          return
+        }
+        looks = tasksPerLook
+      }
+      const attempt = this.#pool.running < this.#concurrency ? this.#lanes.take() : undefined
+      if (attempt === undefined) break
+      attempt.start(this.#runner)
+    }
+    this.#pumping = false
+  }
+
+  #ended(attempt: Attempt): void {
+    this.#attempts.delete(attempt.key)
+    if (this.#attempts.size > this.#pool.running) this.#wake()
+    if (this.#pool.running === 0) this.#drained?.()
+  }
+}
+
+function keyOf(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): string {
+  return `${task.jobId}/${task.node}/${task.attempt}`
+}
+
+interface Pool {
+  readonly events: TaskEvents
+  readonly worker: string
+  running: number
+  ended(attempt: Attempt): void
+}
+
+/** A task from dispatch until its slot is free. */
+class Attempt implements Queued, AttemptEvents {
+  readonly key: string
+  readonly lane: Lane<Attempt>
+  removed = false
+  isRunning = false
+  readonly #task: Task
+  readonly #pool: Pool
+  #announced = false
+  #cancelled = false
+  #run: RunningAttempt | undefined
+
+  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool) {
+    this.key = key
+    this.lane = lane
+    this.#task = task
+    this.#pool = pool
+  }
+
+  get owner(): string {
+    return this.#task.owner
+  }
+
+  get priority(): number {
+    return this.#task.priority
+  }
+
+  start(runner: Runner): void {
+    this.isRunning = true
+    this.#pool.running += 1
+    this.lane.take()
+    if (this.#task.announce) this.#announce(runner)
+    else this.#begin(runner)
+  }
+
+  #announce(runner: Runner): void {
+    this.#announced = true
+    this.#pool.events.started(this.#task, this.#pool.worker).then(
+      () => (this.#cancelled ? this.ended(null) : this.#begin(runner)),
+      // Not durable, so it must not run: whoever owns the job now hands it out again.
+      () => this.ended(null),
+    )
+  }
+
+  #begin(runner: Runner): void {
+    failpoint("handler.before")
+    const run = runner.start(this.#task, this)
+    this.#run = run
+    // Its own handler may have cancelled it before `start` returned.
+    if (this.#cancelled && this.isRunning) run.abort("cancelled")
+  }
+
+  /** False if it was still queued. */
+  cancel(reason: "cancelled" | "stopping"): boolean {
+    if (!this.isRunning) return false
+    if (!this.#cancelled) this.#run?.abort(reason)
+    this.#cancelled = true
+    return true
+  }
+
+  get #isHeard(): boolean {
+    return this.isRunning && !this.#cancelled
+  }
+
+  started(): void {
+    if (!this.#isHeard || this.#announced) return
+    // Nobody waits for it here: what could not be stored is only news that never was.
+    this.#pool.events.started(this.#task, this.#pool.worker).catch(() => {})
+  }
+
+  progress(progress: Progress): void {
+    if (this.#isHeard) this.#pool.events.progress(this.#task, progress)
+  }
+
+  preview(data: Json): void {
+    if (this.#isHeard) this.#pool.events.preview(this.#task, data)
+  }
+
+  ended(outcome: Outcome | null): void {
+    failpoint("handler.after")
+    this.isRunning = false
+    this.#pool.running -= 1
+    this.lane.free()
+    this.#pool.ended(this)
+    if (outcome !== null && !this.#cancelled) this.#pool.events.finished(this.#task, outcome)
+  }
+}

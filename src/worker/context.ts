@@ -1,0 +1,164 @@
+/**
+ * What a handler sees of its attempt, the same in the worker's process and in a thread.
+ *
+ * 1. Nothing is made before it is used: an attempt that asks for no signal and no log costs this one object.
+ * 2. Members are getters that give bound functions, so a handler may take the context apart.
+ * 3. After the attempt has ended nothing is reported any more.
+ */
+import { cut } from "../core/faults.ts"
+import type { Json, JsonObject } from "../core/json.ts"
+import { HandlerError } from "./fail.ts"
+import type { HandlerContext } from "./handler.ts"
+import { type Log, type LogLevel, logTo } from "../log.ts"
+import { checkOutput } from "./output.ts"
+import type { Redactor } from "./redact.ts"
+
+/** What a handler may know of the task it works on. */
+export interface Call {
+  readonly jobId: string
+  readonly nodeId: string
+  readonly attempt: number
+  readonly handler: string
+  readonly input: Json
+  readonly parents: () => JsonObject
+}
+
+/** Where reports go. None of these throws. */
+export interface Reports {
+  progress(progress: { readonly percent: number | null; readonly message: string | null }): void
+  preview(data: Json): void
+  log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
+}
+
+export interface ContextOptions {
+  readonly call: Call
+  readonly reports: Reports
+  readonly redactor: Redactor | null
+  readonly maxPreviewBytes: number
+  readonly now: () => number
+}
+
+const messageLength = 500
+
+export class Context implements HandlerContext {
+  readonly #options: ContextOptions
+  #controller: AbortController | undefined
+  #abortReason: unknown
+  #parents: JsonObject | undefined
+  #log: Log | undefined
+  #amounts: Record<string, number> | undefined
+  #ended = false
+
+  constructor(options: ContextOptions) {
+    this.#options = options
+  }
+
+  get signal(): AbortSignal {
+    if (this.#controller === undefined) {
+      this.#controller = new AbortController()
+      if (this.#abortReason !== undefined) this.#controller.abort(this.#abortReason)
+    }
+    return this.#controller.signal
+  }
+
+  get idempotencyKey(): string {
+    return `${this.jobId}/${this.nodeId}`
+  }
+
+  get attempt(): number {
+    return this.#options.call.attempt
+  }
+
+  get jobId(): string {
+    return this.#options.call.jobId
+  }
+
+  get nodeId(): string {
+    return this.#options.call.nodeId
+  }
+
+  get input(): Json {
+    return this.#options.call.input
+  }
+
+  get parents(): JsonObject {
+    this.#parents ??= this.#options.call.parents()
+    return this.#parents
+  }
+
+  get now(): () => number {
+    return this.#options.now
+  }
+
+  get progress(): HandlerContext["progress"] {
+    return (percent, message) => {
+      if (this.#ended) return
+      const known = typeof percent === "number" && !Number.isNaN(percent)
+      const text = message === undefined || message === null ? null : this.#clean(String(message))
+      this.#options.reports.progress({
+        percent: known ? Math.min(100, Math.max(0, percent)) : null,
+        message: text === null ? null : cut(text, messageLength),
+      })
+    }
+  }
+
+  get preview(): HandlerContext["preview"] {
+    return data => {
+      if (this.#ended) return
+      const { value } = checkOutput(data, { maxBytes: this.#options.maxPreviewBytes, what: "preview" })
+      this.#options.reports.preview(this.#options.redactor?.value(value) ?? value)
+    }
+  }
+
+  get usage(): HandlerContext["usage"] {
+    return amounts => {
+      if (this.#ended) return
+      this.#amounts ??= {}
+      for (const [key, amount] of Object.entries(amounts)) {
+        const sum = (Object.hasOwn(this.#amounts, key) ? this.#amounts[key]! : 0) + amount
+        if (typeof amount !== "number" || !Number.isFinite(sum)) {
+          throw new HandlerError(`usage: "${key}" must be a finite number.`, {
+            code: "E404",
+            retryable: false,
+          })
+        }
+        this.#amounts[key] = sum
+      }
+    }
+  }
+
+  get log(): Log {
+    this.#log ??= this.#makeLog()
+    return this.#log
+  }
+
+  /** What `usage` summed up, undefined if it was not called. */
+  get used(): JsonObject | undefined {
+    const amounts = this.#amounts
+    return amounts && ((this.#options.redactor?.value(amounts) as JsonObject | undefined) ?? amounts)
+  }
+
+  abort(reason: unknown): void {
+    this.#abortReason ??= reason
+    this.#controller?.abort(reason)
+  }
+
+  end(): void {
+    this.#ended = true
+  }
+
+  #clean(text: string): string {
+    return this.#options.redactor?.clean(text) ?? text
+  }
+
+  #makeLog(): Log {
+    const { call, reports, redactor } = this.#options
+    const own = { job_id: call.jobId, node_id: call.nodeId, attempt: call.attempt, handler: call.handler }
+    if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message), own)
+    return logTo(
+      (level, fields, message) =>
+        reports.log(level, redactor.fields(fields), message && redactor.clean(message)),
+      own,
+    )
+  }
+}

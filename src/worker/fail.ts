@@ -1,0 +1,34 @@
+/** How a handler says itself what kind of failure it met. Any other value may be thrown too. */
+
+export interface FailureOptions {
+  /** The fault's code, for example `CARD_DECLINED`. Default `E401`. */
+  readonly code?: string
+  /** May another try help? Default: what the table of faults says of the code. */
+  readonly retryable?: boolean
+  /** No try before that. */
+  readonly retryAfterSeconds?: number
+  /** JSON, stored with the fault. */
+  readonly details?: Readonly<Record<string, unknown>>
+  readonly cause?: unknown
+}
+
+export class HandlerError extends Error {
+  readonly code: string | undefined
+  readonly retryable: boolean | undefined
+  readonly retryAfterSeconds: number | undefined
+  readonly details: Readonly<Record<string, unknown>> | undefined
+
+  constructor(message: string, options: FailureOptions = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = "HandlerError"
+    this.code = options.code
+    this.retryable = options.retryable
+    this.retryAfterSeconds = options.retryAfterSeconds
+    this.details = options.details
+  }
+}
+
+/** `return fail("Card declined", { code: "CARD_DECLINED", retryable: false })` ends the attempt. */
+export function fail(message: string, options: FailureOptions = {}): never {
+  throw new HandlerError(message, options)
+}

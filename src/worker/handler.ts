@@ -1,0 +1,110 @@
+/** What a user writes to do a node's work: `defineHandler({ name, config, output, run })`. */
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+import type { Fault } from "../core/faults.ts"
+import type { Json, JsonObject } from "../core/json.ts"
+import type { HandlerSpec } from "../definition/handler.ts"
+import { UmbraError } from "../errors.ts"
+import type { Log } from "../log.ts"
+import type { Wait } from "./waiting.ts"
+
+/** What `run` gets beside its config. Its members can be taken apart: `run(config, { signal, log })`. */
+export interface HandlerContext {
+  /** Fires on timeout, cancellation and shutdown. Pass it on; what ignores it loses its slot after the grace. */
+  readonly signal: AbortSignal
+  /** The same for every attempt at this node of this job: for services that recognise repetitions. */
+  readonly idempotencyKey: string
+  readonly attempt: number
+  readonly jobId: string
+  readonly nodeId: string
+  /** The job's input. */
+  readonly input: Json
+  /** Outputs of the node's dependencies by id, read on first use. */
+  readonly parents: JsonObject
+  /** Milliseconds since 1970, by the engine's clock. */
+  now(): number
+  /** Latest wins; nothing is stored. `percent` is 0 to 100, or null if it is not known. */
+  progress(percent: number | null, message?: string): void
+  /** Shows partial results on the job. JSON only. */
+  preview(data: unknown): void
+  /** Numbers to be summed per key on the node and the job: `usage({ tokens: 120, usd: 0.002 })`. */
+  usage(amounts: Readonly<Record<string, number>>): void
+  readonly log: Log
+}
+
+type Returned<Output> = Output | Wait | Promise<Output | Wait>
+
+/** Should the error be tried again? `undefined` leaves it to the table of faults. */
+export type RetryRule = boolean | ((error: unknown, fault: Fault) => boolean | undefined)
+
+export interface Handler<Config = unknown, Output = unknown> extends HandlerSpec<Config, Output> {
+  /** Attempts of this handler that may run at once in one worker. */
+  readonly concurrency?: number
+  /**
+   * Runs in a worker thread and can really be killed: for work that keeps a processor busy. It is the module that
+   * exports the handler (`thread: import.meta.url`); `true` stands for the module given to `--handlers`.
+   */
+  readonly thread?: boolean | string | URL
+  readonly retryable?: RetryRule
+  // A method, so that a handler of any config is a `Handler`.
+  run(config: Config, ctx: HandlerContext): unknown
+}
+
+/** A registered symbol: a user's module may have loaded a second copy of this one. */
+const brand = Symbol.for("umbra.handler")
+
+type Parsed<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<S> : Json
+type Given<S> = S extends StandardSchemaV1 ? Returned<StandardSchemaV1.InferInput<S>> : unknown
+type Schemas<C, O> = (C extends StandardSchemaV1 ? { readonly config: C } : unknown) &
+  (O extends StandardSchemaV1 ? { readonly output: O } : unknown)
+
+export interface HandlerDefinition<C, O> {
+  readonly name: string
+  /** zod, or any Standard Schema. `run` gets what it gives. Left out: any JSON. */
+  readonly config?: C
+  /** What `run` returns is checked by it; what it gives is stored. Left out: any JSON. */
+  readonly output?: O
+  readonly storesConfig?: boolean
+  readonly concurrency?: number
+  readonly thread?: boolean | string | URL
+  readonly retryable?: RetryRule
+  readonly run: (config: Parsed<C>, ctx: HandlerContext) => Given<O>
+}
+
+/** A handler whose config and output keep the types of their schemas. */
+export type DefinedHandler<C, O> = Handler<Parsed<C>, Parsed<O>> & Schemas<C, O>
+
+export function defineHandler<
+  C extends StandardSchemaV1 | undefined = undefined,
+  O extends StandardSchemaV1 | undefined = undefined,
+>(definition: HandlerDefinition<C, O>): DefinedHandler<C, O> {
+  const problem = problemOf(definition)
+  if (problem !== undefined) throw new UmbraError("E602", `defineHandler: ${problem}`)
+  return Object.freeze({ ...definition, [brand]: true }) as unknown as DefinedHandler<C, O>
+}
+
+export function isHandler(value: unknown): value is Handler {
+  return typeof value === "object" && value !== null && brand in value
+}
+
+/** The same handler, with the module that a thread must load to find it. */
+export function inModule<H extends Handler>(handler: H, module: string): H {
+  return Object.freeze({ ...handler, thread: module })
+}
+
+function problemOf(definition: HandlerDefinition<unknown, unknown>): string | undefined {
+  const { name, run, concurrency } = definition
+  if (typeof name !== "string" || name === "" || name.length > 200)
+    return "name must be a text of 1 to 200 characters."
+  if (typeof run !== "function") return `handler "${name}" needs a function run(config, ctx).`
+  for (const key of ["config", "output"] as const) {
+    const schema = definition[key]
+    if (schema === undefined) continue
+    const standard = (schema as Partial<StandardSchemaV1> | null)?.["~standard"]
+    if (typeof standard?.validate === "function") continue
+    return `${key} of handler "${name}" must be a zod schema or another Standard Schema.`
+  }
+  if (concurrency !== undefined && !(Number.isInteger(concurrency) && concurrency >= 1)) {
+    return `concurrency of handler "${name}" must be a whole number of at least 1.`
+  }
+  return undefined
+}

@@ -1,0 +1,58 @@
+/** `call_external_service`: one HTTP request (S8). */
+import type { z } from "zod"
+import { defineHandler, type HandlerContext } from "../handler.ts"
+import { bodyOf, statusFault } from "../http/answer.ts"
+import type { HttpClient, HttpRequest } from "../http/client.ts"
+import { callExternalServiceSpec } from "./call-external-service-spec.ts"
+
+type Config = z.output<typeof callExternalServiceSpec.config>
+
+const repeatable = new Set(["GET", "HEAD", "OPTIONS"])
+
+export const callExternalService = (http: HttpClient) =>
+  defineHandler({
+    ...callExternalServiceSpec,
+    async run(config, ctx) {
+      const response = await http.send(requestOf(config, ctx))
+      if (!isExpected(response.status, config.expected_status)) throw statusFault(response, ctx.now())
+      return { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
+    },
+  })
+
+function isExpected(status: number, expected: Config["expected_status"]): boolean {
+  if (expected === undefined) return status >= 200 && status < 300
+  return Array.isArray(expected) ? expected.includes(status) : status === expected
+}
+
+function requestOf(config: Config, ctx: HandlerContext): HttpRequest {
+  const { method, timeout_seconds, follow_redirects, max_response_bytes } = config
+  const key = repeatable.has(method) ? {} : { "idempotency-key": ctx.idempotencyKey }
+  return {
+    method,
+    url: urlOf(config),
+    headers: { accept: "application/json, */*;q=0.8", ...key, ...contentType(config), ...headersOf(config) },
+    body: config.json === undefined ? config.text : JSON.stringify(config.json),
+    timeoutSeconds: timeout_seconds,
+    maxRedirects: follow_redirects === true ? 5 : Number(follow_redirects),
+    maxResponseBytes: max_response_bytes,
+    signal: ctx.signal,
+  }
+}
+
+function contentType(config: Config): Record<string, string> {
+  if (config.json !== undefined) return { "content-type": "application/json" }
+  return config.text === undefined ? {} : { "content-type": "text/plain; charset=utf-8" }
+}
+
+function headersOf(config: Config): Record<string, string> {
+  const entries = Object.entries(config.headers ?? {})
+  return Object.fromEntries(entries.map(([name, value]) => [name.toLowerCase(), String(value)]))
+}
+
+function urlOf(config: Config): URL {
+  const url = new URL(config.url)
+  for (const [name, value] of Object.entries(config.query ?? {})) {
+    for (const each of [value].flat()) url.searchParams.append(name, String(each))
+  }
+  return url
+}

@@ -1,0 +1,128 @@
+/** `llm_service`: one chat completion of any endpoint that speaks OpenAI's protocol (S8). */
+import { z } from "zod"
+import { HandlerError } from "../fail.ts"
+import { defineHandler, type HandlerContext } from "../handler.ts"
+import { parsed, statusFault } from "../http/answer.ts"
+import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
+import { jsonAnswer } from "./llm-json.ts"
+import { llmServiceSpec } from "./llm-service-spec.ts"
+
+type Config = z.output<typeof llmServiceSpec.config>
+
+const maxResponseBytes = 16 * 1024 * 1024
+
+const count = z.int().min(0).nullish().catch(null)
+
+/** The part of an answer that is read; endpoints differ in the rest. */
+const completion = z.object({
+  model: z.string().optional(),
+  choices: z
+    .array(
+      z.object({
+        finish_reason: z.string().nullish(),
+        message: z.object({
+          content: z.union([z.string(), z.array(z.object({ text: z.string().optional() }))]).nullish(),
+          refusal: z.string().nullish(),
+        }),
+      }),
+    )
+    .min(1),
+  usage: z.object({ prompt_tokens: count, completion_tokens: count, total_tokens: count }).nullish(),
+})
+
+type Completion = z.output<typeof completion>
+
+export const llmService = (http: HttpClient) =>
+  defineHandler({
+    ...llmServiceSpec,
+    async run(config, ctx) {
+      const response = await http.send(requestOf(config, ctx))
+      if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
+      const answer = completionOf(response)
+      const usage = usageOf(answer)
+      ctx.usage(usage)
+      const finish_reason = answer.choices[0]?.finish_reason ?? null
+      const text = textOf(answer)
+      const json =
+        config.json === false ? {} : { json: jsonAnswer({ text, schema: config.json, finish_reason }) }
+      return { text, ...json, model: answer.model ?? config.model, usage, finish_reason }
+    },
+  })
+
+function requestOf(config: Config, ctx: HandlerContext): HttpRequest {
+  const headers = Object.entries(config.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value])
+  return {
+    method: "POST",
+    url: new URL(`${config.base_url.replace(/\/+$/, "")}/chat/completions`),
+    headers: {
+      accept: "application/json",
+      "content-type": "application/json",
+      "idempotency-key": ctx.idempotencyKey,
+      ...(config.api_key === undefined ? {} : { authorization: `Bearer ${config.api_key}` }),
+      ...Object.fromEntries(headers),
+    },
+    body: JSON.stringify(bodyOf(config)),
+    timeoutSeconds: config.timeout_seconds,
+    // Endpoints of this protocol do not redirect; a key must not be led elsewhere.
+    maxRedirects: 0,
+    maxResponseBytes,
+    signal: ctx.signal,
+  }
+}
+
+/** Fields left out are undefined, which JSON leaves out too. */
+function bodyOf(config: Config): Record<string, unknown> {
+  const { model, temperature, top_p, max_tokens, stop, seed, extra } = config
+  return {
+    model,
+    messages: messagesOf(config),
+    temperature,
+    top_p,
+    max_tokens,
+    stop,
+    seed,
+    ...formatOf(config),
+    ...extra,
+  }
+}
+
+function messagesOf({ system, messages, prompt }: Config): unknown[] {
+  const conversation = messages ?? [{ role: "user", content: prompt }]
+  return system === undefined ? conversation : [{ role: "system", content: system }, ...conversation]
+}
+
+function formatOf({ json }: Config): Record<string, unknown> {
+  if (json === false) return {}
+  const format =
+    json === true
+      ? { type: "json_object" }
+      : { type: "json_schema", json_schema: { name: "answer", schema: json } }
+  return { response_format: format }
+}
+
+function completionOf(response: HttpResponse): Completion {
+  const result = completion.safeParse(parsed(response))
+  if (result.success) return result.data
+  throw new HandlerError(
+    `${response.url.origin} answered with JSON that is not a chat completion. Check base_url: /chat/completions is added to it.`,
+    { code: "E414", retryable: false, details: { body: response.body.toString().slice(0, 500) } },
+  )
+}
+
+function textOf(answer: Completion): string {
+  const { content, refusal } = answer.choices[0]!.message
+  if (typeof content === "string") return content
+  if (content) return content.map(part => part.text ?? "").join("")
+  const what = refusal ? `refused to answer: ${refusal}` : "answered without any text"
+  throw new HandlerError(`The model ${what}.`, { code: "E414", retryable: false })
+}
+
+function usageOf({ usage }: Completion) {
+  const prompt_tokens = usage?.prompt_tokens ?? 0
+  const completion_tokens = usage?.completion_tokens ?? 0
+  return {
+    prompt_tokens,
+    completion_tokens,
+    total_tokens: usage?.total_tokens ?? prompt_tokens + completion_tokens,
+  }
+}

@@ -1,0 +1,24 @@
+/** The handlers that only pass values on or wait. */
+import { defineHandler } from "../handler.ts"
+import { waitUntil } from "../waiting.ts"
+import { inputSpec, outputSpec, sleepSpec, transformSpec } from "./specs.ts"
+
+export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
+
+/** An empty config counts as none: the engine hands out `{}` where the definition has no config. */
+export const output = defineHandler({
+  ...outputSpec,
+  run: (config, ctx) => (config === undefined || Object.keys(config).length === 0 ? ctx.parents : config),
+})
+
+export const transform = defineHandler({ ...transformSpec, run: config => config.value })
+
+export const sleep = defineHandler({
+  ...sleepSpec,
+  run({ seconds, until }, ctx) {
+    const now = ctx.now()
+    const wake = Math.max(now, until === undefined ? now + (seconds ?? 0) * 1000 : Date.parse(until))
+    const output = { woke_at: new Date(wake).toISOString() }
+    return wake === now ? output : waitUntil(wake, output)
+  },
+})

@@ -1,0 +1,67 @@
+/**
+ * What the built-in handlers take and give: the schemas that definitions are checked against, that types are drawn
+ * from and that are documented. Unknown keys are refused everywhere, so that a misspelt one is not ignored.
+ */
+import { z } from "zod"
+import type { HandlerSpec } from "../../definition/handler.ts"
+import { callExternalServiceSpec } from "./call-external-service-spec.ts"
+import { llmServiceSpec } from "./llm-service-spec.ts"
+
+export { callExternalServiceSpec, llmServiceSpec }
+
+/** The node's output is the job's input. */
+export const inputSpec = {
+  name: "input",
+  config: z.strictObject({}).optional(),
+  output: z.unknown(),
+} satisfies HandlerSpec
+
+/** The node's output is its config, or the outputs of its parents by id where it has none. */
+export const outputSpec = {
+  name: "output",
+  config: z.record(z.string(), z.unknown()).optional(),
+  output: z.unknown(),
+  storesConfig: true,
+} satisfies HandlerSpec
+
+/** The node's output is the rendered value, of any type. */
+export const transformSpec = {
+  name: "transform",
+  config: z.strictObject({ value: z.unknown().describe("The output, of any type.") }),
+  output: z.unknown(),
+  storesConfig: true,
+} satisfies HandlerSpec
+
+const hundredYears = 3_155_760_000
+
+/** Waits without holding a worker, across restarts. */
+export const sleepSpec = {
+  name: "sleep",
+  config: z
+    .strictObject({
+      seconds: z
+        .number()
+        .min(0)
+        .max(hundredYears)
+        .optional()
+        .describe("How long, from when the node starts."),
+      until: z.iso
+        .datetime({ offset: true })
+        .optional()
+        .describe("Until when: an ISO 8601 time with Z or an offset. A time that has passed does not wait."),
+    })
+    .refine(({ seconds, until }) => (seconds === undefined) !== (until === undefined), {
+      message: "Give either seconds or until, not both",
+      path: ["seconds"],
+    }),
+  output: z.object({ woke_at: z.iso.datetime().describe("When the wait ended.") }),
+} satisfies HandlerSpec
+
+export const builtinSpecs = [
+  inputSpec,
+  outputSpec,
+  transformSpec,
+  sleepSpec,
+  callExternalServiceSpec,
+  llmServiceSpec,
+] as const satisfies readonly HandlerSpec[]

@@ -1,0 +1,104 @@
+/**
+ * Which addresses a handler may connect to. Everything that is not a public unicast address is refused unless the
+ * operator allows it: a workflow is data that others may write, and this machine's neighbours trust this machine.
+ * Addresses are judged as bytes, after name resolution, so no notation and no name server can disguise one.
+ */
+import { BlockList, isIP } from "node:net"
+import { UmbraError } from "../../errors.ts"
+
+const refusedIPv4 = [
+  "0.0.0.0/8",
+  "10.0.0.0/8",
+  "100.64.0.0/10",
+  "127.0.0.0/8",
+  "169.254.0.0/16",
+  "172.16.0.0/12",
+  "192.0.0.0/24",
+  "192.0.2.0/24",
+  "192.88.99.0/24",
+  "192.168.0.0/16",
+  "198.18.0.0/15",
+  "198.51.100.0/24",
+  "203.0.113.0/24",
+  "224.0.0.0/4",
+  "240.0.0.0/4",
+]
+
+/** 2000::/3 is all there is of public IPv6; within it, what documents, tunnels and benchmarks use is refused too. */
+const publicIPv6 = "2000::/3"
+const refusedIPv6 = ["2001::/23", "2001:db8::/32", "3fff::/20"]
+
+export class AddressPolicy {
+  readonly #allowed: BlockList | boolean
+
+  constructor(allowed: boolean | readonly string[]) {
+    this.#allowed = typeof allowed === "boolean" ? allowed : listOf(allowed)
+  }
+
+  allows(address: string): boolean {
+    const plain = address.replace(/%.*$/, "")
+    const inner = innerIPv4(plain)
+    return this.#allowed === true || isPublic(inner ?? plain) || this.#isListed(inner ?? plain)
+  }
+
+  #isListed(address: string): boolean {
+    return typeof this.#allowed !== "boolean" && isIn(this.#allowed, address)
+  }
+}
+
+const refused4 = listOf(refusedIPv4)
+const public6 = listOf([publicIPv6])
+const refused6 = listOf(refusedIPv6)
+
+function isPublic(address: string): boolean {
+  if (isIP(address) === 4) return !isIn(refused4, address)
+  return isIP(address) === 6 && isIn(public6, address) && !isIn(refused6, address)
+}
+
+function isIn(list: BlockList, address: string): boolean {
+  const version = isIP(address)
+  return version !== 0 && list.check(address, version === 4 ? "ipv4" : "ipv6")
+}
+
+function listOf(ranges: readonly string[]): BlockList {
+  const list = new BlockList()
+  for (const range of ranges) {
+    const [address = "", bits] = range.split("/")
+    const version = isIP(address)
+    const most = version === 4 ? 32 : 128
+    const prefix = bits === undefined ? most : Number(bits)
+    if (version === 0 || !Number.isInteger(prefix) || prefix < 0 || prefix > most || bits === "") {
+      throw new UmbraError(
+        "E620",
+        `allowPrivateAddresses (UMBRA_ALLOW_PRIVATE_ADDRESSES) takes 1, 0, or addresses and ranges such as ` +
+          `127.0.0.1,10.2.0.0/16; "${range}" is none.`,
+      )
+    }
+    list.addSubnet(address, prefix, version === 4 ? "ipv4" : "ipv6")
+  }
+  return list
+}
+
+/** The IPv4 address that an IPv6 address stands for: mapped (::ffff:0:0/96), NAT64 (64:ff9b::/96), 6to4 (2002::/16). */
+function innerIPv4(address: string): string | undefined {
+  if (isIP(address) !== 6) return undefined
+  const groups = groupsOf(address)
+  const start = groups.slice(0, 6).join(":")
+  if (start === "0:0:0:0:0:ffff" || start === "64:ff9b:0:0:0:0") return dotted(groups[6]!, groups[7]!)
+  return groups[0] === "2002" ? dotted(groups[1]!, groups[2]!) : undefined
+}
+
+function dotted(high: string, low: string): string {
+  const [a, b] = [Number.parseInt(high, 16), Number.parseInt(low, 16)]
+  return [a >> 8, a & 255, b >> 8, b & 255].join(".")
+}
+
+/** Eight groups in lower case without leading zeros; the URL parser knows every way to write them. */
+function groupsOf(address: string): string[] {
+  const short = new URL(`http://[${address}]/`).hostname.slice(1, -1)
+  const [left = "", right] = short.split("::")
+  const before = left === "" ? [] : left.split(":")
+  if (right === undefined) return before
+  const after = right === "" ? [] : right.split(":")
+  return [...before, ...Array<string>(8 - before.length - after.length).fill("0"), ...after]
+}

@@ -1,0 +1,109 @@
+/**
+ * One HTTP request with its redirects: bounded in time and size, to allowed addresses only.
+ *
+ * 1. Every hop is checked like the first.
+ * 2. Nothing a service was meant to see alone goes to another origin: of the headers only those in `harmless`, and no body.
+ * 3. Bytes are counted after decompression, while they arrive.
+ */
+
+import type { lookup } from "node:dns"
+import { Agent as HttpAgent } from "node:http"
+import { Agent as HttpsAgent } from "node:https"
+import { HandlerError } from "../fail.ts"
+import { AddressPolicy } from "./addresses.ts"
+import { checkHost, guardedLookup } from "./connect.ts"
+import { exchange } from "./exchange.ts"
+
+export interface HttpRequest {
+  readonly method: string
+  readonly url: URL
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string | undefined
+  readonly timeoutSeconds: number
+  readonly maxRedirects: number
+  readonly maxResponseBytes: number
+  readonly signal: AbortSignal
+}
+
+export interface HttpResponse {
+  readonly url: URL
+  readonly status: number
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+}
+
+export interface HttpClientOptions {
+  readonly allowPrivateAddresses: boolean | readonly string[]
+  readonly resolve?: typeof lookup
+}
+
+const redirects = new Set([301, 302, 303, 307, 308])
+const harmless = new Set(["accept", "accept-language", "user-agent"])
+
+export class HttpClient {
+  readonly #policy: AddressPolicy
+  readonly #agents: { readonly "http:": HttpAgent; readonly "https:": HttpsAgent }
+
+  constructor(options: HttpClientOptions) {
+    this.#policy = new AddressPolicy(options.allowPrivateAddresses)
+    const lookup = guardedLookup(this.#policy, options.resolve)
+    const agent = { keepAlive: true, timeout: 30_000, lookup }
+    this.#agents = { "http:": new HttpAgent(agent), "https:": new HttpsAgent(agent) }
+  }
+
+  async send(request: HttpRequest): Promise<HttpResponse> {
+    const deadline = AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(request.timeoutSeconds * 1000)))
+    const signal = AbortSignal.any([request.signal, deadline])
+    try {
+      return await this.#follow({ ...request, signal })
+    } catch (error) {
+      throw deadline.aborted && !request.signal.aborted ? timedOut(request) : error
+    }
+  }
+
+  async #follow(request: HttpRequest): Promise<HttpResponse> {
+    for (let current = request, hops = 0; ; hops++) {
+      checkHost(current.url, this.#policy)
+      const protocol = current.url.protocol as "http:" | "https:"
+      const response = await exchange(current, this.#agents[protocol])
+      const location = response.headers.location
+      if (!redirects.has(response.status) || location === undefined || request.maxRedirects === 0)
+        return response
+      if (hops >= request.maxRedirects)
+        throw refused(request, `redirected more than ${request.maxRedirects} times`)
+      current = redirected(current, response.status, location)
+    }
+  }
+}
+
+function redirected(request: HttpRequest, status: number, location: string): HttpRequest {
+  const url = URL.canParse(location, request.url.href) ? new URL(location, request.url) : undefined
+  if (url === undefined || !/^https?:$/.test(url.protocol)) {
+    throw refused(request, "redirected to something that is not an http or https URL")
+  }
+  const keepsMethod =
+    status === 307 || status === 308 || request.method === "GET" || request.method === "HEAD"
+  const next = keepsMethod ? { ...request, url } : { ...request, url, method: "GET", body: undefined }
+  const headers = Object.entries(next.headers).filter(
+    ([name]) => next.body !== undefined || !name.startsWith("content-"),
+  )
+  if (url.origin === request.url.origin) return { ...next, headers: Object.fromEntries(headers) }
+  if (next.body !== undefined) {
+    throw refused(
+      request,
+      `redirected a request with a body to another origin (${url.origin}); use that URL directly`,
+    )
+  }
+  return { ...next, headers: Object.fromEntries(headers.filter(([name]) => harmless.has(name))) }
+}
+
+function refused(request: HttpRequest, what: string): HandlerError {
+  return new HandlerError(`${request.url.origin} ${what}.`, { code: "E411", retryable: false })
+}
+
+function timedOut(request: HttpRequest): HandlerError {
+  const message = `${request.url.origin} did not answer within ${request.timeoutSeconds} s (timeout_seconds).`
+  return new HandlerError(message, { code: "E408", retryable: true })
+}

@@ -1,0 +1,102 @@
+/** One request and its answer on one connection. */
+import { type Agent, request as httpRequest, type IncomingMessage } from "node:http"
+import { request as httpsRequest } from "node:https"
+import type { Readable } from "node:stream"
+import { createBrotliDecompress, createGunzip, createInflate } from "node:zlib"
+import { faultOf } from "../../core/faults.ts"
+import { HandlerError } from "../fail.ts"
+import type { HttpRequest, HttpResponse } from "./client.ts"
+
+export async function exchange(request: HttpRequest, agent: Agent): Promise<HttpResponse> {
+  try {
+    const answer = await answerTo(request, agent)
+    const body = await bodyOf(answer, request)
+    return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
+  } catch (error) {
+    throw error instanceof HandlerError || request.signal.aborted ? error : connectionFault(request, error)
+  }
+}
+
+/**
+ * A kept connection may be closed by the other side just as it is used again. That says nothing about the service,
+ * so the request is sent once more, on a new one.
+ */
+async function answerTo(request: HttpRequest, agent: Agent): Promise<IncomingMessage> {
+  const first = begin(request, agent)
+  try {
+    return await first.answer
+  } catch (error) {
+    const wasStale = first.sent.reusedSocket && (error as { code?: unknown }).code === "ECONNRESET"
+    if (!wasStale || request.signal.aborted) throw error
+    return begin(request, agent).answer
+  }
+}
+
+function begin({ url, method, headers, body, signal }: HttpRequest, agent: Agent) {
+  const send = url.protocol === "https:" ? httpsRequest : httpRequest
+  const length = body === undefined ? {} : { "content-length": String(Buffer.byteLength(body)) }
+  const all = { "user-agent": "umbra", "accept-encoding": "gzip, deflate, br", ...headers, ...length }
+  const sent = send(url, { method, headers: all, agent, signal })
+  const answer = new Promise<IncomingMessage>((resolve, reject) => {
+    sent.on("response", resolve)
+    sent.on("error", reject)
+  })
+  sent.end(body)
+  return { sent, answer }
+}
+
+async function bodyOf(answer: IncomingMessage, request: HttpRequest): Promise<Buffer> {
+  const chunks: Buffer[] = []
+  let size = 0
+  try {
+    for await (const chunk of decoded(answer, request.method)) {
+      size += chunk.length
+      if (size > request.maxResponseBytes) throw tooLarge(request)
+      chunks.push(chunk)
+    }
+  } catch (error) {
+    answer.destroy()
+    throw error
+  }
+  return Buffer.concat(chunks)
+}
+
+function decoded(answer: IncomingMessage, method: string): Readable {
+  const encoding = answer.headers["content-encoding"]?.toLowerCase()
+  const empty = method === "HEAD" || answer.statusCode === 204 || answer.statusCode === 304
+  const decoder = empty ? undefined : decoderOf(encoding)
+  if (decoder === undefined) return answer
+  answer.on("error", error => decoder.destroy(error))
+  return answer.pipe(decoder)
+}
+
+function decoderOf(encoding: string | undefined) {
+  if (encoding === "gzip" || encoding === "x-gzip") return createGunzip()
+  if (encoding === "br") return createBrotliDecompress()
+  return encoding === "deflate" ? createInflate() : undefined
+}
+
+function headersOf(answer: IncomingMessage): Record<string, string> {
+  const entries = Object.entries(answer.headers).map(([name, value]) => [
+    name,
+    Array.isArray(value) ? value.join(", ") : value,
+  ])
+  return Object.fromEntries(entries.filter(([, value]) => value !== undefined))
+}
+
+function tooLarge(request: HttpRequest): HandlerError {
+  const message = `${request.url.origin} answered with more than ${request.maxResponseBytes} bytes. Ask for less, or raise max_response_bytes.`
+  return new HandlerError(message, { code: "E413", retryable: false })
+}
+
+/** The connection failed, or broke. Whether that may pass is read from the cause: a certificate does not heal. */
+function connectionFault({ url }: HttpRequest, error: unknown): HandlerError {
+  const { code, retryable, message } = faultOf(error, { now: 0 })
+  const why = message.includes(code) || code === "E401" ? message : `${code} ${message}`
+  return new HandlerError(`${url.origin} cannot be reached: ${why}`, {
+    code: "E408",
+    retryable,
+    details: { cause: code },
+    cause: error,
+  })
+}

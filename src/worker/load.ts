@@ -1,0 +1,71 @@
+/**
+ * A user's handlers from a module, TypeScript or JavaScript: every export that is a handler, and every list of them,
+ * the default export included.
+ */
+import { existsSync } from "node:fs"
+import { resolve } from "node:path"
+import { fileURLToPath, pathToFileURL } from "node:url"
+import { createJiti } from "jiti"
+import { UmbraError } from "../errors.ts"
+import { defineHandler, type Handler, type HandlerDefinition, inModule, isHandler } from "./handler.ts"
+
+/** `module` is a file, a `file:` URL, or the name of a package that is installed where the user stands. */
+export async function loadHandlers(module: string): Promise<Handler[]> {
+  const found = locate(module)
+  const exported = exportsOf(await importModule(module, found))
+  const handlers = new Map<unknown, Handler>()
+  for (const value of exported) {
+    const handler = handlerOf(value)
+    if (handler !== undefined) handlers.set(value, placed(handler, found))
+  }
+  if (handlers.size > 0) return [...handlers.values()]
+  throw new UmbraError(
+    "E602",
+    `${module} exports no handler. Export what defineHandler({ name, run }) gives, or lists of it.`,
+  )
+}
+
+/** CommonJS gives all it exports as the default export. */
+function exportsOf(module: Record<string, unknown>): unknown[] {
+  const { default: standard } = module
+  const more = typeof standard === "object" && standard !== null && !isHandler(standard) ? standard : {}
+  return [...Object.values(module), ...Object.values(more)].flat(2)
+}
+
+function handlerOf(value: unknown): Handler | undefined {
+  if (isHandler(value)) return value
+  if (typeof value !== "object" || value === null) return undefined
+  const { name, run } = value as Partial<Handler>
+  if (typeof name !== "string" || typeof run !== "function") return undefined
+  return defineHandler(value as HandlerDefinition<undefined, undefined>)
+}
+
+/** A thread must load the same module to find the handler. */
+function placed(handler: Handler, found: string): Handler {
+  if (handler.thread !== true) return handler
+  return inModule(handler, existsSync(found) ? pathToFileURL(found).href : found)
+}
+
+/** The absolute path of a file, or the package's name. */
+function locate(module: string): string {
+  const path = module.startsWith("file:") ? fileURLToPath(module) : resolve(module)
+  if (existsSync(path)) return path
+  if (/^(file:|[./])|\.[cm]?[jt]s$/.test(module)) {
+    throw new UmbraError(
+      "E602",
+      `${module} does not exist. Give a file, or the name of an installed package.`,
+    )
+  }
+  return module
+}
+
+async function importModule(module: string, found: string): Promise<Record<string, unknown>> {
+  // jiti compiles TypeScript as it loads it, which Node 20 cannot.
+  const jiti = createJiti(pathToFileURL(`${process.cwd()}/`).href, { interopDefault: false })
+  try {
+    return await jiti.import<Record<string, unknown>>(found)
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error)
+    throw new UmbraError("E602", `${module} cannot be loaded: ${why}`, { cause: error })
+  }
+}

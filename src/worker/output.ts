@@ -1,0 +1,153 @@
+/**
+ * What a handler gave, as JSON text and as the value every later reader sees.
+ *
+ * 1. Only what JSON can say passes; everything else is refused with its path, never silently changed.
+ * 2. The value is parsed back from the text: nobody holds an alias to it, and live state equals replayed state.
+ * 3. Work is bounded by the size limit before the text is made: a small graph of shared parts can be huge as text.
+ */
+import type { Json } from "../core/json.ts"
+import { UmbraError } from "../errors.ts"
+
+export interface Checked {
+  readonly value: Json
+  readonly text: string
+}
+
+const nothing: Checked = Object.freeze({ value: null, text: "null" })
+
+/** Deeper nesting is an accident (or a ring), and would end later readers' stacks. */
+const deepest = 500
+
+type Path = (string | number)[]
+
+export function checkOutput(
+  value: unknown,
+  limits: { readonly maxBytes: number; readonly what: string },
+): Checked {
+  if (value === undefined || value === null) return nothing
+  const check = new Check(limits.maxBytes)
+  const problem = check.problem(value, 0)
+  if (problem !== undefined) throw notJson(limits.what, problem)
+  if (check.size > limits.maxBytes) throw tooLarge(limits)
+  const text = JSON.stringify(value)
+  // UTF-8 takes at most three bytes for a UTF-16 unit: most texts need no second look.
+  if (text.length * 3 > limits.maxBytes && Buffer.byteLength(text) > limits.maxBytes) throw tooLarge(limits)
+  return { value: typeof value === "object" ? (JSON.parse(text) as Json) : (value as Json), text }
+}
+
+interface Problem {
+  readonly what: string
+  /** From the inside out. */
+  readonly path: Path
+}
+
+class Check {
+  /** A lower bound of the text's length. */
+  size = 0
+  readonly #max: number
+  readonly #ancestors: object[] = []
+
+  constructor(max: number) {
+    this.#max = max
+  }
+
+  problem(value: unknown, depth: number): Problem | undefined {
+    this.size += 1
+    switch (typeof value) {
+      case "string":
+        this.size += value.length
+        return undefined
+      case "boolean":
+        return undefined
+      case "number":
+        return Number.isFinite(value) ? undefined : { what: `the number ${value}`, path: [] }
+      case "object":
+        return value === null || this.size > this.#max ? undefined : this.#inside(value, depth)
+      default:
+        return { what: value === undefined ? "undefined" : `a ${typeof value}`, path: [] }
+    }
+  }
+
+  #inside(value: object, depth: number): Problem | undefined {
+    if (depth >= deepest) {
+      const ring = this.#ancestors.includes(value)
+      return {
+        what: ring ? "a ring (it contains itself)" : `nesting deeper than ${deepest} levels`,
+        path: [],
+      }
+    }
+    this.#ancestors[depth] = value
+    if (Array.isArray(value)) return this.#items(value, depth + 1)
+    const prototype = Object.getPrototypeOf(value)
+    // Plain objects of another realm count too: their prototype is somebody's Object.prototype.
+    const plain = prototype === null || Object.getPrototypeOf(prototype) === null
+    return plain
+      ? this.#fields(value as Record<string, unknown>, depth + 1)
+      : { what: instanceName(value), path: [] }
+  }
+
+  #items(list: unknown[], depth: number): Problem | undefined {
+    for (let i = 0; i < list.length; i++) {
+      const problem = this.problem(list[i], depth)
+      if (problem !== undefined) return at(problem, i)
+    }
+    return undefined
+  }
+
+  #fields(fields: Record<string, unknown>, depth: number): Problem | undefined {
+    for (const key of Object.keys(fields)) {
+      this.size += key.length
+      const value = fields[key]
+      if (value === undefined) continue
+      const problem = this.problem(value, depth)
+      if (problem !== undefined) return at(problem, key)
+    }
+    return undefined
+  }
+}
+
+function at(problem: Problem, key: string | number): Problem {
+  problem.path.push(key)
+  return problem
+}
+
+function instanceName(value: object): string {
+  const name = value.constructor?.name
+  const hint =
+    value instanceof Date
+      ? " (write date.toISOString())"
+      : ArrayBuffer.isView(value)
+        ? " (encode it as text)"
+        : ""
+  return `an instance of ${typeof name === "string" && name !== "" ? name : "a class"}${hint}`
+}
+
+function notJson(what: string, problem: Problem): UmbraError {
+  const path = pathText(problem.path.reverse())
+  const place = path === "" ? what : `${what} at ${path}`
+  return new UmbraError(
+    "E404",
+    `The ${place} is ${problem.what}. Return plain JSON: null, booleans, finite numbers, text, lists and plain objects.`,
+    {
+      details: { path },
+    },
+  )
+}
+
+/** The ends of a long path say enough. */
+function pathText(path: Path): string {
+  const shown = path.length > 20 ? [...path.slice(0, 10), "…", ...path.slice(-10)] : path
+  return shown
+    .map(key => (typeof key === "number" ? `[${key}]` : `.${key}`))
+    .join("")
+    .replace(/^\./, "")
+}
+
+function tooLarge(limits: { readonly maxBytes: number; readonly what: string }): UmbraError {
+  return new UmbraError(
+    "E405",
+    `The ${limits.what} is larger than ${limits.maxBytes} bytes. Store it elsewhere and return a reference to it, ` +
+      "or raise the limit (UMBRA_MAX_OUTPUT_BYTES, UMBRA_MAX_PREVIEW_BYTES).",
+    { details: { max_bytes: limits.maxBytes } },
+  )
+}

@@ -1,0 +1,115 @@
+/**
+ * Takes secrets out of everything an attempt reports, also where they were written in a common encoding.
+ * Whoever wants to carry a secret out on purpose can (reversed, letter by letter): the handler is trusted code. What
+ * this stops is the accident: an error message, an echoing service, a log line.
+ */
+import { cleaned } from "../core/faults.ts"
+import type { Json, JsonObject } from "../core/json.ts"
+
+export interface Secret {
+  readonly name: string
+  readonly value: string
+}
+
+/** Shorter texts stand in ordinary words; to replace them would garble every output. */
+export const shortestSecret = 4
+/** Parts of a secret must be longer to be telling. */
+const shortestPart = 8
+
+export class Redactor {
+  readonly secrets: readonly Secret[]
+  readonly #names = new Map<string, string>()
+  readonly #pattern: RegExp
+
+  constructor(secrets: readonly Secret[]) {
+    this.secrets = secrets
+    for (const { name, value } of secrets) {
+      for (const text of writings(value)) if (!this.#names.has(text)) this.#names.set(text, name)
+    }
+    // The longest first: an alternation takes the first that fits.
+    const texts = [...this.#names.keys()].sort((a, b) => b.length - a.length)
+    const escaped = texts.map(text => text.replace(/[\\^$.*+?()[\]{}|/-]/g, "\\$&"))
+    this.#pattern = escaped.length === 0 ? /(?!)/g : new RegExp(escaped.join("|"), "g")
+  }
+
+  readonly clean = (text: string): string =>
+    text.replace(this.#pattern, found => `[secret ${this.#names.get(found)}]`)
+
+  value(value: Json): Json {
+    return cleaned(value, this.clean)
+  }
+
+  /** A logger's fields may hold anything; what is not JSON becomes text first. */
+  fields(fields: object): Record<string, unknown> {
+    return this.value(plainFields(fields)) as Record<string, unknown>
+  }
+}
+
+/** Fields that a logger was given, as JSON: they may hold anything. */
+export function plainFields(fields: object): JsonObject {
+  try {
+    return JSON.parse(
+      JSON.stringify(fields, (_, value) => (value instanceof Error ? errorFields(value) : printable(value))),
+    )
+  } catch {
+    return { fields: String(fields) }
+  }
+}
+
+const printable = (value: unknown) => (typeof value === "bigint" ? value.toString() : value)
+
+const errorFields = (error: Error) => ({
+  ...error,
+  name: error.name,
+  message: error.message,
+  stack: error.stack,
+})
+
+/** How a secret may look when it comes back. */
+function writings(secret: string): Set<string> {
+  const found = new Set<string>()
+  const lines = secret.split(/\r?\n/).filter(line => line.length >= shortestPart)
+  for (const text of [secret, secret.trim(), ...lines]) {
+    for (const written of [text, ...escapedForms(text), ...urlForms(text), ...base64Forms(text)]) {
+      if (written.length >= shortestSecret) found.add(written)
+    }
+  }
+  return found
+}
+
+/** In JSON, in JSON within JSON, and as serialisers write it that keep to ASCII. */
+function escapedForms(text: string): string[] {
+  const once = JSON.stringify(text).slice(1, -1)
+  const ascii = once.replace(
+    /[\u0080-\uffff]/g,
+    unit => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  )
+  return [once, ascii, JSON.stringify(once).slice(1, -1)]
+}
+
+function urlForms(text: string): string[] {
+  const wellFormed = Buffer.from(text).toString()
+  const forms = [
+    encodeURIComponent(wellFormed),
+    encodeURI(wellFormed),
+    new URLSearchParams({ v: wellFormed }).toString().slice(2),
+  ]
+  return [...forms, ...forms.map(form => form.replace(/%[0-9A-F]{2}/g, code => code.toLowerCase()))]
+}
+
+/** Alone, and within a longer text such as `user:password`: there it starts at any of three positions of a group. */
+function base64Forms(text: string): string[] {
+  const bytes = Buffer.from(text)
+  const alone = bytes.toString("base64")
+  const forms = [alone, alone.replace(/=+$/, ""), bytes.toString("base64url"), bytes.toString("hex")]
+  for (const before of [0, 1, 2]) {
+    const padded = Buffer.concat([Buffer.alloc(before), bytes])
+    const whole = padded.length - (padded.length % 3)
+    const inside = padded
+      .subarray(0, whole)
+      .toString("base64")
+      .slice(before === 0 ? 0 : before + 1)
+    if (inside.length >= shortestPart) forms.push(inside, inside.replaceAll("+", "-").replaceAll("/", "_"))
+  }
+  return forms
+}

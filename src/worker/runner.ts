@@ -1,0 +1,147 @@
+/** Runs attempts: in this process, or in a thread for handlers that ask for one. */
+
+import type { Limit } from "../broker/lanes.ts"
+import type { AttemptEvents, Runner, RunningAttempt } from "../broker/local.ts"
+import type { Outcome, Task } from "../broker/port.ts"
+import type { Json } from "../core/json.ts"
+import { Attempt, type Work } from "./attempt.ts"
+import { Context, type Reports } from "./context.ts"
+import { Deadlines } from "./deadlines.ts"
+import { execute, failed, withRule } from "./execute.ts"
+import type { Handler } from "./handler.ts"
+import { type Log, type LogLevel, silentLog } from "../log.ts"
+import { Redactor } from "./redact.ts"
+import type { HandlerRegistry } from "./registry.ts"
+import { fillIn, type SecretSource, secretsFromEnvironment, secretsOf } from "./secrets.ts"
+import { type WorkerSettings, workerSettings } from "./settings.ts"
+import { ThreadPool } from "./thread/pool.ts"
+
+export interface TaskRunnerOptions {
+  readonly handlers: HandlerRegistry
+  readonly settings?: Partial<WorkerSettings>
+  readonly secrets?: SecretSource
+  readonly log?: Log
+  /** Milliseconds since 1970. */
+  readonly now?: () => number
+}
+
+/** Nothing to abort: the attempt had ended when it was handed out. */
+const endedAtOnce: RunningAttempt = { abort: () => {} }
+
+export class TaskRunner implements Runner {
+  readonly settings: WorkerSettings
+  readonly #handlers: HandlerRegistry
+  readonly #secrets: SecretSource
+  readonly #log: Log
+  readonly #now: () => number
+  readonly #deadlines = new Deadlines()
+  readonly #threads: ThreadPool
+
+  constructor(options: TaskRunnerOptions) {
+    this.settings = workerSettings(options.settings)
+    this.#handlers = options.handlers
+    this.#secrets = options.secrets ?? secretsFromEnvironment()
+    this.#log = options.log ?? silentLog
+    this.#now = options.now ?? Date.now
+    this.#threads = new ThreadPool({ memoryMb: this.settings.threadMemoryMb })
+  }
+
+  runs(handler: string): boolean {
+    return this.#handlers.get(handler) !== undefined
+  }
+
+  limits(handler: string): readonly Limit[] {
+    const { thread, concurrency } = this.#handlers.get(handler) ?? {}
+    const limits: Limit[] = []
+    if (thread) limits.push({ name: "threads", max: this.settings.threads })
+    if (concurrency !== undefined) limits.push({ name: `handler ${handler}`, max: concurrency })
+    return limits
+  }
+
+  start(task: Task, events: AttemptEvents): RunningAttempt {
+    const handler = this.#handlers.get(task.handler)
+    if (handler === undefined) throw new Error(`dispatched to a worker without handler ${task.handler}`)
+    const started = this.#begin(handler, task, new EventReports(events, this.#log))
+    if ("type" in started) {
+      events.ended(started)
+      return endedAtOnce
+    }
+    return this.#attempt(handler, task, started, events)
+  }
+
+  close(): Promise<void> {
+    return this.#threads.close()
+  }
+
+  #begin(handler: Handler, task: Task, reports: Reports): Outcome | Work {
+    let redactor: Redactor | null = null
+    try {
+      if (task.late.length === 0) return this.#run({ handler, task, reports, config: task.config, redactor })
+      redactor = new Redactor(secretsOf(task.late, this.#secrets))
+      return this.#run({ handler, task, reports, ...fillIn(task.config, task.late, redactor) })
+    } catch (thrown) {
+      return failed({ handler, redactor, context: this.#context(task, reports, redactor) }, thrown)
+    }
+  }
+
+  #run(run: Run): Outcome | Work {
+    const { handler, task, config, redactor } = run
+    const { maxOutputBytes, maxPreviewBytes } = this.settings
+    if (handler.thread) {
+      const module = String(handler.thread)
+      return this.#threads.run({ ...run, module, maxOutputBytes, maxPreviewBytes })
+    }
+    const context = this.#context(task, run.reports, redactor)
+    const outcome = execute({ handler, config, context, redactor, maxOutputBytes })
+    if (!(outcome instanceof Promise)) return outcome
+    return { outcome, abort: reason => context.abort(reason), kill: () => context.end() }
+  }
+
+  #context(task: Task, reports: Reports, redactor: Redactor | null): Context {
+    const { maxPreviewBytes } = this.settings
+    return new Context({ call: task, reports, redactor, maxPreviewBytes, now: this.#now })
+  }
+
+  #attempt(handler: Handler, task: Task, work: Work, events: AttemptEvents): RunningAttempt {
+    const { startedAfterSeconds, timeoutSeconds, graceSeconds } = this.settings
+    return new Attempt({
+      work,
+      events,
+      deadlines: this.#deadlines,
+      startedAfterMs: startedAfterSeconds * 1000,
+      timeoutMs: (task.timeoutSeconds ?? timeoutSeconds) * 1000,
+      graceMs: graceSeconds * 1000,
+      timeoutFault: fault => withRule(handler, null, fault),
+    })
+  }
+}
+
+class EventReports implements Reports {
+  readonly #events: AttemptEvents
+  readonly #log: Log
+
+  constructor(events: AttemptEvents, log: Log) {
+    this.#events = events
+    this.#log = log
+  }
+
+  progress(progress: Parameters<Reports["progress"]>[0]): void {
+    this.#events.progress(progress)
+  }
+
+  preview(data: Json): void {
+    this.#events.preview(data)
+  }
+
+  log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void {
+    this.#log[level](fields, message)
+  }
+}
+
+interface Run {
+  readonly handler: Handler
+  readonly task: Task
+  readonly reports: Reports
+  readonly config: Json
+  readonly redactor: Redactor | null
+}

@@ -1,0 +1,39 @@
+/** A value through a Standard Schema: what the schema gives, or an error that names every path that does not fit. */
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+import { type ErrorCode, UmbraError } from "../errors.ts"
+
+export interface SchemaCheck {
+  readonly schema: StandardSchemaV1
+  readonly value: unknown
+  /** For example `config of handler "x"`. */
+  readonly what: string
+  readonly code: ErrorCode
+}
+
+const issuesShown = 10
+
+/** A promise only if the schema itself is asynchronous. */
+export function checkSchema(check: SchemaCheck): unknown {
+  const result = check.schema["~standard"].validate(check.value)
+  return result instanceof Promise ? result.then(late => accepted(check, late)) : accepted(check, result)
+}
+
+function accepted(check: SchemaCheck, result: StandardSchemaV1.Result<unknown>): unknown {
+  if (result.issues === undefined) return result.value
+  const issues = result.issues
+    .slice(0, issuesShown)
+    .map(({ message, path }) => ({ path: pathText(path), message }))
+  const text = issues.map(({ path, message }) => (path === "" ? message : `${path}: ${message}`)).join("; ")
+  const more = result.issues.length > issuesShown ? ` (and ${result.issues.length - issuesShown} more)` : ""
+  throw new UmbraError(check.code, `The ${check.what} does not fit its schema: ${text}${more}.`, {
+    details: { issues },
+  })
+}
+
+function pathText(path: StandardSchemaV1.Issue["path"]): string {
+  const keys = (path ?? []).map(part => (typeof part === "object" ? part.key : part))
+  return keys
+    .map(key => (typeof key === "number" ? `[${key}]` : `.${String(key)}`))
+    .join("")
+    .replace(/^\./, "")
+}

@@ -1,0 +1,45 @@
+/** What the worker and one of its threads say to each other. */
+import type { Outcome } from "../../broker/port.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
+import type { LogLevel } from "../../log.ts"
+import type { Secret } from "../redact.ts"
+
+export interface RunMessage {
+  readonly type: "run"
+  /** URL of the module that exports the handler. */
+  readonly module: string
+  readonly handler: string
+  readonly jobId: string
+  readonly nodeId: string
+  readonly attempt: number
+  readonly input: Json
+  readonly parents: JsonObject
+  readonly config: Json
+  readonly secrets: readonly Secret[]
+  readonly maxOutputBytes: number
+  readonly maxPreviewBytes: number
+}
+
+export interface AbortMessage {
+  readonly type: "abort"
+  readonly name: string
+  readonly message: string
+}
+
+export type ToThread = RunMessage | AbortMessage
+
+/** An output crosses as its text: it is made once, and parsed once where it is used. */
+export type ThreadOutcome =
+  | Exclude<Outcome, { readonly type: "completed" }>
+  | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject }
+
+export type FromThread =
+  | { readonly type: "progress"; readonly percent: number | null; readonly message: string | null }
+  | { readonly type: "preview"; readonly data: Json }
+  | {
+      readonly type: "log"
+      readonly level: LogLevel
+      readonly fields: Record<string, unknown>
+      readonly message: string | undefined
+    }
+  | { readonly type: "ended"; readonly outcome: ThreadOutcome }

@@ -1,0 +1,61 @@
+/**
+ * Threads for handlers that keep a processor busy. One attempt per thread; a thread that has ended an attempt waits
+ * for the next, one that was killed or has died is replaced when it is needed. How many run at once is the broker's
+ * business (the limit "threads").
+ */
+import type { Task } from "../../broker/port.ts"
+import type { Json } from "../../core/json.ts"
+import type { Work } from "../attempt.ts"
+import type { Reports } from "../context.ts"
+import type { Redactor } from "../redact.ts"
+import { Thread } from "./thread.ts"
+
+export interface ThreadRun {
+  readonly task: Task
+  readonly module: string
+  readonly config: Json
+  readonly redactor: Redactor | null
+  readonly reports: Reports
+  readonly maxOutputBytes: number
+  readonly maxPreviewBytes: number
+}
+
+export class ThreadPool {
+  readonly #memoryMb: number
+  readonly #idle: Thread[] = []
+  readonly #all = new Set<Thread>()
+
+  constructor(options: { readonly memoryMb: number }) {
+    this.#memoryMb = options.memoryMb
+  }
+
+  run({ task, redactor, reports, ...run }: ThreadRun): Work {
+    const { jobId, nodeId, attempt, handler, input } = task
+    // A thread cannot ask for them while its handler runs, so they go along.
+    const parents = task.parents()
+    const secrets = redactor?.secrets ?? []
+    const call = { jobId, nodeId, attempt, handler, input, parents, secrets }
+    const thread = this.#idle.pop() ?? this.#create()
+    const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
+    outcome.then(() => {
+      if (thread.isAlive) this.#idle.push(thread)
+    })
+    return { outcome, abort: reason => thread.abort(reason), kill: () => thread.kill() }
+  }
+
+  async close(): Promise<void> {
+    await Promise.all([...this.#all].map(thread => thread.kill()))
+  }
+
+  #create(): Thread {
+    const thread = new Thread({ memoryMb: this.#memoryMb, onExit: () => this.#remove(thread) })
+    this.#all.add(thread)
+    return thread
+  }
+
+  #remove(thread: Thread): void {
+    this.#all.delete(thread)
+    const at = this.#idle.indexOf(thread)
+    if (at >= 0) this.#idle.splice(at, 1)
+  }
+}

@@ -1,0 +1,42 @@
+/** What a handler returns instead of an output when its node should wait without holding a worker. */
+import type { Json } from "../core/json.ts"
+
+/** A registered symbol: a user's module may have loaded a second copy of this one. */
+const brand = Symbol.for("umbra.wait")
+
+export type Wait =
+  | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
+  | { readonly [brand]: "signal"; readonly name: string; readonly until?: number }
+
+/** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
+export function waitUntil(time: Date | number, output: unknown = null): Wait {
+  const until = Number(time)
+  if (!Number.isFinite(until)) throw new TypeError("waitUntil expects a Date or milliseconds since 1970.")
+  return { [brand]: "timer", until, output }
+}
+
+/** `return waitForSignal(name)`: the node waits for a signal and completes with what it carries; it fails at `until`. */
+export function waitForSignal(name: string, options: { readonly until?: Date | number } = {}): Wait {
+  if (options.until === undefined) return { [brand]: "signal", name }
+  const until = Number(options.until)
+  if (!Number.isFinite(until))
+    throw new TypeError("waitForSignal: until must be a Date or milliseconds since 1970.")
+  return { [brand]: "signal", name, until }
+}
+
+export function isWait(value: unknown): value is Wait {
+  return typeof value === "object" && value !== null && brand in value
+}
+
+/** `output` has been checked by then: it is what the timer's node completes with. */
+export function waitingOf(wait: Wait, output: Json) {
+  if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output } as const
+  const { name, until } = wait
+  return until === undefined
+    ? ({ kind: "signal", name } as const)
+    : ({ kind: "signal", name, until } as const)
+}
+
+export function outputOf(wait: Wait): unknown {
+  return wait[brand] === "timer" ? wait.output : null
+}

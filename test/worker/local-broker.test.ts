@@ -1,0 +1,271 @@
+import { describe, expect, it } from "vitest"
+import { defineHandler } from "../../src/worker/handler.ts"
+import { gate, outputIn, settled, task, worker } from "./support.ts"
+
+/** A handler that waits until the test lets it go, and tells how many run at once. */
+function held(name: string, concurrency?: number) {
+  const gates: ReturnType<typeof gate<void>>[] = []
+  const order: string[] = []
+  let running = 0
+  const state = { most: 0 }
+  const handler = defineHandler({
+    name,
+    ...(concurrency === undefined ? {} : { concurrency }),
+    async run(_, ctx) {
+      running += 1
+      state.most = Math.max(state.most, running)
+      order.push(ctx.jobId)
+      const own = gate<void>()
+      gates.push(own)
+      await own.promise
+      running -= 1
+    },
+  })
+  return { handler, gates, order, state }
+}
+
+describe("local broker", () => {
+  it("S5 runs at most `concurrency` attempts at once, and all in the end", async () => {
+    const { handler, gates, state } = held("held")
+    const { broker, run } = worker([handler], { concurrency: 3 })
+    const all = Promise.all(Array.from({ length: 10 }, () => run(task("held"))))
+    while (gates.length < 10) {
+      await settled()
+      for (const one of gates) one.open()
+    }
+    expect((await all).every(outcome => outcome.type === "completed")).toBe(true)
+    expect(state.most).toBe(3)
+    expect([broker.running, broker.queued]).toEqual([0, 0])
+  })
+
+  it("a handler at its own limit does not stand before others", async () => {
+    const slow = held("slow", 1)
+    const quick = defineHandler({ name: "quick", run: () => "done" })
+    const { run, broker } = worker([slow.handler, quick], { concurrency: 10 })
+    const waiting = [run(task("slow")), run(task("slow")), run(task("slow"))]
+    expect(outputIn(await run(task("quick")))).toBe("done")
+    expect([broker.running, broker.queued, slow.state.most]).toEqual([1, 2, 1])
+    while (slow.gates.length < 3) {
+      await settled()
+      for (const one of slow.gates) one.open()
+    }
+    await Promise.all(waiting)
+    expect(slow.state.most).toBe(1)
+  })
+
+  it("one owner's backlog does not stand before another's single task", async () => {
+    const { handler, gates, order } = held("held")
+    const { run } = worker([handler], { concurrency: 1 })
+    const backlog = Array.from({ length: 5 }, (_, i) =>
+      run(task("held", { owner: "big", jobId: `big-${i}` })),
+    )
+    const single = run(task("held", { owner: "small", jobId: "small" }))
+    while (gates.length < 6) {
+      await settled()
+      for (const one of gates) one.open()
+    }
+    await Promise.all([...backlog, single])
+    expect(order.indexOf("small")).toBe(1)
+  })
+
+  it("dispatch runs nothing itself, and takes no turn of the event loop per task", async () => {
+    let ran = 0
+    const count = defineHandler({ name: "count", run: () => void ran++ })
+    const { broker } = worker([count])
+    for (let i = 0; i < 50; i++) broker.dispatch(task("count"))
+    expect(ran).toBe(0)
+    await Promise.resolve()
+    expect(ran).toBe(50)
+  })
+
+  it("gives the event loop its turn while a hundred thousand synchronous tasks run", async () => {
+    const count = defineHandler({ name: "count", run: () => null })
+    const { broker, of } = worker([count])
+    for (let i = 0; i < 100_000; i++) broker.dispatch(task("count"))
+    await new Promise(resolve => setImmediate(resolve))
+    expect(of("finished").length).toBeLessThan(100_000)
+    while (broker.queued > 0) await settled()
+    expect(of("finished").length).toBe(100_000)
+  })
+
+  it("J8 a task that is queued or running already is not run again", async () => {
+    const { handler, gates } = held("held")
+    const { broker, run, of } = worker([handler])
+    const one = task("held")
+    const outcome = run(one)
+    broker.dispatch({ ...one })
+    await settled()
+    broker.dispatch({ ...one })
+    await settled()
+    expect(gates).toHaveLength(1)
+    gates[0]!.open()
+    await outcome
+    expect(of("finished")).toHaveLength(1)
+  })
+
+  it("says which handlers it can run", () => {
+    const { broker } = worker([defineHandler({ name: "known", run: () => null })])
+    expect([broker.runs("known"), broker.runs("unknown")]).toEqual([true, false])
+  })
+
+  it("is told of the start only by work that is still running after the delay", async () => {
+    const { handler, gates } = held("held")
+    const quick = defineHandler({ name: "quick", run: async () => null })
+    const { run, of } = worker([handler, quick], { settings: { startedAfterSeconds: 0.05 }, worker: "w1" })
+    await run(task("quick"))
+    const slow = task("held")
+    const outcome = run(slow)
+    await expect.poll(() => of("started")).toEqual([{ type: "started", task: slow, data: "w1" }])
+    gates[0]!.open()
+    await outcome
+    expect(of("started")).toHaveLength(1)
+  })
+})
+
+describe("tasks to be announced", () => {
+  const count = () => {
+    const state = { ran: 0 }
+    return { state, handler: defineHandler({ name: "count", run: () => void state.ran++ }) }
+  }
+
+  it("run once their start is durable, which is told once", async () => {
+    const durable = gate<void>()
+    const { state, handler } = count()
+    const { run, of, broker } = worker([handler], { durable: durable.promise })
+    const outcome = run(task("count", { announce: true }))
+    await settled()
+    expect([state.ran, of("started").length, broker.running]).toEqual([0, 1, 1])
+    durable.open()
+    await outcome
+    expect([state.ran, of("started").length, broker.running]).toEqual([1, 1, 0])
+  })
+
+  it("never run if they were cancelled meanwhile, or if their start could not be stored", async () => {
+    const durable = gate<void>()
+    const { state, handler } = count()
+    const cancelled = worker([handler], { durable: durable.promise })
+    const one = task("count", { announce: true })
+    cancelled.broker.dispatch(one)
+    await settled()
+    cancelled.broker.cancel(one)
+    durable.open()
+    const fenced = worker([handler], { durable: Promise.reject(new Error("fenced")) })
+    fenced.broker.dispatch(task("count", { announce: true }))
+    await settled()
+    expect([state.ran, cancelled.broker.running, fenced.broker.running]).toEqual([0, 0, 0])
+    expect([...cancelled.of("finished"), ...fenced.of("finished")]).toEqual([])
+  })
+})
+
+describe("J16 cancellation", () => {
+  it("what is queued never starts", async () => {
+    const { handler, gates, order } = held("held")
+    const { broker, run } = worker([handler], { concurrency: 1 })
+    const first = run(task("held", { jobId: "first" }))
+    const second = task("held", { jobId: "second" })
+    broker.dispatch(second)
+    await settled()
+    broker.cancel(second)
+    gates[0]!.open()
+    await first
+    await settled()
+    expect(order).toEqual(["first"])
+    expect([broker.running, broker.queued]).toEqual([0, 0])
+  })
+
+  it("what runs gets the abort signal at once, and its result is dropped", async () => {
+    const seen = gate<unknown>()
+    const polite = defineHandler({
+      name: "polite",
+      run: (_, { signal }) =>
+        new Promise(resolve =>
+          signal.addEventListener("abort", () => {
+            seen.open(signal.reason)
+            resolve("too late")
+          }),
+        ),
+    })
+    const { broker, of } = worker([polite])
+    const one = task("polite")
+    broker.dispatch(one)
+    await settled()
+    const begun = performance.now()
+    broker.cancel(one)
+    expect(await seen.promise).toMatchObject({ name: "AbortError" })
+    expect(performance.now() - begun).toBeLessThan(100)
+    await settled()
+    expect(of("finished")).toEqual([])
+    expect(broker.running).toBe(0)
+  })
+
+  it("a handler that ignores the signal loses its slot after the grace, and its late result is dropped", async () => {
+    const { handler, gates } = held("deaf")
+    const quick = defineHandler({ name: "quick", run: () => "in" })
+    const { broker, run, of } = worker([handler, quick], { concurrency: 1, settings: { graceSeconds: 0.05 } })
+    const deaf = task("deaf")
+    broker.dispatch(deaf)
+    await settled()
+    broker.cancel(deaf)
+    expect(outputIn(await run(task("quick")))).toBe("in")
+    gates[0]!.open()
+    await settled()
+    expect(of("finished")).toHaveLength(1)
+  })
+
+  it("a signal asked for after the abort has fired already", async () => {
+    const { promise, open } = gate()
+    const seen = gate<boolean>()
+    const late = defineHandler({
+      name: "late",
+      run: async (_, ctx) => {
+        await promise
+        seen.open(ctx.signal.aborted)
+      },
+    })
+    const { broker } = worker([late])
+    const one = task("late")
+    broker.dispatch(one)
+    await settled()
+    broker.cancel(one)
+    open()
+    expect(await seen.promise).toBe(true)
+  })
+})
+
+describe("S5 drain", () => {
+  it("waits for what runs, leaves what is queued, takes nothing new", async () => {
+    const { handler, gates, order } = held("held")
+    const { broker, of } = worker([handler], { concurrency: 1 })
+    for (const jobId of ["running", "queued"]) broker.dispatch(task("held", { jobId }))
+    await settled()
+    const drained = broker.drain(10_000)
+    broker.dispatch(task("held", { jobId: "new" }))
+    gates[0]!.open()
+    await drained
+    expect(order).toEqual(["running"])
+    expect(of("finished")).toHaveLength(1)
+  })
+
+  it("aborts after the grace what has not ended, and reports nothing of it", async () => {
+    const { handler } = held("held")
+    const reason = gate<unknown>()
+    const polite = defineHandler({
+      name: "polite",
+      run: (_, { signal }) =>
+        new Promise(resolve =>
+          signal.addEventListener("abort", () => {
+            reason.open(signal.reason)
+            resolve(null)
+          }),
+        ),
+    })
+    const { broker, of } = worker([handler, polite], { settings: { graceSeconds: 0.05 } })
+    broker.dispatch(task("held"))
+    broker.dispatch(task("polite"))
+    await settled()
+    await broker.drain(50)
+    expect(await reason.promise).toMatchObject({ name: "AbortError", message: "The worker is stopping." })
+    await settled()
+    expect(of("finished")).toEqual([])
+  })
+})

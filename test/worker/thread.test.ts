@@ -1,0 +1,121 @@
+import { mkdtempSync, rmSync, statSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { threadId } from "node:worker_threads"
+import { afterAll, afterEach, describe, expect, it } from "vitest"
+import { loadHandlers } from "../../src/worker/load.ts"
+import type { WorkerSettings } from "../../src/worker/settings.ts"
+import * as threads from "./fixtures/threads.ts"
+import { faultIn, outputIn, task, worker } from "./support.ts"
+
+const handlers = [threads.where, threads.spin, ...threads.several]
+const started: ReturnType<typeof worker>[] = []
+
+function threaded(settings: Partial<WorkerSettings> = {}) {
+  const secrets = (name: string) => (name === "KEY" ? "a-secret-value" : undefined)
+  const one = worker(handlers, { settings: { threads: 2, ...settings }, secrets })
+  started.push(one)
+  return one
+}
+
+afterEach(() => Promise.all(started.splice(0).map(({ broker }) => broker.drain(0))))
+
+const folder = mkdtempSync(join(tmpdir(), "umbra-threads-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** The loop writes thousands of times a second as long as it lives. */
+async function expectNoPulse(path: string): Promise<void> {
+  const { size } = statSync(path)
+  expect(size).toBeGreaterThan(0)
+  await new Promise(resolve => setTimeout(resolve, 200))
+  expect(statSync(path).size).toBe(size)
+}
+
+describe("handlers in threads", () => {
+  it("run elsewhere with everything a handler gets, and threads are used again", async () => {
+    const { run } = threaded({ threads: 1 })
+    const more = { jobId: "j", nodeId: "n", config: { a: 1 }, input: [2], parents: () => ({ p: 3 }) }
+    const first = outputIn(await run(task("where", more)))
+    expect(first).toMatchObject({ config: { a: 1 }, input: [2], parents: { p: 3 }, key: "j/n" })
+    const second = outputIn(await run(task("where")))
+    const ids = [first, second].map(output => (output as { threadId: number }).threadId)
+    expect(ids[0]).not.toBe(threadId)
+    expect(ids[1]).toBe(ids[0])
+  })
+
+  it("report progress, previews, usage and logs, without secrets", async () => {
+    const { run, reports, of } = threaded()
+    const late = [{ path: ["key"], source: "{{ secrets.KEY }}", names: {}, nodes: {} }]
+    const outcome = await run(task("report", { config: { key: "" }, late }))
+    const text = '{"key":"[secret KEY]"}'
+    expect(outcome).toEqual({
+      type: "completed",
+      output: { text },
+      text: JSON.stringify({ text }),
+      usage: { tokens: 2 },
+    })
+    expect(of("progress")[0]!.data).toEqual({ percent: 10, message: text })
+    expect(of("preview")[0]!.data).toEqual({ text })
+    expect(of("log")[0]!.data).toMatchObject({
+      level: "info",
+      fields: { text, handler: "report" },
+      message: text,
+    })
+    expect(JSON.stringify(reports)).not.toContain("a-secret-value")
+  })
+
+  it("J13 an endless loop is really killed after the grace, and the worker goes on", async () => {
+    const { run } = threaded({ threads: 1, graceSeconds: 0.1 })
+    await run(task("where"))
+    const pulse = join(folder, "timeout")
+    const fault = faultIn(await run(task("spin", { config: { pulse }, timeoutSeconds: 0.5 })))
+    expect(fault).toMatchObject({ code: "E402", retryable: true })
+    expect(outputIn(await run(task("where")))).toMatchObject({ config: {} })
+    await expectNoPulse(pulse)
+  })
+
+  it("J16 a cancelled loop is killed without an outcome", async () => {
+    const { run, broker, of } = threaded({ threads: 1, graceSeconds: 0.05 })
+    const pulse = join(folder, "cancelled")
+    const spin = task("spin", { config: { pulse } })
+    broker.dispatch(spin)
+    await expect.poll(() => of("progress").length, { timeout: 10_000 }).toBe(1)
+    broker.cancel(spin)
+    expect(outputIn(await run(task("where")))).toMatchObject({ config: {} })
+    expect(of("finished")).toHaveLength(1)
+    await expectNoPulse(pulse)
+  })
+
+  it("the abort signal reaches a thread that listens", async () => {
+    const { run } = threaded({ graceSeconds: 30 })
+    const begun = performance.now()
+    expect(faultIn(await run(task("polite", { timeoutSeconds: 1.5 }))).code).toBe("E402")
+    expect(performance.now() - begun).toBeLessThan(10_000)
+  })
+
+  it.each([
+    ["exit", "exited with code 3"],
+    ["hoard", "more memory than UMBRA_THREAD_MEMORY_MB allows"],
+    ["stray", "an error outside the handler's own promise"],
+  ])("a thread that dies (%s) is a fault that may pass, and is replaced", async (name, message) => {
+    const { run } = threaded({ threads: 1, threadMemoryMb: 64 })
+    const fault = faultIn(await run(task(name)))
+    expect(fault).toMatchObject({ code: "E415", retryable: true })
+    expect(fault.message).toContain(message)
+    expect(outputIn(await run(task("where")))).toMatchObject({ config: {} })
+  })
+
+  it("the same checks count: output that is not JSON, errors with a status", async () => {
+    const { run } = threaded()
+    expect(faultIn(await run(task("not_json")))).toMatchObject({ code: "E404", details: { path: "at" } })
+    expect(faultIn(await run(task("throws")))).toMatchObject({ message: "teapot", retryable: false })
+  })
+
+  it("thread: true stands for the module that was loaded", async () => {
+    const loaded = await loadHandlers(fileURLToPath(new URL("./fixtures/threads.ts", import.meta.url)))
+    const placed = worker(loaded.filter(({ name }) => name === "placed"))
+    started.push(placed)
+    expect(outputIn(await placed.run(task("placed")))).not.toBe(threadId)
+  })
+})
