@@ -62,11 +62,12 @@ export const errorTable = {
 
   E601: kind("file cannot be read", 400),
   E602: kind("handlers cannot be loaded", 400),
+  E603: kind("input is not JSON", 400),
   E610: kind("partition moved to another engine", 503, true),
   E611: kind("engine is overloaded", 503, true),
   E612: kind("engine is closed", 503),
   E613: kind("no engine answered", 503, true),
-  E620: kind("worker setting is wrong", 400),
+  E620: kind("setting is wrong", 400),
 
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage refused the data", 422),

@@ -2,21 +2,23 @@ import { LocalBroker } from "./broker/local.ts"
 import type { Json, JsonObject } from "./core/json.ts"
 import { type JobStatus, jobHasEnded } from "./core/states.ts"
 import type { Workflow } from "./definition/builder.ts"
-import { systemClock } from "./engine/clock.ts"
+import type { JobEvent } from "./core/events.ts"
+import type { GraphView } from "./core/view.ts"
+import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
-import { isJobId } from "./engine/ids.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
+import type { Progress } from "./engine/live-job.ts"
 import { Queries } from "./engine/queries.ts"
-import { type EngineSettings, engineDefaults } from "./engine/settings.ts"
+import { mustBeJobId } from "./engine/reader.ts"
+import { type EngineSettings, engineSettings } from "./engine/settings.ts"
 import { Submissions, type SubmitOptions, type WorkflowSource } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
-import { UmbraError } from "./errors.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal } from "./journal/port.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
-import { type Log, silentLog } from "./worker/log.ts"
+import { type Log, silentLog } from "./log.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
 import type { SecretSource } from "./worker/secrets.ts"
@@ -31,6 +33,10 @@ export interface UmbraOptions {
   readonly secrets?: SecretSource
   /** A pino logger, or anything with its methods. */
   readonly log?: Log
+  /** false: takes commands but runs no node, not even with a built-in handler. */
+  readonly runNodes?: boolean
+  /** The system's unless told; `umbra/testing` has one that a test moves. */
+  readonly clock?: Clock
 }
 
 /** How long to believe that nothing has happened to a job that another process runs. */
@@ -47,10 +53,12 @@ export const localOwner = "local"
  *     const { status, output } = await job.wait()
  *     await umbra.close()
  */
-export async function openUmbra(location: string, options: UmbraOptions = {}): Promise<Umbra> {
+export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
-  const handlers = new HandlerRegistry([...builtinHandlers(settings), ...(options.handlers ?? [])])
-  const journal = await openJournal(location)
+  const handlers = new HandlerRegistry(
+    options.runNodes === false ? [] : [...builtinHandlers(settings), ...(options.handlers ?? [])],
+  )
+  const journal = typeof location === "string" ? await openJournal(location) : location
   const umbra = new Umbra({ journal, location, handlers, settings, options })
   try {
     await umbra.start()
@@ -71,27 +79,29 @@ export class Umbra {
 
   constructor(parts: {
     journal: Journal
-    location: string
+    location: string | Journal
     handlers: HandlerRegistry
     settings: WorkerSettings
     options: UmbraOptions
   }) {
     const { journal, location, handlers, settings, options } = parts
     const log = options.log ?? silentLog
-    const engineSettings = { ...engineDefaults, ...options.engine }
+    const clock = options.clock ?? systemClock
+    const figures = engineSettings(options.engine)
     const runner = new TaskRunner({
       handlers,
       settings,
       log,
+      now: () => clock.now(),
       ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
     })
     this.handlers = handlers
     this.#journal = journal
     this.#engine = new Engine({
       journal,
-      location: journal.capabilities.exclusive ? null : location,
-      settings: engineSettings,
-      clock: systemClock,
+      location: journal.capabilities.exclusive || typeof location !== "string" ? null : location,
+      settings: figures,
+      clock,
       log,
       broker: events => new LocalBroker({ runner, events, concurrency: settings.concurrency }),
       observer: this.#watchers,
@@ -100,12 +110,12 @@ export class Umbra {
       journal,
       engine: this.#engine,
       handlers,
-      ttlSeconds: engineSettings.ttlSeconds,
+      ttlSeconds: figures.ttlSeconds,
     })
     this.queries = new Queries({
       journal,
       plans: this.#engine.plans,
-      largeOutputBytes: engineSettings.largeOutputBytes,
+      largeOutputBytes: figures.largeOutputBytes,
       live: id => this.#engine.live(id),
     })
   }
@@ -161,9 +171,37 @@ export class Umbra {
   async job(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     if (live !== undefined && live.undurable === 0) return snapshotOfLive(live)
-    const row = await this.#journal.readJob(jobId)
-    if (row === null) throw new UmbraError("E301", `Job ${jobId} does not exist.`)
-    return row.status === "COMPLETED" && row.output === null ? this.queries.snapshot(row) : snapshotOfRow(row)
+    return this.queries.job(jobId)
+  }
+
+  /** J19: nodes, edges, what is ready and what is waited for. */
+  graph(jobId: string): Promise<GraphView> {
+    return this.queries.graph(mustBeJobId(jobId))
+  }
+
+  /** J18: everything that has happened to the job so far, derived events included. */
+  events(jobId: string): Promise<JobEvent[]> {
+    return this.queries.events(mustBeJobId(jobId))
+  }
+
+  /** What workers of this process do for the job right now, and what nobody here can do. */
+  activity(jobId: string): JobActivity {
+    const live = this.#engine.live(jobId)
+    if (live === undefined) return { isHere: false, running: [], unserved: [] }
+    const { nodes } = live.plan
+    return {
+      isHere: true,
+      running: [...live.running].map(node => ({
+        node: nodes[node]!.id,
+        progress: live.progress?.get(node) ?? null,
+      })),
+      unserved: [...(live.unserved ?? [])].map(node => ({ node: nodes[node]!.id, handler: nodes[node]!.handler })),
+    }
+  }
+
+  /** Does this process own the job's partition? */
+  owns(jobId: string): boolean {
+    return this.#engine.owns(mustBeJobId(jobId))
   }
 
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
@@ -204,9 +242,12 @@ export class Umbra {
   }
 }
 
-function mustBeJobId(text: string): string {
-  if (!isJobId(text)) throw new UmbraError("E301", `"${text}" is not a job id.`)
-  return text
+export interface JobActivity {
+  /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
+  readonly isHere: boolean
+  readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
+  /** Ready nodes with a handler that is not registered here. */
+  readonly unserved: readonly { readonly node: string; readonly handler: string }[]
 }
 
 export type { JobSnapshot, JobStatus, JsonObject, SubmitOptions, WorkflowSource }

@@ -1,3 +1,4 @@
+import { jobOutput } from "./job-output.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { shownOutput } from "./large.ts"
 import type { Adjacency } from "./plan.ts"
@@ -249,22 +250,7 @@ export function jobView(
     previews: Object.fromEntries(
       [...state.previews].map(([node, data]) => [state.graph.nodes[node]!.id, data]),
     ),
-    output: hasCompleted(state) ? outputOf(state, readOutput) : null,
+    output: hasCompleted(state) ? jobOutput(state, readOutput) : null,
     error: state.fault === null ? null : errorView(state, state.fault.fault, state.fault.node),
   }
-}
-
-/** J3: the rendered template; else the output of the node with handler `output`; else a map of the exit nodes'. */
-function outputOf(state: JobState, read: (output: Output, node: number) => Json): Json {
-  if (state.output !== undefined) return state.output
-  const { nodes, successors } = state.graph
-  const outputNode = nodes.findLastIndex(({ handler }) => handler === "output")
-  if (outputNode >= 0) return read(state.outputs[outputNode] ?? null, outputNode)
-  return Object.fromEntries(
-    nodes.flatMap(({ id }, node) =>
-      successors.starts[node] === successors.starts[node + 1]
-        ? [[id, read(state.outputs[node] ?? null, node)]]
-        : [],
-    ),
-  )
 }

@@ -99,8 +99,13 @@ export class Committer {
       batch.jobs.add(job)
       job.undurable++
     }
-    if (batch.bytes > BATCH_BYTES || batch.facts.length >= BATCH_FACTS) this.#closeOpen()
     this.#schedule()
+  }
+
+  /** Called between commands: the facts of one command are one commit. */
+  closeIfFull(): void {
+    const { bytes, facts } = this.#open
+    if (bytes > BATCH_BYTES || facts.length >= BATCH_FACTS) this.#closeOpen()
   }
 
   answer(job: { partition: number; jobId: string }, messageId: number, answer: string): void {

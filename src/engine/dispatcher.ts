@@ -1,5 +1,5 @@
 import type { Broker } from "../broker/port.ts"
-import type { Command } from "../core/commands.ts"
+import type { Command, JobResult } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { isInFlight } from "../core/state.ts"
 import { failpoint } from "../failpoints.ts"
@@ -44,15 +44,15 @@ export class Dispatcher {
     failpoint("dispatch.after")
   }
 
-  /** Runs `use` with the job's output rendered for the case that this node is the last. */
-  withJobOutput(
+  /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
+  withJobOutput<T>(
     job: LiveJob,
     last: { node: number; output: Json },
-    use: (result: ReturnType<typeof renderJobOutput>) => void,
-  ): void {
+    use: (result: JobResult) => T,
+  ): T | Promise<T> {
     const large = largeInputsOfOutput(job)
-    if (large.length === 0) use(renderJobOutput(job, last, nothingFetched))
-    else this.#fetchThen(job, large, fetched => use(renderJobOutput(job, last, fetched)))
+    if (large.length === 0) return use(renderJobOutput(job, last, nothingFetched))
+    return this.#fetch(job, large).then(fetched => use(renderJobOutput(job, last, fetched)))
   }
 
   #hand(job: LiveJob, node: number, fetched: Fetched): void {
@@ -61,18 +61,14 @@ export class Dispatcher {
     if ("task" in rendered) {
       job.running.add(node)
       this.#broker.dispatch(rendered.task)
-    } else if ("fault" in rendered)
-      this.#command(job, { type: "failed", node, attempt, fault: rendered.fault })
-    else this.#skip(job, node, attempt)
-  }
-
-  #skip(job: LiveJob, node: number, attempt: number): void {
-    const skip = { type: "skip", node, attempt } as const
-    if (job.plan.output === null || job.state.unfinished > 1) this.#command(job, skip)
-    else
-      this.withJobOutput(job, { node, output: { skipped: true } }, result =>
-        this.#command(job, { ...skip, ...result }),
-      )
+      return
+    }
+    this.#command(
+      job,
+      "fault" in rendered
+        ? { type: "failed", node, attempt, fault: rendered.fault }
+        : { type: "skip", node, attempt },
+    )
   }
 
   #fetchThen(job: LiveJob, large: readonly LargeInput[], use: (fetched: Fetched) => void): void {

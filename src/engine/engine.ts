@@ -4,7 +4,7 @@ import type { Command, RefusalReason, Submit } from "../core/commands.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
-import type { Log } from "../worker/log.ts"
+import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
@@ -148,6 +148,10 @@ export class Engine {
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
   }
 
+  owns(jobId: string): boolean {
+    return this.#ownership.owns(partitionOf(jobId))
+  }
+
   live(jobId: string): LiveJob | undefined {
     return this.owner.jobs.get(jobId)
   }
@@ -172,7 +176,7 @@ export class Engine {
   async #here(jobId: string, command: JobCommand): Promise<Answer> {
     const job = await this.#recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
-    const decided = this.owner.decide(job, command)
+    const decided = await this.owner.act(job, command)
     await this.owner.committer.durable(job)
     this.owner.letGo(job)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
@@ -256,7 +260,7 @@ const refusals: {
   ],
 }
 
-function refusalError(reason: string, jobId: string): UmbraError {
+export function refusalError(reason: string, jobId: string): UmbraError {
   const [code, text] =
     refusals[reason as RefusalReason] ?? (["E302", `refused the command (${reason})`] as const)
   return new UmbraError(code, `Job ${jobId} ${text}.`)

@@ -1,7 +1,7 @@
 import type { Command } from "../core/commands.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
-import type { Log } from "../worker/log.ts"
+import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
 import type { Owner } from "./owner.ts"
@@ -66,29 +66,34 @@ export class Inbox {
   async #decide(message: MessageRow): Promise<Answer> {
     const job = await this.#recovery.load(message.jobId)
     if (job === null) return { refused: "no_such_job" }
-    const decided = this.#owner.decide(job, JSON.parse(message.command) as Command)
+    const decided = await this.#owner.act(job, JSON.parse(message.command) as Command)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
-  /** Sends a command to whoever owns the job, and waits for the answer. */
-  async ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
-    const sentAt = this.#clock.now()
-    const id = await this.#journal.sendMessage({
-      partition: partitionOf(jobId),
-      jobId,
-      command: JSON.stringify(command),
-      sentAt,
-    })
-    for (let wait = 5; this.#clock.now() - sentAt < timeoutMs; wait = Math.min(wait * 2, 250)) {
-      const answer = await this.#journal.readAnswer(id)
-      if (answer !== null) return JSON.parse(answer) as Answer
-      await new Promise<void>(resolve => this.#clock.after(wait, resolve))
-    }
-    if (await this.#journal.withdrawMessage(id))
-      throw new UmbraError(
-        "E613",
-        "No engine answered in time; the command was taken back. Start an engine on this database and send it again.",
-      )
-    return JSON.parse((await this.#journal.readAnswer(id))!) as Answer
+  ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
+    return askOwner({ journal: this.#journal, clock: this.#clock }, jobId, command, timeoutMs)
   }
+}
+
+/** Sends a command to whoever owns the job, and waits for the answer. Needs no engine here. */
+export async function askOwner(
+  { journal, clock }: { readonly journal: Journal; readonly clock: Clock },
+  jobId: string,
+  command: Command,
+  timeoutMs: number,
+): Promise<Answer> {
+  const sentAt = clock.now()
+  const partition = partitionOf(jobId)
+  const id = await journal.sendMessage({ partition, jobId, command: JSON.stringify(command), sentAt })
+  for (let wait = 5; clock.now() - sentAt < timeoutMs; wait = Math.min(wait * 2, 250)) {
+    const answer = await journal.readAnswer(id)
+    if (answer !== null) return JSON.parse(answer) as Answer
+    await new Promise<void>(resolve => clock.after(wait, resolve))
+  }
+  if (await journal.withdrawMessage(id))
+    throw new UmbraError(
+      "E613",
+      "No engine answered in time; the command was taken back. Start an engine on this database and send it again.",
+    )
+  return JSON.parse((await journal.readAnswer(id))!) as Answer
 }

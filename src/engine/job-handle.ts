@@ -1,38 +1,60 @@
+import type { JobEvent } from "../core/events.ts"
 import type { Json } from "../core/json.ts"
-import type { Umbra } from "../umbra.ts"
+import type { GraphView } from "../core/view.ts"
 import type { JobSnapshot } from "./job-snapshot.ts"
+
+/** What can be asked for a job, by id. */
+export interface JobCommands {
+  wait(jobId: string, options?: { readonly timeoutMs?: number }): Promise<JobSnapshot>
+  watch(jobId: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent>
+  job(jobId: string): Promise<JobSnapshot>
+  graph(jobId: string): Promise<GraphView>
+  cancel(jobId: string, reason?: string): Promise<void>
+  retry(jobId: string): Promise<void>
+  delete(jobId: string): Promise<void>
+  signal(jobId: string, name: string, data?: Json): Promise<void>
+}
 
 /** A submitted job, with the commands that concern it. */
 export class JobHandle<Output = Json> {
   readonly id: string
-  readonly #umbra: Umbra
+  readonly #commands: JobCommands
 
-  constructor(umbra: Umbra, id: string) {
-    this.#umbra = umbra
+  constructor(commands: JobCommands, id: string) {
+    this.#commands = commands
     this.id = id
   }
 
   wait(options?: { readonly timeoutMs?: number }): Promise<JobSnapshot & { readonly output: Output }> {
-    return this.#umbra.wait(this.id, options) as Promise<JobSnapshot & { readonly output: Output }>
+    return this.#commands.wait(this.id, options) as Promise<JobSnapshot & { readonly output: Output }>
   }
 
-  watch(options?: { readonly signal?: AbortSignal }): ReturnType<Umbra["watch"]> {
-    return this.#umbra.watch(this.id, options)
+  watch(options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent> {
+    return this.#commands.watch(this.id, options)
   }
 
   status(): Promise<JobSnapshot> {
-    return this.#umbra.job(this.id)
+    return this.#commands.job(this.id)
+  }
+
+  graph(): Promise<GraphView> {
+    return this.#commands.graph(this.id)
   }
 
   cancel(reason?: string): Promise<void> {
-    return this.#umbra.cancel(this.id, reason)
+    return this.#commands.cancel(this.id, reason)
   }
 
   retry(): Promise<void> {
-    return this.#umbra.retry(this.id)
+    return this.#commands.retry(this.id)
+  }
+
+  /** Hides the job, which must have ended. */
+  delete(): Promise<void> {
+    return this.#commands.delete(this.id)
   }
 
   signal(name: string, data?: Json): Promise<void> {
-    return this.#umbra.signal(this.id, name, data)
+    return this.#commands.signal(this.id, name, data)
   }
 }

@@ -1,7 +1,7 @@
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
-import { type JobError, jobErrorOf, jobOutput } from "./job-result.ts"
+import { type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** A job as users see it. */
@@ -27,7 +27,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
     workflow_version: state.workflowVersion,
     owner: state.owner,
     status: state.status,
-    output: state.status === "COMPLETED" ? (jobOutput(job.plan, state) ?? null) : null,
+    output: state.status === "COMPLETED" ? (outputInMemory(state) ?? null) : null,
     error: jobErrorOf(job.plan, state),
     labels: state.labels,
     priority: state.priority,

@@ -35,9 +35,17 @@ export async function readJobs(parts: LoadParts, ids: readonly string[]): Promis
   return byJob
 }
 
-export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
+export async function decodeRows(
+  parts: LoadParts,
+  rows: readonly FactRow[],
+): Promise<{ seq: number; fact: Fact }[]> {
   const facts: { seq: number; fact: Fact }[] = []
   for (const row of rows) facts.push({ seq: row.seq, fact: await decodeRow(parts, row) })
+  return facts
+}
+
+export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
+  const facts = await decodeRows(parts, rows)
   const submitted = facts[0]?.fact as (Fact & JobSubmitted) | undefined
   if (submitted?.type !== "job_submitted")
     throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)

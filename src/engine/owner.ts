@@ -3,12 +3,13 @@ import { apply } from "../core/apply.ts"
 import type { Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
+import { completionOf } from "../core/last-output.ts"
 import { isInFlight, LargeOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { nextTimer, resetEarliestTimer, takeDueRetries, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
-import type { Log } from "../worker/log.ts"
+import type { Log } from "../log.ts"
 import { Alarms } from "./alarms.ts"
 import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents, type Holding, partitionMoved } from "./committer.ts"
@@ -43,6 +44,8 @@ export interface OwnerObserver {
   available(isAvailable: boolean): void
 }
 
+export type Decided = readonly Fact[] | Refusal
+
 export class Owner implements TaskEvents, CommitterEvents {
   readonly jobs = new Map<string, LiveJob>()
   readonly holdings = new Map<number, Holding>()
@@ -67,7 +70,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
       journal,
-      command: (job, command) => void this.decide(job, command),
+      command: (job, command) => this.#try(job, command),
       failed: (job, error) => this.#quarantine(job, error),
     })
   }
@@ -75,13 +78,25 @@ export class Owner implements TaskEvents, CommitterEvents {
   /** A new job: in memory and on its way to the journal. */
   submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
     const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, projected: null })
+    this.#decide(job, command)
     this.jobs.set(id, job)
-    this.decide(job, command)
     return job
   }
 
-  /** Applies the rules. The answer may be given to anybody only once `committer.durable(job)` has resolved. */
-  decide(job: LiveJob, command: Command, outputText?: string): readonly Fact[] | Refusal {
+  /**
+   * Applies the rules. The answer may be given to anybody only once `committer.durable(job)` has resolved. It is a
+   * promise only when the job's output must be rendered from something that is not in memory.
+   */
+  act(job: LiveJob, command: Command, outputText?: string): Decided | Promise<Decided> {
+    const isLast = job.plan.output !== null && job.state.unfinished === 1
+    const last = isLast ? completionOf(job.state, command, this.#clock.now()) : null
+    if (last === null) return this.#decide(job, command, outputText)
+    return this.#dispatcher.withJobOutput(job, last, result =>
+      this.#decide(job, { ...command, ...result }, outputText),
+    )
+  }
+
+  #decide(job: LiveJob, command: Command, outputText?: string): Decided {
     if (job.gone) throw partitionMoved(job.partition)
     const given = {
       now: this.#clock.now(),
@@ -94,13 +109,39 @@ export class Owner implements TaskEvents, CommitterEvents {
       apply(job.state, fact, this.committer.effectsFor(job))
       this.committer.record(job, fact, outputText)
     }
+    this.committer.closeIfFull()
     this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "completed" && outputText !== undefined)
+      this.#forgetLarge(job, command.node, outputText)
     return decided
+  }
+
+  /** An output too large to keep is read from the journal when somebody needs it. */
+  #forgetLarge(job: LiveJob, node: number, text: string): void {
+    if (text.length <= this.#settings.largeOutputBytes) return
+    const large = new LargeOutput(job.seq, text.length)
+    this.committer.durable(job).then(
+      () => {
+        job.state.outputs[node] = large
+      },
+      () => {},
+    )
   }
 
   adopt(job: LiveJob): void {
     this.jobs.set(job.id, job)
     this.#alarms.set(job, nextTimer(job.state))
+  }
+
+  /** For those who need no answer. What should not happen sets the job aside. */
+  #try(job: LiveJob, command: Command, outputText?: string): void {
+    if (job.gone) return
+    try {
+      const decided = this.act(job, command, outputText)
+      if (decided instanceof Promise) decided.catch(error => this.#quarantine(job, error))
+    } catch (error) {
+      this.#quarantine(job, error)
+    }
   }
 
   /** Timers of the job may be due. */
@@ -114,7 +155,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       )
       return
     }
-    this.decide(job, { type: "wake" })
+    this.#try(job, { type: "wake" })
     const due = takeDueRetries(job.state, this.#clock.now())
     resetEarliestTimer(job.state)
     this.#alarms.set(job, nextTimer(job.state))
@@ -143,7 +184,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   started(task: Task, worker: string): Promise<void> {
     const job = this.#jobOf(task)
     if (job === null) return Promise.resolve()
-    this.decide(job, { type: "started", node: task.node, attempt: task.attempt, worker })
+    this.#try(job, { type: "started", node: task.node, attempt: task.attempt, worker })
     return task.announce ? this.committer.durable(job) : Promise.resolve()
   }
 
@@ -157,7 +198,7 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
     const job = this.#jobOf(task)
-    if (job !== null) this.decide(job, { type: "preview", node: task.node, attempt: task.attempt, data })
+    if (job !== null) this.#try(job, { type: "preview", node: task.node, attempt: task.attempt, data })
   }
 
   finished(task: Task, outcome: Outcome): void {
@@ -166,40 +207,16 @@ export class Owner implements TaskEvents, CommitterEvents {
     const { node, attempt } = task
     job.running.delete(node)
     job.progress?.delete(node)
-    if (outcome.type === "completed") this.#completed(job, task, outcome)
-    else if (outcome.type === "failed")
-      this.decide(job, { type: "failed", node, attempt, fault: outcome.fault })
-    else this.decide(job, { type: "waiting", node, attempt, waiting: outcome.waiting })
-  }
-
-  #completed(job: LiveJob, { node, attempt }: Task, outcome: Extract<Outcome, { type: "completed" }>): void {
-    const { output, text, usage } = outcome
-    const command = {
-      type: "completed",
-      node,
-      attempt,
-      output,
-      ...(usage === undefined ? {} : { usage }),
-    } as const
-    if (job.plan.output === null || job.state.unfinished > 1) {
-      this.#accept(job, command, text)
-      return
-    }
-    this.#dispatcher.withJobOutput(job, { node, output }, result =>
-      this.#accept(job, { ...command, ...result }, text),
-    )
-  }
-
-  #accept(job: LiveJob, command: Extract<Command, { type: "completed" }>, text: string): void {
-    const decided = this.decide(job, command, text)
-    if ("refused" in decided || text.length <= this.#settings.largeOutputBytes) return
-    const large = new LargeOutput(job.seq, text.length)
-    this.committer.durable(job).then(
-      () => {
-        job.state.outputs[command.node] = large
-      },
-      () => {},
-    )
+    if (outcome.type === "completed") {
+      const { output, text, usage } = outcome
+      this.#try(
+        job,
+        { type: "completed", node, attempt, output, ...(usage === undefined ? {} : { usage }) },
+        text,
+      )
+    } else if (outcome.type === "failed")
+      this.#try(job, { type: "failed", node, attempt, fault: outcome.fault })
+    else this.#try(job, { type: "waiting", node, attempt, waiting: outcome.waiting })
   }
 
   /** null: the job has left this memory, or the attempt is not its current one. */

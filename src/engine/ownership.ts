@@ -1,5 +1,5 @@
 import type { Journal, PartitionEpoch, PartitionRow, Pulse } from "../journal/port.ts"
-import type { Log } from "../worker/log.ts"
+import type { Log } from "../log.ts"
 import { firstSeq } from "./ids.ts"
 import type { Inbox } from "./inbox.ts"
 import type { Owner } from "./owner.ts"

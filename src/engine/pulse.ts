@@ -1,6 +1,6 @@
-import { Worker } from "node:worker_threads"
 import type { EngineBeat, Journal, Pulse } from "../journal/port.ts"
-import type { Log } from "../worker/log.ts"
+import { startThread } from "../thread.ts"
+import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 
 /**
@@ -69,16 +69,8 @@ function beatInThread(parts: PulseParts, location: string): { stop(): Promise<vo
   const counter = new Int32Array(progress)
   const tick = setInterval(() => Atomics.add(counter, 0, 1), Math.min(beatMs, 1000) / 2)
   tick.unref()
-  const fromSource = import.meta.url.endsWith(".ts")
   const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, progress }
-  const thread = new Worker(
-    new URL(fromSource ? "./pulse-thread.ts" : "./pulse-thread.js", import.meta.url),
-    {
-      workerData,
-      // From source the thread is TypeScript too, and needs the loader this process has.
-      execArgv: fromSource ? ["--import", "tsx"] : [],
-    },
-  )
+  const thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
   let stopped = false
   thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
     if (stopped) return

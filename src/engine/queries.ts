@@ -3,12 +3,13 @@ import type { Json } from "../core/json.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
+import { type GraphView, graphView } from "../core/view.ts"
 import { UmbraError } from "../errors.ts"
-import type { JobRow } from "../journal/port.ts"
-import { jobErrorOf, jobOutput } from "./job-result.ts"
+import type { JobFilter, JobRow } from "../journal/port.ts"
+import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
-import { type FoldedJob, foldJob, type LoadParts, readJobs } from "./load.ts"
+import { decodeRows, type FoldedJob, foldJob, type LoadParts, readJobs } from "./load.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
@@ -24,20 +25,43 @@ export class Queries {
 
   async fold(jobId: string): Promise<FoldedJob> {
     const rows = (await readJobs(this.#parts, [jobId])).get(jobId)
-    if (rows === undefined) throw new UmbraError("E301", `Job ${jobId} does not exist.`)
+    if (rows === undefined) throw noSuchJob(jobId)
     return foldJob(this.#parts, rows)
   }
 
-  /** Is the node in a worker's hands in this process? */
-  isRunning(jobId: string, node: number): boolean {
-    return this.#parts.live(jobId)?.running.has(node) ?? false
+  /** The job's projection; throws if there is none. */
+  async row(jobId: string): Promise<JobRow> {
+    const row = await this.#parts.journal.readJob(jobId)
+    if (row === null) throw noSuchJob(jobId)
+    return row
+  }
+
+  /** Newest first, of every owner unless one is named. */
+  list(filter: JobFilter): Promise<JobRow[]> {
+    return this.#parts.journal.listJobs(filter)
+  }
+
+  async job(jobId: string): Promise<JobSnapshot> {
+    const row = await this.row(jobId)
+    return row.status === "COMPLETED" && row.output === null ? this.snapshot(row) : snapshotOfRow(row)
+  }
+
+  /** J19: the shadow graph, with what only this process knows of it where it runs here. */
+  async graph(jobId: string): Promise<GraphView> {
+    const live = this.#parts.live(jobId)
+    if (live !== undefined && live.undurable === 0)
+      return graphView(live.state, {
+        isRunning: node => live.running.has(node),
+        progress: node => live.progress?.get(node),
+      })
+    return graphView((await this.fold(jobId)).state)
   }
 
   /** A completed job with an output too large for its row: put together from the journal. */
   async snapshot(row: JobRow): Promise<JobSnapshot> {
-    const { plan, state } = await this.fold(row.id)
+    const { state } = await this.fold(row.id)
     await this.#fetchLarge(row.id, state)
-    return { ...snapshotOfRow(row), output: jobOutput(plan, state) ?? null }
+    return { ...snapshotOfRow(row), output: outputInMemory(state) ?? null }
   }
 
   async events(jobId: string): Promise<JobEvent[]> {
@@ -52,14 +76,14 @@ export class Queries {
     watchers: Watchers,
     { signal }: { readonly signal?: AbortSignal },
   ): AsyncGenerator<JobEvent, void, undefined> {
-    let state: JobState | null = null
-    let seen = -1
+    const { plan, facts } = await this.fold(jobId)
+    const state = newJobState(plan)
+    for (const recorded of facts) yield* expand(state, jobId, recorded)
+    let seen = facts.at(-1)!.seq
+    // From here on only what is new is read: a job of 10,000 nodes brings news thousands of times.
     while (signal?.aborted !== true) {
       const news = watchers.next(jobId, LOOK_AGAIN_MS)
-      const { plan, facts } = await this.fold(jobId)
-      state ??= newJobState(plan)
-      for (const recorded of facts) {
-        if (recorded.seq <= seen) continue
+      for (const recorded of await this.#factsAfter(jobId, seen)) {
         seen = recorded.seq
         yield* expand(state, jobId, recorded)
       }
@@ -69,6 +93,11 @@ export class Queries {
       }
       await news.settled
     }
+  }
+
+  async #factsAfter(jobId: string, after: number): Promise<FoldedJob["facts"]> {
+    const { journal, largeOutputBytes } = this.#parts
+    return decodeRows(this.#parts, await journal.readFacts([jobId], { inlineBytes: largeOutputBytes, after }))
   }
 
   /** J18: folds the job's journal and compares it with its projection. Answers what differs. */
@@ -91,7 +120,7 @@ export class Queries {
     compare("finished_at", state.finishedAt, row.finishedAt)
     compare("error", jobErrorOf(plan, state), row.error === null ? null : JSON.parse(row.error))
     if (row.status === "COMPLETED" && row.output !== null)
-      compare("output", jobOutput(plan, state), JSON.parse(row.output))
+      compare("output", outputInMemory(state), JSON.parse(row.output))
     if (!wakesInTime(state, row.wakeAt))
       differences.push(`wake_at: journal ${wakeAt(state)}, projection ${row.wakeAt}`)
     if (covered.length < rows.length) differences.push(...(await this.#verifyRest(rows, row)))
@@ -120,4 +149,8 @@ function wakesInTime(state: JobState, stored: number | null): boolean {
   const wake = wakeAt(state)
   if (wake === null || stored === null) return wake === stored
   return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, Date.now()) : stored <= wake
+}
+
+function noSuchJob(jobId: string): UmbraError {
+  return new UmbraError("E301", `Job ${jobId} does not exist. \`umbra jobs list\` shows those that do.`)
 }

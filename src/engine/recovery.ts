@@ -1,6 +1,6 @@
 import { failpoint } from "../failpoints.ts"
 import type { DueJob } from "../journal/port.ts"
-import type { Log } from "../worker/log.ts"
+import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./load.ts"
@@ -45,7 +45,7 @@ export class Recovery {
     failpoint("recover.before")
     const at = this.#clock.now()
     await this.#eachDue({ partitions, at }, job => {
-      this.#owner.decide(job, { type: "recover" })
+      void this.#owner.act(job, { type: "recover" })
       this.#owner.ring(job)
     })
     failpoint("recover.after")

@@ -1,4 +1,13 @@
-/** Every figure the engine works with, and its default (S10). */
+import {
+  amount,
+  amountOrNever,
+  defaultsOf,
+  readSettings,
+  type SettingTable,
+  wholeNumber,
+} from "../settings.ts"
+
+/** Every figure the engine works with (S10). Defaults and variables are in the table below. */
 export interface EngineSettings {
   /** A job past this is EXPIRED; null: never. */
   readonly ttlSeconds: number | null
@@ -19,14 +28,21 @@ export interface EngineSettings {
   readonly drainSeconds: number
 }
 
-export const engineDefaults: EngineSettings = {
-  ttlSeconds: 24 * 3600,
-  retentionSeconds: 7 * 24 * 3600,
-  leaseSeconds: 10,
-  beatSeconds: 3,
-  lossLimit: 3,
-  largeOutputBytes: 256 * 1024,
-  parkAfterMs: 2000,
-  maxLiveJobs: 100_000,
-  drainSeconds: 10,
+export const engineTable: SettingTable<EngineSettings> = {
+  ttlSeconds: amountOrNever("UMBRA_TTL_SECONDS", 24 * 3600),
+  retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
+  leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
+  beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
+  lossLimit: wholeNumber("UMBRA_LOSS_LIMIT", 3),
+  largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
+  parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),
+  maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
+  drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
+}
+
+export const engineDefaults: EngineSettings = defaultsOf(engineTable)
+
+/** What is given, else what the environment says, else the default. */
+export function engineSettings(given?: Partial<EngineSettings>): EngineSettings {
+  return readSettings(engineTable, given)
 }

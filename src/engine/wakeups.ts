@@ -1,4 +1,4 @@
-import type { Log } from "../worker/log.ts"
+import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import type { Recovery } from "./recovery.ts"
 

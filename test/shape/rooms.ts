@@ -16,6 +16,9 @@ const schemas = ["zod", "@standard-schema/spec"]
 export const rooms: Readonly<Record<string, Room>> = {
   errors: { rooms: [], packages: [] },
   failpoints: { rooms: [], packages: [] },
+  log: { rooms: [], packages: [] },
+  thread: { rooms: [], packages: ["node:*"] },
+  settings: { rooms: ["errors"], packages: [] },
   core: { rooms: [], packages: [] },
   template: { rooms: ["core", "errors"], packages: [] },
   // node:vm only as a timer around our own code: src/definition/deadline.ts.
@@ -23,15 +26,30 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "template", "errors"],
     packages: [...schemas, "yaml", "@cfworker/json-schema", "node:crypto", "node:util", "node:vm"],
   },
-  journal: { rooms: ["core", "errors", "failpoints"], packages: ["pg", "@electric-sql/pglite", "node:*"] },
+  journal: {
+    rooms: ["core", "errors", "failpoints", "log", "settings", "thread"],
+    packages: ["pg", "@electric-sql/pglite", "node:*"],
+  },
   broker: { rooms: ["core", "errors", "failpoints"], packages: ["@redis/client", "node:*"] },
   worker: {
-    rooms: ["core", "template", "definition", "broker", "errors", "failpoints"],
-    packages: [...schemas, "node:*"],
+    rooms: ["core", "template", "definition", "broker", "errors", "failpoints", "log", "settings", "thread"],
+    packages: [...schemas, "jiti", "node:*"],
   },
   engine: {
-    rooms: ["core", "template", "definition", "journal", "broker", "worker", "errors", "failpoints"],
-    packages: ["pino", "node:*"],
+    rooms: [
+      "core",
+      "template",
+      "definition",
+      "journal",
+      "broker",
+      "worker",
+      "errors",
+      "failpoints",
+      "log",
+      "settings",
+      "thread",
+    ],
+    packages: ["node:*"],
   },
   testing: {
     rooms: [
@@ -44,15 +62,20 @@ export const rooms: Readonly<Record<string, Room>> = {
       "engine",
       "errors",
       "failpoints",
+      "log",
     ],
     packages: ["node:*"],
   },
+  umbra: {
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "errors", "log"],
+    packages: [],
+  },
   index: {
-    rooms: ["core", "template", "definition", "journal", "broker", "worker", "engine", "errors"],
+    rooms: ["core", "definition", "journal", "worker", "engine", "errors", "log", "umbra"],
     packages: [],
   },
   cli: {
-    rooms: ["core", "template", "definition", "journal", "broker", "worker", "engine", "index", "errors"],
+    rooms: ["core", "definition", "journal", "worker", "engine", "errors", "log", "settings", "umbra"],
     packages: ["commander", "picocolors", "jiti", "pino", "node:*"],
   },
 }

@@ -1,0 +1,19 @@
+import type { Json } from "./json.ts"
+import type { JobState, Output } from "./state.ts"
+
+/**
+ * What a completed job answers with (J3): its rendered `output` template; else the output of the node with handler
+ * `output`; else a map of the exit nodes' outputs. `read` says what stands for an output that is not in memory.
+ */
+export function jobOutput(state: JobState, read: (output: Output, node: number) => Json): Json {
+  if (state.output !== undefined) return state.output
+  const { nodes, successors } = state.graph
+  const outputNode = nodes.findLastIndex(({ handler }) => handler === "output")
+  if (outputNode >= 0) return read(state.outputs[outputNode] ?? null, outputNode)
+  const outputs: { [id: string]: Json } = {}
+  for (let node = 0; node < nodes.length; node++) {
+    if (successors.starts[node] !== successors.starts[node + 1]) continue
+    outputs[nodes[node]!.id] = read(state.outputs[node] ?? null, node)
+  }
+  return outputs
+}

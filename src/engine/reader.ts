@@ -1,0 +1,132 @@
+import type { JobEvent } from "../core/events.ts"
+import type { GraphView } from "../core/view.ts"
+import { UmbraError } from "../errors.ts"
+import { openJournal } from "../journal/open.ts"
+import type { JobFilter, JobRow, Journal } from "../journal/port.ts"
+import { systemClock } from "./clock.ts"
+import { type JobCommand, refusalError } from "./engine.ts"
+import { isJobId, partitionOf } from "./ids.ts"
+import { askOwner } from "./inbox.ts"
+import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
+import { Plans } from "./plans.ts"
+import { Queries } from "./queries.ts"
+import { engineSettings } from "./settings.ts"
+
+/** A little more than a beat: an engine that lives has read its inbox by then, even if it missed the wake-up. */
+const ANSWER_MS = 5_000
+
+/**
+ * Opens the store to look at it. Owns nothing and runs nothing, so it disturbs no engine that works on the same
+ * PostgreSQL; a folder can still be open in one process only.
+ */
+export async function openReader(location: string): Promise<Reader> {
+  return new Reader(await openJournal(location))
+}
+
+export class Reader {
+  readonly #journal: Journal
+  readonly #queries: Queries
+
+  constructor(journal: Journal) {
+    const { largeOutputBytes } = engineSettings()
+    this.#journal = journal
+    this.#queries = new Queries({
+      journal,
+      plans: new Plans(journal),
+      largeOutputBytes,
+      live: () => undefined,
+    })
+  }
+
+  /** Can only one process at a time have this store open? */
+  get isExclusive(): boolean {
+    return this.#journal.capabilities.exclusive
+  }
+
+  /** What to call the store in messages. */
+  get label(): string {
+    return this.#journal.capabilities.label
+  }
+
+  job(jobId: string): Promise<JobSnapshot> {
+    return this.#queries.job(mustBeJobId(jobId))
+  }
+
+  /** Newest first, of every owner unless one is named. */
+  async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
+    return (await this.#queries.list({ limit: 50, ...filter })).map(snapshotOfRow)
+  }
+
+  graph(jobId: string): Promise<GraphView> {
+    return this.#queries.graph(mustBeJobId(jobId))
+  }
+
+  events(jobId: string): Promise<JobEvent[]> {
+    return this.#queries.events(mustBeJobId(jobId))
+  }
+
+  /** J18: what differs between the job's journal, folded, and its projection. */
+  async verify(jobId: string): Promise<string[]> {
+    return this.#queries.verify(await this.#queries.row(mustBeJobId(jobId)))
+  }
+
+  /** Every job of the store, deleted ones too, in pages. */
+  async *verifyAll(): AsyncGenerator<{ readonly jobId: string; readonly differences: string[] }> {
+    let after: string | undefined
+    for (;;) {
+      const rows: JobRow[] = await this.#queries.list({
+        limit: VERIFY_PAGE,
+        deleted: true,
+        ...(after === undefined ? {} : { after }),
+      })
+      for (const row of rows) yield { jobId: row.id, differences: await this.#verified(row) }
+      if (rows.length < VERIFY_PAGE) return
+      after = rows.at(-1)!.id
+    }
+  }
+
+  /**
+   * Asks the engine that owns the job to carry out a command. false: nobody owns it, or nobody answered; then the
+   * command has been taken back.
+   */
+  async ask(jobId: string, command: JobCommand): Promise<boolean> {
+    await this.#queries.row(mustBeJobId(jobId))
+    const partitions = await this.#journal.readPartitions()
+    const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
+    if (!owned || this.isExclusive) return false
+    try {
+      const parts = { journal: this.#journal, clock: systemClock }
+      const answer = await askOwner(parts, jobId, command, ANSWER_MS)
+      if ("refused" in answer) throw refusalError(answer.refused, jobId)
+      return true
+    } catch (error) {
+      if (error instanceof UmbraError && error.code === "E613") return false
+      throw error
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#journal.close()
+  }
+
+  /** A job that cannot be folded is a difference of its own; the others are looked at all the same. */
+  async #verified(row: JobRow): Promise<string[]> {
+    try {
+      return await this.#queries.verify(row)
+    } catch (error) {
+      if (error instanceof UmbraError) return [`${error.code} ${error.message}`]
+      throw error
+    }
+  }
+}
+
+const VERIFY_PAGE = 200
+
+export function mustBeJobId(text: string): string {
+  if (!isJobId(text))
+    throw new UmbraError(
+      "E301",
+      `"${text}" is not a job id: one looks like 0198c0de-7a11-7012-9abc-0123456789ab.`,
+    )
+  return text
+}
