@@ -11,20 +11,30 @@ import type { JobStatus } from "../core/states.ts"
 export interface Journal {
   readonly capabilities: Capabilities
 
-  /** ONE statement, one commit. Rejects only when the outcome is unknown or the data is refused (`JournalDataError`). */
+  /**
+   * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch
+   * again) or the data is refused (`JournalDataError`: nothing was written, and sending it again will not help).
+   */
   append(batch: Batch): Promise<AppendResult>
 
-  /** All facts of the jobs, oldest first per job. Data larger than `inlineBytes` is left out: `data` is null, `bytes` its size. */
-  readFacts(jobIds: readonly string[], options?: { readonly inlineBytes?: number }): Promise<FactRow[]>
+  /**
+   * The facts of the jobs, oldest first per job; those after seq `after` only, if it is given. Data larger than
+   * `inlineBytes` is left out: `data` is null, `bytes` its size.
+   */
+  readFacts(
+    jobIds: readonly string[],
+    options?: { readonly inlineBytes?: number; readonly after?: number },
+  ): Promise<FactRow[]>
   /** The data of one fact (a large output, when a template needs it). */
   readFact(jobId: string, seq: number): Promise<string | null>
 
   readJob(id: string): Promise<JobRow | null>
   /** Newest first; `after` is the last id of the previous page. */
   listJobs(filter: JobFilter): Promise<JobRow[]>
-  /** Unfinished jobs of these partitions whose `wakeAt` is not after `at`, soonest first. */
+  /** Unfinished jobs of these partitions whose `wakeAt` is not after `at`, by (wakeAt, id), from behind the cursor on. */
   dueJobs(query: {
     readonly partitions: readonly number[]
+    readonly after?: DueJob
     readonly at: number
     readonly limit: number
   }): Promise<DueJobs>
@@ -42,7 +52,10 @@ export interface Journal {
 
   /** Tells the store that this engine lives; answers what it should know of the others. */
   beat(engine: EngineBeat): Promise<Pulse>
-  /** Takes the partitions whose epoch is still the expected one: epoch + 1, owner = engine. Answers what it got. */
+  /**
+   * Takes the partitions whose epoch is still the expected one: epoch + 1, owner = engine. Answers what it got. Asked
+   * again with the same expectation (a lost answer), it answers the same: engine ids are never used twice.
+   */
   takePartitions(take: {
     readonly engine: string
     readonly expected: readonly PartitionEpoch[]
@@ -113,7 +126,11 @@ export interface Batch {
 }
 
 export interface AppendResult {
-  /** Partitions whose fence held: everything of theirs in the batch is durable, now or from an earlier sending. */
+  /**
+   * Partitions whose fence held: everything of theirs in the batch is durable, now or from an earlier sending. A
+   * partition that answers a withdrawn message counts as not held, since whoever withdrew it was promised that nothing
+   * happens: nothing of it is written, its memory is thrown away as after a take-over.
+   */
   readonly held: ReadonlySet<number>
   /** Facts inserted by this sending. Fewer than sent with the fence held: an earlier sending had arrived. */
   readonly inserted: number
@@ -174,8 +191,13 @@ export interface JobFilter {
   readonly deleted?: boolean
 }
 
+export interface DueJob {
+  readonly wakeAt: number
+  readonly id: string
+}
+
 export interface DueJobs {
-  readonly ids: readonly string[]
+  readonly jobs: readonly DueJob[]
   /** When the next job after these is due; null: none is waiting for a time. */
   readonly nextWakeAt: number | null
 }
@@ -212,6 +234,7 @@ export interface EngineBeat {
 }
 
 export interface Pulse {
+  /** The others: not the one that asks. */
   readonly engines: readonly EngineBeat[]
   readonly partitions: readonly PartitionRow[]
   /** Partitions of this engine with unanswered messages. */
@@ -224,7 +247,7 @@ export interface NewMessage {
   /** JSON command. */
   readonly command: string
   readonly sentAt: number
-  /** Messages written by `append` carry the fact that caused them, so that a second sending is recognised. */
+  /** Messages written by `append` must carry the fact that caused them, so that a second sending is recognised. */
   readonly cause?: { readonly partition: number; readonly seq: number }
 }
 

@@ -1,0 +1,110 @@
+/**
+ * How a batch travels to `append.sql`: records joined by U+001E, their fields by U+001F, numbers as array literals.
+ * JSON text holds neither character raw, so nothing needs quoting and the database splits it at memory speed
+ * (docs/decisions/0005-append-is-one-statement.md). Invariant: a field that does hold one is refused here, or it
+ * would shift every record after it.
+ */
+import type { AppendStatement, Parameters } from "./database.ts"
+import { JournalDataError } from "./errors.ts"
+import { messageCauses } from "./message-cause.ts"
+import type { Batch, JobChange, NewFact, NewJob, NewMessage } from "./port.ts"
+
+const RECORD = "\u001e"
+const FIELD = "\u001f"
+
+/** The statement that does for this batch, and its parameters. */
+export function encodeBatch(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
+  const facts = [
+    arrayLiteral(batch.fences.map(fence => fence.partition)),
+    arrayLiteral(batch.fences.map(fence => fence.epoch)),
+    records(batch.facts, factHead),
+    records(batch.facts, fact => json(fact.data)),
+  ]
+  if (holdsFactsAlone(batch)) return { statement: "appendFacts", parameters: facts }
+  const parameters = [
+    ...facts,
+    records(batch.newJobs, newJobRecord),
+    records(batch.changedJobs, jobChangeRecord),
+    arrayLiteral(batch.answers.map(answer => answer.messageId)),
+    records(batch.answers, answer => json(answer.answer)),
+    messageRecords(batch.messages),
+  ]
+  return { statement: "append", parameters }
+}
+
+function holdsFactsAlone({ newJobs, changedJobs, answers, messages }: Batch): boolean {
+  return [newJobs, changedJobs, answers, messages].every(part => part.length === 0)
+}
+
+/** Numbers and UUIDs only: they need no quotes. */
+export function arrayLiteral(values: readonly (number | string)[]): string {
+  return `{${values.join(",")}}`
+}
+
+/** Every value quoted: for texts that somebody else chose. */
+export function textArrayLiteral(values: readonly string[]): string {
+  return `{${values.map(value => `"${value.replaceAll(/["\\]/g, "\\$&")}"`).join(",")}}`
+}
+
+function messageRecords(messages: readonly NewMessage[]): string {
+  const causes = messageCauses(messages)
+  return records(messages, (message, index) =>
+    [
+      message.cause?.partition,
+      message.partition,
+      message.jobId,
+      message.sentAt,
+      causes[index],
+      json(message.command),
+    ].join(FIELD),
+  )
+}
+
+function factHead({ partition, seq, jobId, at, type }: NewFact): string {
+  return `${partition}${FIELD}${seq}${FIELD}${jobId}${FIELD}${at}${FIELD}${plain(type)}`
+}
+
+function jobChangeRecord(job: JobChange): string {
+  return [
+    job.id,
+    job.partition,
+    job.seq,
+    job.status,
+    job.updatedAt,
+    job.finishedAt ?? "",
+    job.wakeAt ?? "",
+    job.output === null ? "" : json(job.output),
+    job.error === null ? "" : json(job.error),
+  ].join(FIELD)
+}
+
+function newJobRecord(job: NewJob): string {
+  return [
+    jobChangeRecord(job),
+    plain(job.owner),
+    plain(job.workflow),
+    job.workflowVersion,
+    job.parentId ?? "",
+    job.labels === null ? "" : json(job.labels),
+    job.priority,
+    job.createdAt,
+  ].join(FIELD)
+}
+
+function records<T>(items: readonly T[], record: (item: T, index: number) => string): string {
+  return items.length === 0 ? "" : items.map(record).join(RECORD)
+}
+
+/** Empty text is not JSON either, and would be read as "no value". */
+function json(text: string): string {
+  if (text === "")
+    throw new JournalDataError("an empty text is not JSON; JSON.stringify makes what can be stored")
+  return plain(text)
+}
+
+function plain(text: string): string {
+  if (!text.includes(RECORD) && !text.includes(FIELD)) return text
+  throw new JournalDataError(
+    "a stored text holds the control character U+001E or U+001F; remove it, or escape it in JSON",
+  )
+}

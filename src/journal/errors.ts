@@ -1,0 +1,60 @@
+import { UmbraError } from "../errors.ts"
+
+/**
+ * The two ways an append can end without an answer. The caller acts differently on each, so nothing else is thrown:
+ * unavailable → the outcome is unknown, send the same batch again; data refused → nothing was written and sending
+ * it again will not help.
+ */
+export class JournalUnavailableError extends UmbraError {
+  /** No later try on this journal can succeed: it was closed, or taken over. */
+  readonly final: boolean
+
+  constructor(message: string, options: { readonly cause?: unknown; readonly final?: boolean } = {}) {
+    super("E501", message, options.cause === undefined ? {} : { cause: options.cause })
+    this.name = "JournalUnavailableError"
+    this.final = options.final ?? false
+  }
+}
+
+export class JournalDataError extends UmbraError {
+  constructor(message: string, options: { readonly cause?: unknown; readonly sqlState?: string } = {}) {
+    const details = options.sqlState === undefined ? {} : { sql_state: options.sqlState }
+    super("E502", message, { details, ...(options.cause === undefined ? {} : { cause: options.cause }) })
+    this.name = "JournalDataError"
+  }
+}
+
+/**
+ * SQLSTATE classes that say "this data, or this statement, can never be stored": data exception, integrity violation,
+ * program limit (too deeply nested, too large). 54 is also what an out-of-range array or a 1 GB value gives.
+ */
+const REFUSED = /^(22|23|54)/
+
+/**
+ * SQLSTATE classes after which the same statement may well succeed: connection, resources, operator intervention,
+ * system error, deadlock or serialization, a lock not available, a server in recovery or read-only during fail-over.
+ */
+const PASSING = /^(08|40|53|57|58|XX|55P03|25006|25P0[34])/
+
+/** Turns whatever a driver raised into one of ours. `label` names the store, without credentials. */
+export function classify(error: unknown, label: string): Error {
+  if (error instanceof UmbraError) return error
+  const state = sqlState(error)
+  const reason = error instanceof Error ? error.message : String(error)
+  if (state !== null && REFUSED.test(state)) {
+    const message = `${label} refused the data: ${reason} (SQLSTATE ${state}). Nothing of it was stored.`
+    return new JournalDataError(message, { cause: error, sqlState: state })
+  }
+  if (state === null || PASSING.test(state)) {
+    const message = `${label} cannot be reached or did not answer: ${reason}. Check that it is running.`
+    return new JournalUnavailableError(message, { cause: error })
+  }
+  const message = `${label} rejected a statement: ${reason} (SQLSTATE ${state}). Check its user, password and rights, and that its tables were not changed by hand.`
+  return new UmbraError("E506", message, { cause: error, details: { sql_state: state } })
+}
+
+/** Only what the server said has a severity; a socket's `EPIPE` looks like a SQLSTATE and is none. */
+function sqlState(error: unknown): string | null {
+  const { code, severity } = (error ?? {}) as { readonly code?: unknown; readonly severity?: unknown }
+  return typeof code === "string" && typeof severity === "string" ? code : null
+}

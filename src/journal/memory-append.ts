@@ -1,0 +1,94 @@
+/**
+ * `append` in memory: first everything is checked, then everything is written, without an await in between. So it is
+ * as atomic as the one statement it stands for.
+ */
+import { JournalDataError } from "./errors.ts"
+import { isOpen, type MemoryStore } from "./memory-store.ts"
+import { messageCauses } from "./message-cause.ts"
+import type * as port from "./port.ts"
+
+export function appendToMemory(store: MemoryStore, batch: port.Batch): port.AppendResult {
+  checkJson(batch)
+  const causes = messageCauses(batch.messages)
+  const held = heldPartitions(store, batch)
+  let inserted = 0
+  for (const fact of batch.facts) if (held.has(fact.partition) && insertFact(store, fact)) inserted++
+  for (const job of batch.newJobs)
+    if (held.has(job.partition) && !store.jobs.has(job.id)) putJob(store, { ...job })
+  for (const change of batch.changedJobs) if (held.has(change.partition)) changeJob(store, change)
+  for (const { messageId, answer } of batch.answers) {
+    const message = store.inbox.get(messageId)
+    if (message && held.has(message.partition) && isOpen(message)) message.answer = answer
+  }
+  batch.messages.forEach((message, index) => {
+    const cause = causes[index]
+    if (cause !== undefined && message.cause && held.has(message.cause.partition))
+      putMessage(store, message, cause)
+  })
+  return { held, inserted }
+}
+
+/** null: it was there already. */
+export function putMessage(store: MemoryStore, message: port.NewMessage, cause: string): number | null {
+  if (store.causes.has(cause)) return null
+  store.causes.add(cause)
+  const id = ++store.messages
+  const { partition, jobId, command, sentAt } = message
+  store.inbox.set(id, { id, partition, jobId, command, sentAt, cause, answer: null, withdrawn: false })
+  return id
+}
+
+export function checkedJson(text: string): string {
+  try {
+    JSON.parse(text)
+    return text
+  } catch (error) {
+    throw new JournalDataError(
+      `memory refused the data: ${(error as Error).message}. Nothing of it was stored.`,
+    )
+  }
+}
+
+function checkJson({ facts, newJobs, changedJobs, answers, messages }: port.Batch): void {
+  for (const fact of facts) checkedJson(fact.data)
+  for (const { output, error } of [...newJobs, ...changedJobs]) {
+    if (output !== null) checkedJson(output)
+    if (error !== null) checkedJson(error)
+  }
+  for (const { labels } of newJobs) if (labels !== null) checkedJson(labels)
+  for (const { answer } of answers) checkedJson(answer)
+  for (const { command } of messages) checkedJson(command)
+}
+
+function heldPartitions(store: MemoryStore, batch: port.Batch): Set<number> {
+  const current = batch.fences.filter(({ partition, epoch }) => store.partitions[partition]?.epoch === epoch)
+  const held = new Set(current.map(({ partition }) => partition))
+  for (const { messageId } of batch.answers) {
+    const message = store.inbox.get(messageId)
+    if (message?.withdrawn) held.delete(message.partition)
+  }
+  return held
+}
+
+/** false: it was there already. A job's facts nearly always come in order, so the end is looked at first. */
+function insertFact(store: MemoryStore, { jobId, seq, at, type, data }: port.NewFact): boolean {
+  const facts = store.facts.get(jobId) ?? []
+  let index = facts.length
+  while (index > 0 && (facts[index - 1]?.seq ?? 0) > seq) index--
+  if (facts[index - 1]?.seq === seq) return false
+  facts.splice(index, 0, { jobId, seq, at, type, data, bytes: Buffer.byteLength(data) })
+  store.facts.set(jobId, facts)
+  return true
+}
+
+function changeJob(store: MemoryStore, change: port.JobChange): void {
+  const job = store.jobs.get(change.id)
+  if (job && job.seq < change.seq) putJob(store, { ...job, ...change })
+}
+
+function putJob(store: MemoryStore, job: port.JobRow): void {
+  store.jobs.set(job.id, job)
+  const waiting = store.waiting[job.partition]
+  if (job.wakeAt === null) waiting?.delete(job.id)
+  else waiting?.set(job.id, job.wakeAt)
+}

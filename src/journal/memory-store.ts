@@ -1,0 +1,46 @@
+import type * as port from "./port.ts"
+
+/** What several openings may share, as several processes share a database. */
+export interface MemoryStore {
+  readonly partitions: { owner: string | null; epoch: number }[]
+  readonly engines: Map<string, { place: string; beat: number; purgedBeat: number | null }>
+  /** By owner and name; the index is the version less one. */
+  readonly workflows: Map<string, port.NewWorkflow[]>
+  readonly jobs: Map<string, port.JobRow>
+  /** Per partition, the jobs that have an alarm and when it rings. */
+  readonly waiting: Map<string, number>[]
+  /** Per job, in order of seq. */
+  readonly facts: Map<string, port.FactRow[]>
+  readonly inbox: Map<number, StoredMessage>
+  readonly causes: Set<string>
+  readonly keys: Map<string, port.KeyClaim>
+  readonly listeners: Set<(partition: number) => void>
+  messages: number
+}
+
+export interface StoredMessage extends port.MessageRow {
+  readonly cause: string
+  answer: string | null
+  withdrawn: boolean
+}
+
+export function createMemoryStore(options: { readonly partitions?: number } = {}): MemoryStore {
+  const length = options.partitions ?? 64
+  return {
+    partitions: Array.from({ length }, () => ({ owner: null, epoch: 0 })),
+    waiting: Array.from({ length }, () => new Map()),
+    engines: new Map(),
+    workflows: new Map(),
+    jobs: new Map(),
+    facts: new Map(),
+    inbox: new Map(),
+    causes: new Set(),
+    keys: new Map(),
+    listeners: new Set(),
+    messages: 0,
+  }
+}
+
+export function isOpen(message: StoredMessage): boolean {
+  return message.answer === null && !message.withdrawn
+}

@@ -1,0 +1,237 @@
+/**
+ * The journal in memory: the same contract, nothing survives the process. Every verb reads and writes without an
+ * await in between, which makes it atomic. A store that is passed in is shared, as a database is by its processes:
+ * take-over and fencing can be tried without one. No clock, no chance: a simulation on it repeats exactly.
+ */
+import { JournalUnavailableError } from "./errors.ts"
+import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
+import { createMemoryStore, isOpen, type MemoryStore } from "./memory-store.ts"
+import type * as port from "./port.ts"
+
+export function openMemory(shared?: MemoryStore): port.Journal {
+  return new MemoryJournal(shared ?? createMemoryStore(), shared === undefined)
+}
+
+class MemoryJournal implements port.Journal {
+  readonly capabilities: port.Capabilities
+  readonly listen: port.Journal["listen"]
+  readonly #opened: MemoryStore
+  #closed = false
+
+  constructor(store: MemoryStore, exclusive: boolean) {
+    this.#opened = store
+    this.capabilities = { exclusive, durable: false, label: "memory", partitions: store.partitions.length }
+    this.listen = exclusive ? null : listener => this.#listen(listener)
+  }
+
+  get #store(): MemoryStore {
+    if (this.#closed)
+      throw new JournalUnavailableError("memory has been closed by this process", { final: true })
+    return this.#opened
+  }
+
+  async append(batch: port.Batch) {
+    const result = appendToMemory(this.#store, batch)
+    this.#notify(batch.messages)
+    return result
+  }
+
+  async readFacts(
+    jobIds: readonly string[],
+    options: { readonly inlineBytes?: number; readonly after?: number } = {},
+  ) {
+    const { facts } = this.#store
+    const inlineBytes = options.inlineBytes ?? Number.POSITIVE_INFINITY
+    const { after = -1 } = options
+    const found = [...new Set(jobIds)]
+      .sort()
+      .flatMap(id => facts.get(id) ?? [])
+      .filter(fact => fact.seq > after)
+    return found.map(fact => (fact.bytes <= inlineBytes ? fact : { ...fact, data: null }))
+  }
+
+  async readFact(jobId: string, seq: number) {
+    return this.#store.facts.get(jobId)?.find(fact => fact.seq === seq)?.data ?? null
+  }
+
+  async readJob(id: string) {
+    return this.#store.jobs.get(id) ?? null
+  }
+
+  async listJobs(filter: port.JobFilter) {
+    const { owner, statuses, workflow, after, deleted = false } = filter
+    const found = [...this.#store.jobs.values()].filter(
+      job =>
+        (owner === undefined || job.owner === owner) &&
+        (statuses === undefined || statuses.includes(job.status)) &&
+        (workflow === undefined || job.workflow === workflow) &&
+        (after === undefined || job.id < after) &&
+        (deleted || job.status !== "DELETED"),
+    )
+    return found.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, filter.limit)
+  }
+
+  async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
+    const { at, limit, after } = query
+    const waiting = query.partitions
+      .flatMap(partition => [...(this.#store.waiting[partition] ?? [])])
+      .map(([id, wakeAt]) => ({ wakeAt, id }))
+      .filter(job => !after || soonestFirst(job, after) > 0)
+      .sort(soonestFirst)
+    const firstLater = waiting.findIndex(job => job.wakeAt > at)
+    const end = Math.min(firstLater === -1 ? waiting.length : firstLater, limit)
+    return { jobs: waiting.slice(0, end), nextWakeAt: waiting[end]?.wakeAt ?? null }
+  }
+
+  async putWorkflow(workflow: port.NewWorkflow): Promise<port.WorkflowRow> {
+    checkedJson(workflow.definition)
+    const key = pair(workflow.owner, workflow.name)
+    const versions = this.#store.workflows.get(key) ?? []
+    const latest = versions.at(-1)
+    if (latest?.hash === workflow.hash) return { ...latest, version: versions.length, unchanged: true }
+    versions.push({ ...workflow })
+    this.#store.workflows.set(key, versions)
+    return { ...workflow, version: versions.length, unchanged: false }
+  }
+
+  async readWorkflow(key: { readonly owner: string; readonly name: string; readonly version?: number }) {
+    const versions = this.#store.workflows.get(pair(key.owner, key.name)) ?? []
+    const version = key.version ?? versions.length
+    const found = versions[version - 1]
+    return found ? { ...found, version, unchanged: false } : null
+  }
+
+  async claimKey(claim: port.KeyClaim) {
+    const { keys } = this.#store
+    const key = pair(claim.owner, claim.key)
+    const winner = keys.get(key) ?? { ...claim }
+    keys.set(key, winner)
+    return winner
+  }
+
+  async beat({ engine, place, beat }: port.EngineBeat): Promise<port.Pulse> {
+    const { engines, partitions, inbox } = this.#store
+    engines.set(engine, { place, beat, purgedBeat: engines.get(engine)?.purgedBeat ?? null })
+    const open = new Set([...inbox.values()].filter(isOpen).map(message => message.partition))
+    const others = [...engines].filter(([id]) => id !== engine)
+    return {
+      engines: others.map(([id, other]) => ({ engine: id, place: other.place, beat: other.beat })),
+      partitions: await this.readPartitions(),
+      inbox: [...partitions.keys()].filter(id => partitions[id]?.owner === engine && open.has(id)),
+    }
+  }
+
+  async takePartitions(take: { readonly engine: string; readonly expected: readonly port.PartitionEpoch[] }) {
+    const taken: port.PartitionEpoch[] = []
+    for (const { partition, epoch } of take.expected) {
+      const row = this.#store.partitions[partition]
+      const mineAlready = row?.epoch === epoch + 1 && row.owner === take.engine
+      if (!row || (row.epoch !== epoch && !mineAlready)) continue
+      row.owner = take.engine
+      row.epoch = epoch + 1
+      taken.push({ partition, epoch: row.epoch })
+    }
+    return taken.sort((a, b) => a.partition - b.partition)
+  }
+
+  async releasePartitions(release: {
+    readonly engine: string
+    readonly held: readonly port.PartitionEpoch[]
+  }) {
+    for (const { partition, epoch } of release.held) {
+      const row = this.#store.partitions[partition]
+      if (row?.owner === release.engine && row.epoch === epoch) row.owner = null
+    }
+  }
+
+  async readPartitions(): Promise<port.PartitionRow[]> {
+    return this.#store.partitions.map((row, partition) => ({ partition, owner: row.owner, epoch: row.epoch }))
+  }
+
+  async sendMessage(message: port.NewMessage) {
+    checkedJson(message.command)
+    const store = this.#store
+    const id = putMessage(store, message, `sent/${store.messages}`) ?? store.messages
+    this.#notify([message])
+    return id
+  }
+
+  async readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }) {
+    const wanted = new Set(query.partitions)
+    const open = [...this.#store.inbox.values()].filter(found => wanted.has(found.partition) && isOpen(found))
+    return open
+      .slice(0, query.limit)
+      .map(({ id, partition, jobId, command, sentAt }) => ({ id, partition, jobId, command, sentAt }))
+  }
+
+  async readAnswer(messageId: number) {
+    return this.#store.inbox.get(messageId)?.answer ?? null
+  }
+
+  async withdrawMessage(messageId: number) {
+    const message = this.#store.inbox.get(messageId)
+    if (!message || message.answer !== null) return false
+    message.withdrawn = true
+    return true
+  }
+
+  async purge(purge: {
+    readonly finishedBefore: number
+    readonly keysBefore: number
+    readonly limit: number
+  }) {
+    return purgeMemory(this.#store, purge)
+  }
+
+  async close() {
+    this.#closed = true
+  }
+
+  async #listen(listener: (partition: number) => void) {
+    const { listeners } = this.#store
+    listeners.add(listener)
+    return async () => void listeners.delete(listener)
+  }
+
+  #notify(messages: readonly port.NewMessage[]): void {
+    for (const { partition } of messages) {
+      for (const listener of this.#opened.listeners) queueMicrotask(() => listener(partition))
+    }
+  }
+}
+
+function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]>[0]): number {
+  const unfinished = (id: string | null) => id !== null && store.jobs.get(id)?.finishedAt === null
+  const ended = [...store.jobs.values()]
+    .filter(
+      job => job.finishedAt !== null && job.finishedAt < purge.finishedBefore && !unfinished(job.parentId),
+    )
+    .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0))
+    .slice(0, purge.limit)
+  for (const job of ended) {
+    store.jobs.delete(job.id)
+    store.facts.delete(job.id)
+    store.waiting[job.partition]?.delete(job.id)
+  }
+  for (const [key, claim] of store.keys) if (claim.createdAt < purge.keysBefore) store.keys.delete(key)
+  for (const message of store.inbox.values()) {
+    if (isOpen(message) || message.sentAt >= purge.keysBefore) continue
+    store.inbox.delete(message.id)
+    store.causes.delete(message.cause)
+  }
+  const owners = new Set(store.partitions.map(row => row.owner))
+  for (const [id, engine] of store.engines) {
+    if (engine.beat === engine.purgedBeat && !owners.has(id)) store.engines.delete(id)
+    engine.purgedBeat = engine.beat
+  }
+  return ended.length
+}
+
+function soonestFirst(a: port.DueJob, b: port.DueJob): number {
+  return a.wakeAt - b.wakeAt || (a.id === b.id ? 0 : a.id < b.id ? -1 : 1)
+}
+
+/** One text for two, without two pairs that look alike. */
+function pair(a: string, b: string): string {
+  return JSON.stringify([a, b])
+}

@@ -1,0 +1,70 @@
+/**
+ * The journal in a folder, without a server. Durable against the death of the process, not against a power cut: the
+ * embedded database never calls fsync.
+ */
+import { constants, existsSync } from "node:fs"
+import { access, mkdir, rm, writeFile } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { UmbraError } from "../errors.ts"
+import { lockFolder } from "./folder-lock.ts"
+import { migrate } from "./migrate.ts"
+import { PgliteDatabase } from "./pglite-database.ts"
+import type { Journal } from "./port.ts"
+import type { RetryOptions } from "./retry.ts"
+import { SqlJournal } from "./sql-journal.ts"
+
+export interface PgliteOptions {
+  readonly retry?: RetryOptions
+}
+
+export async function openPglite(path: string, options: PgliteOptions = {}): Promise<Journal> {
+  const folder = resolve(path)
+  await makeFolder(folder)
+  const label = `the embedded database in ${folder}`
+  const database = new PgliteDatabase({ folder: join(folder, "database"), label, retry: options.retry ?? {} })
+  const lock = await lockFolder(folder, {
+    onLost: () => database.abandon("was taken over by another process; this one must stop"),
+  })
+  try {
+    const partitions = await prepare(folder, database)
+    const capabilities = { exclusive: true, durable: true, label, partitions }
+    return new SqlJournal(database, { capabilities, afterClose: lock.release })
+  } catch (error) {
+    await database.close()
+    await lock.release()
+    throw error
+  }
+}
+
+async function makeFolder(folder: string): Promise<void> {
+  try {
+    await mkdir(folder, { recursive: true })
+    await access(folder, constants.R_OK | constants.W_OK)
+  } catch (error) {
+    const reason = (error as Error).message
+    throw new UmbraError(
+      "E504",
+      `the folder ${folder} cannot be used: ${reason}. Choose one that can be written to.`,
+      {
+        cause: error,
+      },
+    )
+  }
+}
+
+/**
+ * A process killed while it made the database leaves half of one. The mark is there from before the first file until
+ * after the last, so half a database is recognised and made anew; nothing in it has been acknowledged to anybody.
+ */
+async function prepare(folder: string, database: PgliteDatabase): Promise<number> {
+  const mark = join(folder, "initialising")
+  const files = join(folder, "database")
+  if (!existsSync(files) || existsSync(mark)) {
+    await writeFile(mark, "")
+    await rm(files, { recursive: true, force: true })
+  }
+  await migrate(database)
+  const partitions = (await database.query("readPartitions", [])).length
+  await rm(mark, { force: true })
+  return partitions
+}

@@ -1,0 +1,104 @@
+/**
+ * Wake-ups between processes over LISTEN and NOTIFY, never inside an append: a NOTIFY makes committing transactions
+ * queue for one lock. They are hints: each beat tells the same, so a lost one costs a beat.
+ */
+import type pg from "pg"
+import type { Database } from "./database.ts"
+import { type ConnectionOptions, connect, destroy, send } from "./postgres-client.ts"
+import { type RetryOptions, retryDefaults } from "./retry.ts"
+import type { WakeUps } from "./sql-journal.ts"
+
+export interface PostgresWakeUpsOptions extends ConnectionOptions {
+  readonly database: Database
+  readonly partitions: number
+  readonly retry: RetryOptions
+}
+
+type Listener = (partition: number) => void
+
+export class PostgresWakeUps implements WakeUps {
+  readonly #options: PostgresWakeUpsOptions
+  readonly #listeners = new Set<Listener>()
+  readonly #waiting = new Set<number>()
+  #notifying: Promise<void> | null = null
+  #client: pg.Client | null = null
+  #connecting: Promise<void> | null = null
+  #closed = false
+
+  constructor(options: PostgresWakeUpsOptions) {
+    this.#options = options
+  }
+
+  notify(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#waiting.add(partition)
+    this.#notifying ??= this.#notifyAll().finally(() => {
+      this.#notifying = null
+    })
+  }
+
+  async listen(listener: Listener): Promise<() => Promise<void>> {
+    this.#listeners.add(listener)
+    this.#connecting ??= this.#connect()
+    await this.#connecting
+    return async () => {
+      this.#listeners.delete(listener)
+      if (this.#listeners.size === 0) this.#hangUp()
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    this.#listeners.clear()
+    this.#hangUp()
+    await this.#notifying
+  }
+
+  /** While one notification travels the next collects: a thousand messages cost a few. */
+  async #notifyAll(): Promise<void> {
+    while (this.#waiting.size > 0) {
+      const partitions = [...this.#waiting]
+      this.#waiting.clear()
+      await this.#options.database.query("notify", [partitions.join(",")]).catch(() => {})
+    }
+  }
+
+  async #connect(): Promise<void> {
+    const client = await connect(this.#options, 0)
+    client.on("notification", ({ payload }) => this.#deliver((payload ?? "").split(",").map(Number)))
+    client.once("end", () => void this.#reconnect(client))
+    this.#client = client
+    await send(client, "listen", [], this.#options.queryTimeoutMs)
+    if (this.#listeners.size === 0) this.#hangUp()
+  }
+
+  async #reconnect(lost: pg.Client): Promise<void> {
+    if (this.#client !== lost) return
+    this.#client = null
+    const { initialMs, maxMs, sleep } = { ...retryDefaults, ...this.#options.retry }
+    for (
+      let delay = initialMs;
+      !this.#closed && this.#listeners.size > 0;
+      delay = Math.min(delay * 2, maxMs)
+    ) {
+      try {
+        await this.#connect()
+        // Whatever was said meanwhile was missed: let everybody look.
+        return this.#deliver(Array.from({ length: this.#options.partitions }, (_, index) => index))
+      } catch {
+        await sleep(delay)
+      }
+    }
+    this.#connecting = null
+  }
+
+  #deliver(partitions: readonly number[]): void {
+    for (const listener of this.#listeners) for (const partition of partitions) listener(partition)
+  }
+
+  #hangUp(): void {
+    const client = this.#client
+    this.#client = null
+    this.#connecting = null
+    if (client) destroy(client)
+  }
+}

@@ -1,0 +1,55 @@
+import { UmbraError } from "../errors.ts"
+import { migrate } from "./migrate.ts"
+import type { Journal } from "./port.ts"
+import { PostgresDatabase } from "./postgres-database.ts"
+import { PostgresWakeUps } from "./postgres-wake-ups.ts"
+import type { RetryOptions } from "./retry.ts"
+import { SqlJournal } from "./sql-journal.ts"
+
+/** Every figure is a setting; these are the defaults. */
+export const postgresDefaults = {
+  /** Connections for everything but appends. */
+  poolSize: 4,
+  /** X7: a connection lives this long. */
+  recycleSeconds: 300,
+  /** X7: one idle for longer is checked before it is used. */
+  checkIdleMs: 30_000,
+  checkTimeoutMs: 5_000,
+  /** A statement without an answer after this long has lost its connection. */
+  queryTimeoutMs: 30_000,
+  connectTimeoutMs: 10_000,
+} as const
+
+export type PostgresOptions = { readonly [K in keyof typeof postgresDefaults]?: number } & {
+  readonly retry?: RetryOptions
+}
+
+/** Opens the journal in the schema `umbra` of this database, which is made or migrated as needed. */
+export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Journal> {
+  const label = labelOf(url)
+  const settings = { ...postgresDefaults, ...options, url, label, retry: options.retry ?? {} }
+  const database = new PostgresDatabase(settings)
+  try {
+    await migrate(database)
+    const partitions = (await database.query("readPartitions", [])).length
+    return new SqlJournal(database, {
+      capabilities: { exclusive: false, durable: true, label, partitions },
+      wakeUps: new PostgresWakeUps({ ...settings, database, partitions }),
+    })
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}
+
+/** Host and database only: a URL's user, password and options stay out of messages. */
+function labelOf(url: string): string {
+  if (!URL.canParse(url)) {
+    throw new UmbraError(
+      "E504",
+      "the PostgreSQL URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE and percent-encode special characters in the password",
+    )
+  }
+  const { host, pathname, searchParams } = new URL(url)
+  return `PostgreSQL at ${host || searchParams.get("host") || "localhost"}${pathname}`
+}

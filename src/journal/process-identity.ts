@@ -1,0 +1,52 @@
+/**
+ * Which process is this, and does that one still live? A pid alone is not enough: it is reused, and it means
+ * nothing in another container or on another machine that shares the folder.
+ */
+import { readFile, readlink } from "node:fs/promises"
+import { hostname } from "node:os"
+
+export interface ProcessIdentity {
+  readonly pid: number
+  readonly host: string
+  /** Linux: the boot and the pid namespace the pid belongs to, and the moment the process started. Else empty. */
+  readonly boot: string
+  readonly namespace: string
+  readonly started: string
+}
+
+export type Life = "alive" | "dead" | "unknown"
+
+export async function ownIdentity(): Promise<ProcessIdentity> {
+  const boot = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => "")
+  const namespace = await readlink("/proc/self/ns/pid").catch(() => "")
+  const started = (await processStat(process.pid))?.started ?? ""
+  return { pid: process.pid, host: hostname(), boot: boot.trim(), namespace, started }
+}
+
+/** "unknown" where this process cannot see the other one: only a sign of life can tell. */
+export async function lifeOf(other: ProcessIdentity, own: ProcessIdentity): Promise<Life> {
+  const visible = other.host === own.host && other.boot === own.boot && other.namespace === own.namespace
+  if (!visible) return "unknown"
+  if (!pidExists(other.pid)) return "dead"
+  const stat = await processStat(other.pid)
+  if (!stat || other.started === "") return "unknown"
+  return stat.started === other.started && !stat.zombie ? "alive" : "dead"
+}
+
+function pidExists(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    // EPERM: it exists and is somebody else's.
+    return (error as NodeJS.ErrnoException).code !== "ESRCH"
+  }
+}
+
+/** /proc/PID/stat: the name in brackets may hold spaces and brackets; state follows it, start time is field 22. */
+async function processStat(pid: number): Promise<{ started: string; zombie: boolean } | null> {
+  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => null)
+  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ")
+  const started = fields?.[19]
+  return started === undefined ? null : { started, zombie: fields?.[0] === "Z" || fields?.[0] === "X" }
+}

@@ -1,0 +1,32 @@
+import { amount, type Environment, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
+import { type PostgresOptions, postgresDefaults } from "./postgres.ts"
+import { retryDefaults } from "./retry.ts"
+
+/** The figures of a journal that an operator may set (S10, X7). */
+interface JournalSettings {
+  readonly poolSize: number
+  readonly recycleSeconds: number
+  readonly checkIdleMs: number
+  readonly queryTimeoutMs: number
+  readonly connectTimeoutMs: number
+  readonly retryTries: number
+  readonly retryInitialMs: number
+  readonly retryMaxMs: number
+}
+
+export const journalTable: SettingTable<JournalSettings> = {
+  poolSize: wholeNumber("UMBRA_DATABASE_POOL_SIZE", postgresDefaults.poolSize),
+  recycleSeconds: amount("UMBRA_DATABASE_RECYCLE_SECONDS", postgresDefaults.recycleSeconds),
+  checkIdleMs: amount("UMBRA_DATABASE_CHECK_IDLE_MS", postgresDefaults.checkIdleMs),
+  queryTimeoutMs: wholeNumber("UMBRA_DATABASE_QUERY_TIMEOUT_MS", postgresDefaults.queryTimeoutMs),
+  connectTimeoutMs: wholeNumber("UMBRA_DATABASE_CONNECT_TIMEOUT_MS", postgresDefaults.connectTimeoutMs),
+  retryTries: wholeNumber("UMBRA_DATABASE_RETRY_TRIES", retryDefaults.tries),
+  retryInitialMs: amount("UMBRA_DATABASE_RETRY_INITIAL_MS", retryDefaults.initialMs),
+  retryMaxMs: amount("UMBRA_DATABASE_RETRY_MAX_MS", retryDefaults.maxMs),
+}
+
+/** What the environment says, else the defaults, in the shape that opens a journal. */
+export function journalSettings(environment?: Environment): PostgresOptions {
+  const { retryTries, retryInitialMs, retryMaxMs, ...rest } = readSettings(journalTable, {}, environment)
+  return { ...rest, retry: { tries: retryTries, initialMs: retryInitialMs, maxMs: retryMaxMs } }
+}

@@ -1,0 +1,223 @@
+/**
+ * The port over SQL, the same for PostgreSQL and the embedded database: it encodes, sends one statement, decodes.
+ * Invariants: every verb but `append` is safe to send twice, because the Database below may do so after a lost
+ * answer; whatever must be atomic is one statement.
+ */
+import { randomUUID } from "node:crypto"
+import type { Database, Row } from "./database.ts"
+import { arrayLiteral, encodeBatch, textArrayLiteral } from "./encode.ts"
+import type * as port from "./port.ts"
+import * as rows from "./rows.ts"
+
+export interface SqlJournalOptions {
+  readonly capabilities: port.Capabilities
+  /** How other processes hear of new messages; absent where there are none. */
+  readonly wakeUps?: WakeUps
+  /** Lets go of what protects the store, once nothing can write to it any more. */
+  readonly afterClose?: () => Promise<void>
+}
+
+export interface WakeUps {
+  /** Soon and at most once for many: losing one costs a beat, never a job. */
+  notify(partitions: readonly number[]): void
+  listen(listener: (partition: number) => void): Promise<() => Promise<void>>
+  close(): Promise<void>
+}
+
+/** Larger than anything stored: read everything. */
+const NO_LIMIT = 2 ** 40
+
+const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "00000000-0000-0000-0000-000000000000" }
+
+/** A vacuum reads what has changed since the last: more often would find nothing, and it blocks appends. */
+const MAINTAIN_MS = 3_600_000
+
+export class SqlJournal implements port.Journal {
+  readonly capabilities: port.Capabilities
+  readonly listen: port.Journal["listen"]
+  readonly #database: Database
+  readonly #wakeUps: WakeUps | null
+  readonly #afterClose: (() => Promise<void>) | undefined
+  #maintainedAt = Number.NEGATIVE_INFINITY
+
+  constructor(database: Database, options: SqlJournalOptions) {
+    this.#database = database
+    this.#wakeUps = options.wakeUps ?? null
+    this.#afterClose = options.afterClose
+    this.capabilities = options.capabilities
+    this.listen = this.#wakeUps?.listen.bind(this.#wakeUps) ?? null
+  }
+
+  async append(batch: port.Batch): Promise<port.AppendResult> {
+    const { statement, parameters } = encodeBatch(batch)
+    const [row] = await this.#database.append(statement, parameters)
+    const ids = rows.text(row, 0)
+    const held = new Set(ids === "" ? [] : ids.split(",").map(Number))
+    if (batch.messages.length > 0) {
+      this.#wakeUps?.notify(batch.messages.map(message => message.partition))
+    }
+    return { held, inserted: rows.number(row, 1) }
+  }
+
+  async readFacts(
+    jobIds: readonly string[],
+    options: { readonly inlineBytes?: number; readonly after?: number } = {},
+  ) {
+    if (jobIds.length === 0) return []
+    const { inlineBytes = NO_LIMIT, after = -1 } = options
+    const found = await this.#database.query("readFacts", [
+      arrayLiteral(jobIds),
+      String(inlineBytes),
+      String(after),
+    ])
+    return found.map(rows.factRow)
+  }
+
+  async readFact(jobId: string, seq: number) {
+    const [row] = await this.#database.query("readFact", [jobId, String(seq)])
+    return row?.[0] ?? null
+  }
+
+  async readJob(id: string) {
+    const [row] = await this.#database.query("readJob", [id])
+    return row ? rows.jobRow(row) : null
+  }
+
+  async listJobs(filter: port.JobFilter) {
+    const shared = [
+      filter.after ?? null,
+      filter.statuses ? textArrayLiteral(filter.statuses) : null,
+      filter.workflow ?? null,
+      String(filter.deleted ?? false),
+      String(filter.limit),
+    ]
+    const found =
+      filter.owner === undefined
+        ? await this.#database.query("listJobs", shared)
+        : await this.#database.query("listJobsOfOwner", [...shared, filter.owner])
+    return found.map(rows.jobRow)
+  }
+
+  async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
+    const { at, limit, after = BEFORE_ALL } = query
+    const partitions = arrayLiteral(query.partitions)
+    const cursor = [String(after.wakeAt), after.id]
+    const found = await this.#database.query("dueJobs", [partitions, String(at), String(limit), ...cursor])
+    const jobs = found.map(row => ({ wakeAt: rows.number(row, 0), id: rows.text(row, 1) }))
+    const oneMore = jobs[limit]
+    if (oneMore) return { jobs: jobs.slice(0, limit), nextWakeAt: oneMore.wakeAt }
+    const [next] = await this.#database.query("nextWakeAt", [partitions, String(at)])
+    return { jobs, nextWakeAt: next?.[0] ? rows.number(next, 0) : null }
+  }
+
+  async putWorkflow(workflow: port.NewWorkflow) {
+    const { owner, name, hash, definition, createdAt } = workflow
+    const row = await this.#untilThere("putWorkflow", [owner, name, hash, definition, String(createdAt)])
+    return rows.workflowRow(workflow, row)
+  }
+
+  async readWorkflow(key: { readonly owner: string; readonly name: string; readonly version?: number }) {
+    const version = key.version === undefined ? null : String(key.version)
+    const [row] = await this.#database.query("readWorkflow", [key.owner, key.name, version])
+    return row ? rows.workflowRow(key, row) : null
+  }
+
+  async claimKey(claim: port.KeyClaim): Promise<port.KeyClaim> {
+    const { owner, key, jobId, fingerprint, createdAt } = claim
+    const row = await this.#untilThere("claimKey", [owner, key, jobId, fingerprint, String(createdAt)])
+    return {
+      owner,
+      key,
+      jobId: rows.text(row, 0),
+      fingerprint: rows.text(row, 1),
+      createdAt: rows.number(row, 2),
+    }
+  }
+
+  async beat(engine: port.EngineBeat) {
+    return rows.pulse(await this.#database.query("beat", [engine.engine, engine.place, String(engine.beat)]))
+  }
+
+  async takePartitions(take: { readonly engine: string; readonly expected: readonly port.PartitionEpoch[] }) {
+    const taken = await this.#database.query("takePartitions", [take.engine, ...epochs(take.expected)])
+    return taken
+      .map(row => ({ partition: rows.number(row, 0), epoch: rows.number(row, 1) }))
+      .sort((a, b) => a.partition - b.partition)
+  }
+
+  async releasePartitions(release: {
+    readonly engine: string
+    readonly held: readonly port.PartitionEpoch[]
+  }) {
+    await this.#database.query("releasePartitions", [release.engine, ...epochs(release.held)])
+  }
+
+  async readPartitions() {
+    return (await this.#database.query("readPartitions", [])).map(rows.partitionRow)
+  }
+
+  async sendMessage(message: port.NewMessage) {
+    const { partition, jobId, command, sentAt } = message
+    const row = await this.#untilThere("sendMessage", [
+      String(partition),
+      jobId,
+      command,
+      String(sentAt),
+      randomUUID(),
+    ])
+    this.#wakeUps?.notify([partition])
+    return rows.number(row, 0)
+  }
+
+  async readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }) {
+    const parameters = [arrayLiteral(query.partitions), String(query.limit)]
+    return (await this.#database.query("readMessages", parameters)).map(rows.messageRow)
+  }
+
+  async readAnswer(messageId: number) {
+    const [row] = await this.#database.query("readAnswer", [String(messageId)])
+    return row?.[0] ?? null
+  }
+
+  async withdrawMessage(messageId: number) {
+    return (await this.#database.query("withdrawMessage", [String(messageId)])).length > 0
+  }
+
+  async purge(purge: {
+    readonly finishedBefore: number
+    readonly keysBefore: number
+    readonly limit: number
+  }) {
+    const parameters = [String(purge.finishedBefore), String(purge.keysBefore), String(purge.limit)]
+    const purged = rows.number((await this.#database.query("purge", parameters))[0], 0)
+    if (purged < purge.limit) await this.#maintain()
+    return purged
+  }
+
+  async close() {
+    await this.#wakeUps?.close()
+    await this.#database.close()
+    await this.#afterClose?.()
+  }
+
+  async #maintain(): Promise<void> {
+    if (performance.now() - this.#maintainedAt < MAINTAIN_MS) return
+    this.#maintainedAt = performance.now()
+    await this.#database.maintain?.()
+  }
+
+  /** No row means that somebody else committed first; a new statement sees what they wrote. */
+  async #untilThere(
+    statement: "putWorkflow" | "claimKey" | "sendMessage",
+    parameters: string[],
+  ): Promise<Row> {
+    for (;;) {
+      const [row] = await this.#database.query(statement, parameters)
+      if (row) return row
+    }
+  }
+}
+
+function epochs(list: readonly port.PartitionEpoch[]): [string, string] {
+  return [arrayLiteral(list.map(({ partition }) => partition)), arrayLiteral(list.map(({ epoch }) => epoch))]
+}

@@ -1,0 +1,12 @@
+-- Jobs of every owner, newest first: ids rise with time, so the primary key walked backwards is the order.
+-- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit
+select
+  id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at
+from umbra.jobs
+where id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  and ($2::text is null or status = any ($2::text::text[]))
+  and ($3::text is null or workflow = $3::text)
+  and ($4::text::boolean or status <> 'DELETED')
+order by id desc
+limit $5::text::bigint

@@ -1,0 +1,2 @@
+-- Wake-ups from other processes.
+listen umbra

@@ -1,0 +1,2 @@
+-- Does this connection still work?
+select 1

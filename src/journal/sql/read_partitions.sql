@@ -1,0 +1,2 @@
+-- Who owns what.
+select id, owner, epoch from umbra.partitions order by id

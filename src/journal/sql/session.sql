@@ -1,0 +1,12 @@
+-- Every session. Plans must not depend on statistics: the embedded database never gathers any, and a plan made
+-- while `jobs` was empty would go on reading all of it. Each statement here has an index to go by; without scans,
+-- hashes and merges to choose from, the planner takes it. `jit` is off because refused alternatives look expensive
+-- enough to compile. Settings last as long as the session ($1: statement_timeout in ms, 0 for none).
+select
+  set_config('plan_cache_mode', 'force_generic_plan', false),
+  set_config('enable_seqscan', 'off', false),
+  set_config('enable_bitmapscan', 'off', false),
+  set_config('enable_hashjoin', 'off', false),
+  set_config('enable_mergejoin', 'off', false),
+  set_config('jit', 'off', false),
+  set_config('statement_timeout', $1::text, false)

@@ -1,0 +1,117 @@
+import { describe, expect, it } from "vitest"
+import { batch, change, hold, newId, newJob, type Stage, store } from "../fixture.ts"
+
+export function jobsContract(stage: () => Stage): void {
+  describe("jobs", () => {
+    it("are listed newest first, page by page, each once", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const jobs = Array.from({ length: 7 }, (_, counter) => newJob(held, counter, { owner: "paging" }))
+      await store(journal, held, jobs)
+      const seen: string[] = []
+      for (let after: string | undefined; ; ) {
+        const page = await journal.listJobs({
+          owner: "paging",
+          limit: 3,
+          ...(after === undefined ? {} : { after }),
+        })
+        if (page.length === 0) break
+        seen.push(...page.map(job => job.id))
+        after = seen.at(-1)
+      }
+      expect(seen).toEqual(jobs.map(job => job.id).reverse())
+    })
+
+    it("are listed by owner, status and workflow; DELETED ones only when asked for", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const mine = (counter: number, over: object) => newJob(held, counter, { owner: "filtering", ...over })
+      const failed = mine(1, { status: "FAILED", workflow: 'a, "b"' })
+      const completed = mine(2, { status: "COMPLETED", workflow: "other" })
+      const deleted = mine(3, { status: "DELETED", workflow: "other" })
+      const foreign = newJob(held, 4, { owner: "filtering-not", status: "FAILED" })
+      await store(journal, held, [failed, completed, deleted, foreign])
+      const list = async (filter: object) =>
+        (await journal.listJobs({ limit: 10, owner: "filtering", ...filter })).map(job => job.id)
+      expect(await list({})).toEqual([completed.id, failed.id])
+      expect(await list({ deleted: true })).toEqual([deleted.id, completed.id, failed.id])
+      expect(await list({ statuses: ["FAILED", "DELETED"] })).toEqual([failed.id])
+      expect(await list({ workflow: failed.workflow })).toEqual([failed.id])
+      expect(await list({ workflow: "other", statuses: ["FAILED"] })).toEqual([])
+      expect(await list({ owner: undefined, statuses: ["FAILED"], after: completed.id, limit: 1 })).toEqual([
+        failed.id,
+      ])
+    })
+
+    it("that are due come soonest first, with the time of the next", async () => {
+      const { journal } = stage()
+      const [a, b, foreign] = [await hold(journal), await hold(journal), await hold(journal)]
+      const at = (held: typeof a, counter: number, wakeAt: number | null) => newJob(held, counter, { wakeAt })
+      const [late, soon, sleeping] = [at(a, 1, 300), at(b, 1, 100), at(a, 2, null)]
+      const [tieA, tieB, future] = [at(a, 3, 200), at(b, 3, 200), at(b, 4, 900)]
+      await store(journal, a, [late, sleeping, tieA])
+      await store(journal, b, [soon, tieB, future])
+      await store(journal, foreign, [at(foreign, 1, 50)])
+      const partitions = [a.partition, b.partition]
+      const due = [soon, tieA, tieB, late].map(job => ({ wakeAt: job.wakeAt, id: job.id }))
+
+      expect(await journal.dueJobs({ partitions, at: 300, limit: 10 })).toEqual({
+        jobs: due,
+        nextWakeAt: 900,
+      })
+      expect(await journal.dueJobs({ partitions, at: 300, limit: 4 })).toEqual({ jobs: due, nextWakeAt: 900 })
+      expect(await journal.dueJobs({ partitions, at: 299, limit: 10 })).toEqual({
+        jobs: due.slice(0, 3),
+        nextWakeAt: 300,
+      })
+      expect(await journal.dueJobs({ partitions, at: 300, limit: 2 })).toEqual({
+        jobs: due.slice(0, 2),
+        nextWakeAt: 200,
+      })
+      expect(await journal.dueJobs({ partitions, at: 99, limit: 2 })).toEqual({ jobs: [], nextWakeAt: 100 })
+      expect(await journal.dueJobs({ partitions: [], at: 999, limit: 2 })).toEqual({
+        jobs: [],
+        nextWakeAt: null,
+      })
+    })
+
+    it("that are due come from behind the cursor on, also among equal times", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const jobs = Array.from({ length: 9 }, (_, counter) =>
+        newJob(held, counter, { wakeAt: 100 + Math.floor(counter / 4) }),
+      )
+      await store(journal, held, jobs)
+      const seen: string[] = []
+      for (let after: { wakeAt: number; id: string } | undefined; ; ) {
+        const query = { partitions: [held.partition], at: 200, limit: 2, ...(after && { after }) }
+        const page = await journal.dueJobs(query)
+        seen.push(...page.jobs.map(job => job.id))
+        after = page.jobs.at(-1)
+        if (!after) break
+      }
+      expect(seen).toEqual(jobs.map(job => job.id))
+    })
+
+    it("leave the alarm clock when their wakeAt is cleared, and move when it changes", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const [done, moved] = [newJob(held, 1, { wakeAt: 10 }), newJob(held, 2, { wakeAt: 10 })]
+      await store(journal, held, [done, moved])
+      const changedJobs = [
+        change(done, { seq: held.seq(3), wakeAt: null, status: "COMPLETED", finishedAt: 8_000_000 }),
+        change(moved, { seq: held.seq(4), wakeAt: 30 }),
+      ]
+      await journal.append(batch(held, { changedJobs }))
+      const partitions = [held.partition]
+      expect(await journal.dueJobs({ partitions, at: 20, limit: 9 })).toEqual({ jobs: [], nextWakeAt: 30 })
+      expect((await journal.dueJobs({ partitions, at: 30, limit: 9 })).jobs).toEqual([
+        { wakeAt: 30, id: moved.id },
+      ])
+    })
+
+    it("that do not exist read as null", async () => {
+      expect(await stage().journal.readJob(newId())).toBeNull()
+    })
+  })
+}

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest"
+import { batch, hold, newId, newJob, type Stage, store } from "../fixture.ts"
+
+/** Other tests of the suite live after time 1,000; this one before. */
+export function retentionContract(stage: () => Stage): void {
+  describe("purge", () => {
+    it("J17 removes jobs that ended before the limit, oldest first, with their facts", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const ended = (counter: number, finishedAt: number) =>
+        newJob(held, counter, { status: "COMPLETED", finishedAt })
+      const [second, first, third, later] = [ended(1, 20), ended(2, 10), ended(3, 30), ended(4, 40)]
+      const running = newJob(held, 5)
+      await store(journal, held, [second, first, third, later, running])
+      const purge = (limit: number) => journal.purge({ finishedBefore: 40, keysBefore: 0, limit })
+      expect(await purge(2)).toBe(2)
+      expect(await journal.readJob(first.id)).toBeNull()
+      expect(await journal.readJob(second.id)).toBeNull()
+      expect(await journal.readFacts([first.id, second.id])).toEqual([])
+      expect(await journal.readJob(third.id)).toEqual(third)
+      expect(await purge(2)).toBe(1)
+      expect(await purge(2)).toBe(0)
+      expect((await journal.readFacts([later.id, running.id])).length).toBe(2)
+    })
+
+    it("J17 never removes a job whose parent is unfinished", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const parent = newJob(held, 1)
+      const child = newJob(held, 2, { parentId: parent.id, status: "COMPLETED", finishedAt: 10 })
+      const orphan = newJob(held, 3, { parentId: newId(), status: "COMPLETED", finishedAt: 10 })
+      await store(journal, held, [parent, child, orphan])
+      const purge = () => journal.purge({ finishedBefore: 40, keysBefore: 0, limit: 10 })
+      expect(await purge()).toBe(1)
+      expect(await journal.readJob(child.id)).toEqual(child)
+      const changedJobs = [{ ...parent, seq: held.seq(4), status: "COMPLETED" as const, finishedAt: 2_000 }]
+      await journal.append(batch(held, { changedJobs }))
+      expect(await purge()).toBe(1)
+      expect(await journal.readJob(parent.id)).not.toBeNull()
+    })
+
+    it("removes old keys and settled messages, never an open one", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const { partition } = held
+      const claim = (key: string, createdAt: number) =>
+        journal.claimKey({ owner: "purged", key, jobId: newId(), fingerprint: key, createdAt })
+      const [oldKey, newKey] = [await claim("old", 10), await claim("new", 50)]
+      const send = (sentAt: number) =>
+        journal.sendMessage({ partition, jobId: newId(), command: "{}", sentAt })
+      const [answered, recent, open, withdrawn] = [
+        await send(10),
+        await send(50),
+        await send(10),
+        await send(10),
+      ]
+      const answers = [answered, recent].map(messageId => ({ messageId, partition, answer: "1" }))
+      await journal.append(batch(held, { answers }))
+      await journal.withdrawMessage(withdrawn)
+
+      await journal.purge({ finishedBefore: 0, keysBefore: 40, limit: 10 })
+      expect((await claim("old", 60)).jobId).not.toBe(oldKey.jobId)
+      expect(await claim("new", 60)).toEqual(newKey)
+      expect(await journal.readAnswer(answered)).toBeNull()
+      expect(await journal.readAnswer(recent)).toBe("1")
+      expect((await journal.readMessages({ partitions: [partition], limit: 10 })).map(row => row.id)).toEqual(
+        [open],
+      )
+      expect(await journal.withdrawMessage(withdrawn)).toBe(false)
+    })
+
+    it("forgets engines that own nothing and whose beat stands still", async () => {
+      const { journal, peer } = stage()
+      const { engine } = await hold(journal)
+      const purge = () => journal.purge({ finishedBefore: 0, keysBefore: 0, limit: 1 })
+      const others = async () =>
+        (await peer.beat({ engine: "observer", place: "x", beat: 1 })).engines.map(other => other.engine)
+      await journal.beat({ engine, place: "x", beat: 1 })
+      await journal.beat({ engine: "dead", place: "x", beat: 1 })
+      await journal.beat({ engine: "idle", place: "x", beat: 1 })
+      await purge()
+      expect(await others()).toEqual(expect.arrayContaining([engine, "dead", "idle"]))
+      await journal.beat({ engine: "idle", place: "x", beat: 2 })
+      await purge()
+      const left = await others()
+      expect(left).toEqual(expect.arrayContaining([engine, "idle"]))
+      expect(left).not.toContain("dead")
+    })
+  })
+}

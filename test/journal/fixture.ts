@@ -1,0 +1,96 @@
+/** Rows for the contract suite: complete, plausible, and changed only where a test says so. */
+import { randomUUID } from "node:crypto"
+import type { Batch, JobChange, Journal, NewFact, NewJob, PartitionEpoch } from "../../src/journal/port.ts"
+
+/** What a contract test gets: a journal, and a second opening of the same store where the store allows one. */
+export interface Stage {
+  readonly journal: Journal
+  /** Another process's view; the same object where only one process can hold the store. */
+  readonly peer: Journal
+}
+
+export interface Held extends PartitionEpoch {
+  readonly engine: string
+  /** epoch × 2^34 + counter, as the engine makes it. */
+  seq(counter: number): number
+}
+
+const nextPartition = new WeakMap<Journal, number>()
+
+/** A partition no other test of this file uses, owned by a new engine. */
+export async function hold(journal: Journal): Promise<Held> {
+  const partition = nextPartition.get(journal) ?? 0
+  nextPartition.set(journal, partition + 1)
+  const engine = `engine-${randomUUID()}`
+  const epoch = (await journal.readPartitions())[partition]?.epoch
+  if (epoch === undefined) throw new Error("this file has more tests than partitions: share some")
+  const [taken] = await journal.takePartitions({ engine, expected: [{ partition, epoch }] })
+  if (!taken) throw new Error(`partition ${partition} could not be taken`)
+  return { ...taken, engine, seq: counter => taken.epoch * 2 ** 34 + counter }
+}
+
+/** Ids rise with time, as UUIDv7 do: the later made, the larger. */
+let ids = Date.now()
+export function newId(): string {
+  const time = (++ids).toString(16).padStart(12, "0")
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+}
+
+export function fact(held: Held, counter: number, over: Partial<NewFact> = {}): NewFact {
+  const { partition } = held
+  return {
+    partition,
+    seq: held.seq(counter),
+    jobId: newId(),
+    at: 1_000 + counter,
+    type: "node_completed",
+    data: "{}",
+    ...over,
+  }
+}
+
+export function newJob(held: Held, counter: number, over: Partial<NewJob> = {}): NewJob {
+  return {
+    id: newId(),
+    partition: held.partition,
+    seq: held.seq(counter),
+    status: "PROCESSING",
+    updatedAt: 1_000_000,
+    finishedAt: null,
+    wakeAt: null,
+    output: null,
+    error: null,
+    owner: "somebody",
+    workflow: "flow",
+    workflowVersion: 1,
+    parentId: null,
+    labels: null,
+    priority: 0,
+    createdAt: 1_000_000,
+    ...over,
+  }
+}
+
+export function change(job: NewJob, over: Partial<JobChange>): JobChange {
+  const { id, partition, seq, status, updatedAt, finishedAt, wakeAt, output, error } = job
+  return { id, partition, seq, status, updatedAt, finishedAt, wakeAt, output, error, ...over }
+}
+
+export function batch(fences: PartitionEpoch | readonly PartitionEpoch[], over: Partial<Batch>): Batch {
+  const list = Array.isArray(fences) ? fences : [fences as PartitionEpoch]
+  return {
+    fences: list.map(({ partition, epoch }) => ({ partition, epoch })),
+    facts: [],
+    newJobs: [],
+    changedJobs: [],
+    answers: [],
+    messages: [],
+    ...over,
+  }
+}
+
+/** Stores jobs with one fact each. */
+export async function store(journal: Journal, held: Held, jobs: readonly NewJob[]): Promise<void> {
+  const facts = jobs.map(job => ({ ...fact(held, 0), seq: job.seq, jobId: job.id }))
+  await journal.append(batch(held, { facts, newJobs: jobs }))
+}

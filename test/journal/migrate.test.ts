@@ -1,0 +1,59 @@
+import { describe, expect, it } from "vitest"
+import { UmbraError } from "../../src/errors.ts"
+import { type Migration, migrate } from "../../src/journal/migrate.ts"
+import { openPostgres, postgresDefaults } from "../../src/journal/postgres.ts"
+import { PostgresDatabase } from "../../src/journal/postgres-database.ts"
+import { migrations } from "../../src/journal/sql.generated.ts"
+import { postgresStage } from "./postgres-stage.ts"
+import { startChild } from "./process.ts"
+
+describe("migrations", () => {
+  it("run once when several processes start at once", async () => {
+    const { url, bystander } = await postgresStage()
+    const children = Array.from({ length: 3 }, () => startChild(url, "open"))
+    const inProcess = Array.from({ length: 4 }, async () => (await openPostgres(url)).close())
+    await Promise.all(inProcess)
+    for (const child of children) expect(await child.ended()).toEqual(["closed"])
+    const { rows } = await bystander.query("select id from umbra.migrations order by id")
+    expect(rows.map(row => row.id)).toEqual(migrations.map(migration => migration.id))
+    const partitions = await bystander.query("select count(*)::int as n from umbra.partitions")
+    expect(partitions.rows[0].n).toBe(64)
+  })
+
+  it("refuse a database that a newer release has used", async () => {
+    const { url, bystander, open } = await postgresStage()
+    await open()
+    await bystander.query("insert into umbra.migrations (id, name, checksum) values (999, 'future', 'x')")
+    const error = await openPostgres(url).catch((found: unknown) => found)
+    expect(error).toMatchObject({ code: "E505", details: { database: 999, release: migrations.length } })
+    expect((error as Error).message).toContain("A newer release")
+  })
+
+  it("refuse a database whose history is not this release's", async () => {
+    const { url, bystander, open } = await postgresStage()
+    await open()
+    await bystander.query("update umbra.migrations set checksum = 'changed' where id = 1")
+    await expect(openPostgres(url)).rejects.toMatchObject({ code: "E505", details: { migration: 1 } })
+  })
+
+  it("go forward from where the database is, and leave no trace when one fails", async () => {
+    const { url, bystander } = await postgresStage()
+    const database = new PostgresDatabase({ ...postgresDefaults, url, label: "it", retry: { tries: 1 } })
+    const more = (name: string, sql: string): Migration[] => [
+      ...migrations,
+      { id: migrations.length + 1, name, sql, checksum: name },
+    ]
+    try {
+      await migrate(database)
+      const failing = migrate(database, more("bad", "create table umbra.half (id int); select 1/0"))
+      await expect(failing).rejects.toBeInstanceOf(UmbraError)
+      const { rows } = await bystander.query("select to_regclass('umbra.half') as half")
+      expect(rows[0].half).toBeNull()
+      await migrate(database, more("good", "create table umbra.whole (id int)"))
+      await migrate(database, more("good", "create table umbra.whole (id int)"))
+      await expect(migrate(database)).rejects.toMatchObject({ code: "E505" })
+    } finally {
+      await database.close()
+    }
+  })
+})

@@ -1,0 +1,138 @@
+import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { UmbraError } from "../../src/errors.ts"
+import { JournalUnavailableError } from "../../src/journal/errors.ts"
+import { migrate } from "../../src/journal/migrate.ts"
+import { openPglite } from "../../src/journal/pglite.ts"
+import { PgliteDatabase } from "../../src/journal/pglite-database.ts"
+import { journalContract } from "./contract.ts"
+import { batch, fact, hold } from "./fixture.ts"
+import { freshFolder } from "./folder.ts"
+import { startChild } from "./process.ts"
+
+/** Making a database takes seconds; copying one that has been closed does not. */
+let template: string
+beforeAll(async () => {
+  template = await mkdtemp(join(tmpdir(), "umbra-journal-"))
+  await (await openPglite(template)).close()
+})
+afterAll(() => rm(template, { recursive: true, force: true }))
+
+async function copiedFolder(): Promise<string> {
+  const folder = await freshFolder()
+  await cp(template, folder, { recursive: true })
+  return folder
+}
+
+journalContract("PGlite", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "umbra-journal-"))
+  await cp(template, folder, { recursive: true })
+  const journal = await openPglite(folder)
+  const close = async () => {
+    await journal.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+  return { journal, peer: journal, close }
+})
+
+describe("PGlite", () => {
+  it("keeps what was stored when it is closed and opened again", async () => {
+    const folder = await copiedFolder()
+    const first = await openPglite(folder)
+    expect(first.capabilities).toMatchObject({ exclusive: true, durable: true, partitions: 64 })
+    const held = await hold(first)
+    const stored = fact(held, 1)
+    await first.append(batch(held, { facts: [stored] }))
+    await first.close()
+    await expect(first.readFacts([stored.jobId])).rejects.toBeInstanceOf(JournalUnavailableError)
+    const second = await openPglite(folder)
+    onTestFinished(() => second.close())
+    expect(await second.readFacts([stored.jobId])).toHaveLength(1)
+    expect((await second.readPartitions())[held.partition]).toMatchObject({
+      epoch: held.epoch,
+      owner: held.engine,
+    })
+  })
+
+  it("refuses a second opening in the same process", async () => {
+    const folder = await copiedFolder()
+    const journal = await openPglite(folder)
+    onTestFinished(() => journal.close())
+    await expect(openPglite(folder)).rejects.toMatchObject({ code: "E503", details: { pid: process.pid } })
+  })
+
+  it("refuses a second process by naming the first, and loses nothing acknowledged when that is killed", async () => {
+    const folder = await copiedFolder()
+    const child = startChild(folder)
+    onTestFinished(() => child.kill())
+    const jobId = (await child.says("opened")).split(" ")[1]!
+    const refusal = await openPglite(folder).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(UmbraError)
+    expect(refusal).toMatchObject({ code: "E503", details: { pid: child.pid } })
+    expect((refusal as Error).message).toContain(`process ${child.pid} since 2`)
+
+    await expect.poll(() => child.lines.length).toBeGreaterThan(50)
+    await child.kill()
+    const journal = await openPglite(folder)
+    onTestFinished(() => journal.close())
+    const stored = new Set((await journal.readFacts([jobId])).map(row => String(row.seq)))
+    const acknowledged = child.lines.slice(1)
+    expect(acknowledged.filter(seq => !stored.has(seq))).toEqual([])
+    // At most the one whose answer the kill has swallowed.
+    expect(stored.size - acknowledged.length).toBeLessThanOrEqual(1)
+  })
+
+  it("lets exactly one of several processes take over what a killed one left", async () => {
+    const folder = await copiedFolder()
+    const victim = startChild(folder, "hold")
+    await victim.says("opened")
+    await victim.kill()
+    const starters = [1, 2, 3].map(() => startChild(folder, "hold"))
+    onTestFinished(async () => void (await Promise.all(starters.map(starter => starter.kill()))))
+    const said = await Promise.all(
+      starters.map(starter => Promise.any([starter.says("opened"), starter.says("failed")])),
+    )
+    const winner = starters.find((_, index) => said[index]?.startsWith("opened"))
+    expect(said.filter(line => line.startsWith("opened"))).toHaveLength(1)
+    const refused = said.filter(line => line.startsWith("failed E503"))
+    expect(refused).toHaveLength(2)
+    for (const line of refused) expect(line).toContain(`process ${winner?.pid}`)
+  })
+
+  it("makes a database anew when the process making it was killed half way", async () => {
+    const folder = await freshFolder()
+    await mkdir(join(folder, "database"))
+    await writeFile(join(folder, "database", "PG_VERSION"), "half")
+    await writeFile(join(folder, "initialising"), "")
+    const journal = await openPglite(folder)
+    onTestFinished(() => journal.close())
+    expect(await journal.readPartitions()).toHaveLength(64)
+    await expect(readFile(join(folder, "initialising"))).rejects.toThrow("ENOENT")
+  })
+
+  it("says what is wrong with a folder it cannot use", async () => {
+    const file = join(await freshFolder(), "file")
+    await writeFile(file, "")
+    await expect(openPglite(file)).rejects.toMatchObject({ code: "E504" })
+  })
+
+  it("starts its thread again after a crash, with everything that was stored", async () => {
+    const folder = join(await copiedFolder(), "database")
+    const database = new PgliteDatabase({ folder, label: "it", retry: { tries: 1 } })
+    onTestFinished(() => database.close())
+    await migrate(database)
+    await database.query("sendMessage", ["1", "00000000-0000-7000-8000-000000000000", "{}", "1", "cause"])
+    // No text: it breaks the protocol writer inside the thread, as an exhausted heap would.
+    const crash = database
+      .query("readAnswer", [Symbol.iterator as unknown as string])
+      .catch((error: unknown) => error)
+    const broken = database.query("readAnswer", [{} as unknown as string])
+    const pending = database.query("readAnswer", ["1"])
+    expect(await crash).toBeInstanceOf(JournalUnavailableError)
+    await expect(broken).rejects.toBeInstanceOf(JournalUnavailableError)
+    await Promise.allSettled([pending])
+    await expect.poll(() => database.query("readMessages", ["{1}", "9"]).catch(() => [])).toHaveLength(1)
+  })
+})

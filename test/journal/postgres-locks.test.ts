@@ -1,0 +1,98 @@
+/** What two processes do to each other at the same moment, made to happen with real locks. */
+import { describe, expect, it } from "vitest"
+import { JournalUnavailableError } from "../../src/journal/errors.ts"
+import { batch, change, fact, hold, newJob, store } from "./fixture.ts"
+import { postgresStage } from "./postgres-stage.ts"
+
+describe("PostgreSQL under concurrency", () => {
+  /** An append that has its fence and now waits, because a bystander has locked the job it changes. */
+  async function appendInFlight(options = {}) {
+    const stage = await postgresStage()
+    const journal = await stage.open({ retry: { tries: 1 }, ...options })
+    const held = await hold(journal)
+    const job = newJob(held, 1)
+    await store(journal, held, [job])
+    await stage.bystander.query("begin")
+    await stage.bystander.query("select from umbra.jobs where id = $1 for update", [job.id])
+    const done = change(job, { seq: held.seq(3), status: "COMPLETED" })
+    const facts = [fact(held, 2, { jobId: job.id }), fact(held, 3, { jobId: job.id })]
+    const sent = batch(held, { facts, changedJobs: [done] })
+    const append = journal.append(sent)
+    append.catch(() => {})
+    const [pid = 0] = await stage.waitingForLock()
+    return { ...stage, journal, held, job, done, sent, append, pid }
+  }
+
+  it("a take-over waits for an append in flight, which is then stored whole", async () => {
+    const { open, bystander, waitingForLock, journal, held, job, done, append } = await appendInFlight()
+    const peer = await open()
+    let taken = false
+    const take = peer.takePartitions({ engine: "successor", expected: [held] }).then(result => {
+      taken = true
+      return result
+    })
+    await waitingForLock(2)
+    expect(taken).toBe(false)
+    await bystander.query("commit")
+    expect(await append).toEqual({ held: new Set([held.partition]), inserted: 2 })
+    expect(await take).toEqual([{ partition: held.partition, epoch: held.epoch + 1 }])
+    expect(await journal.readJob(job.id)).toEqual({ ...job, ...done })
+    expect((await journal.append(batch(held, { facts: [fact(held, 4)] }))).held).toEqual(new Set())
+  })
+
+  it("an append that waited for a take-over sees the new epoch and writes nothing", async () => {
+    const { open, bystander, waitingForLock } = await postgresStage()
+    const journal = await open()
+    const [lost, kept] = [await hold(journal), await hold(journal)]
+    await bystander.query("begin")
+    await bystander.query("update umbra.partitions set epoch = epoch + 1, owner = 'x' where id = $1", [
+      lost.partition,
+    ])
+    const facts = [fact(lost, 1), fact(kept, 1)]
+    const append = journal.append(batch([lost, kept], { facts }))
+    await waitingForLock()
+    await bystander.query("commit")
+    expect(await append).toEqual({ held: new Set([kept.partition]), inserted: 1 })
+    expect(await journal.readFacts([facts[0]!.jobId])).toEqual([])
+  })
+
+  it("X7 a connection killed in mid-append loses nothing: sent again, each fact is stored once", async () => {
+    const { bystander, journal, held, job, done, sent, append, pid } = await appendInFlight()
+    await bystander.query("select pg_terminate_backend($1)", [pid])
+    await expect(append).rejects.toBeInstanceOf(JournalUnavailableError)
+    await bystander.query("commit")
+    expect(await journal.readFacts([job.id])).toHaveLength(1)
+    expect(await journal.append(sent)).toEqual({ held: new Set([held.partition]), inserted: 2 })
+    expect(await journal.append(sent)).toEqual({ held: new Set([held.partition]), inserted: 0 })
+    expect(await journal.readFacts([job.id])).toHaveLength(3)
+    expect(await journal.readJob(job.id)).toEqual({ ...job, ...done })
+  })
+
+  it("X7 a batch sent again while its first sending still runs is stored once", async () => {
+    const { open, bystander, waitingForLock, held, job, sent, append } = await appendInFlight()
+    const peer = await open()
+    const again = peer.append(sent)
+    await waitingForLock(2)
+    await bystander.query("commit")
+    const results = await Promise.all([append, again])
+    expect(results.map(result => result.held)).toEqual(Array(2).fill(new Set([held.partition])))
+    expect(results.map(result => result.inserted).sort()).toEqual([0, 2])
+    expect(await peer.readFacts([job.id])).toHaveLength(3)
+  })
+
+  it("X7 an append without an answer ends by the time limit, and the next has a new connection", async () => {
+    const { bystander, journal, held, append, sent } = await appendInFlight({ queryTimeoutMs: 300 })
+    await expect(append).rejects.toBeInstanceOf(JournalUnavailableError)
+    await bystander.query("commit")
+    expect((await journal.append(sent)).held).toEqual(new Set([held.partition]))
+  })
+
+  it("two appends over the same partitions do not wait for each other", async () => {
+    const { open, bystander, waitingForLock, held, append } = await appendInFlight()
+    const peer = await open()
+    expect((await peer.append(batch(held, { facts: [fact(held, 9)] }))).inserted).toBe(1)
+    await waitingForLock(1)
+    await bystander.query("commit")
+    await append
+  })
+})
