@@ -116,7 +116,7 @@ export class PgliteDatabase implements Database {
   }
 
   #start(): Promise<Thread> {
-    const started = startThread(this.#options.folder)
+    const started = openThread(this.#options.folder)
     const forget = () => {
       if (this.#thread === started) this.#thread = null
     }
@@ -126,7 +126,7 @@ export class PgliteDatabase implements Database {
 }
 
 /** Resolves when the database has recovered and answers. */
-function startThread(folder: string): Promise<Thread> {
+function openThread(folder: string): Promise<Thread> {
   const worker = newWorker(folder)
   const pending = new Map<number, Pending>()
   return new Promise((resolve, reject) => {
