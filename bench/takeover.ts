@@ -1,6 +1,6 @@
 /** What a crowd of waiting jobs costs: taking over a database with a million of them, and an engine at rest. */
 import pg from "pg"
-import { defineHandler, openUmbra } from "../src/index.ts"
+import { defineHandler, openUmbra } from "umbra"
 import { databaseUrl } from "./services.ts"
 
 const noop = defineHandler({ name: "noop", run: () => null })

@@ -7,20 +7,26 @@
 import type { AppendStatement, Parameters } from "./database.ts"
 import { JournalDataError } from "./errors.ts"
 import { messageCauses } from "./message-cause.ts"
-import type { Batch, JobChange, NewFact, NewJob, NewMessage } from "./port.ts"
+import type { Batch, JobChange, NewFact, NewJob, NewMessage, PartitionEpoch } from "./port.ts"
 
 const RECORD = "\u001e"
 const FIELD = "\u001f"
 
 /** The statement that does for this batch, and its parameters. */
 export function encodeBatch(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
+  const factsAlone = holdsFactsAlone(batch)
+  const [fence, fact] = [batch.fences[0], batch.facts[0]]
+  const isOne = factsAlone && batch.facts.length === 1 && batch.fences.length === 1
+  if (isOne && fact!.partition === fence!.partition) {
+    return { statement: "appendFact", parameters: oneFact(fence!, fact!) }
+  }
   const facts = [
     arrayLiteral(batch.fences.map(fence => fence.partition)),
     arrayLiteral(batch.fences.map(fence => fence.epoch)),
     records(batch.facts, factHead),
     records(batch.facts, fact => json(fact.data)),
   ]
-  if (holdsFactsAlone(batch)) return { statement: "appendFacts", parameters: facts }
+  if (factsAlone) return { statement: "appendFacts", parameters: facts }
   const parameters = [
     ...facts,
     records(batch.newJobs, newJobRecord),
@@ -30,6 +36,10 @@ export function encodeBatch(batch: Batch): { statement: AppendStatement; paramet
     messageRecords(batch.messages),
   ]
   return { statement: "append", parameters }
+}
+
+function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, data }: NewFact): Parameters {
+  return [`${partition}`, `${epoch}`, jobId, `${seq}`, `${at}`, plain(type), json(data)]
 }
 
 function holdsFactsAlone({ newJobs, changedJobs, answers, messages }: Batch): boolean {

@@ -31,6 +31,8 @@ const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "00000000-0000-0000-0000-00000
 
 /** A vacuum reads what has changed since the last: more often would find nothing, and it blocks appends. */
 const MAINTAIN_MS = 3_600_000
+/** Purged jobs whose space is worth having back at once. */
+const MAINTAIN_JOBS = 1000
 
 export class SqlJournal implements port.Journal {
   readonly capabilities: port.Capabilities
@@ -38,7 +40,8 @@ export class SqlJournal implements port.Journal {
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #afterClose: (() => Promise<void>) | undefined
-  #maintainedAt = Number.NEGATIVE_INFINITY
+  #maintainedAt = performance.now()
+  #purgedSince = 0
 
   constructor(database: Database, options: SqlJournalOptions) {
     this.#database = database
@@ -190,6 +193,7 @@ export class SqlJournal implements port.Journal {
   }) {
     const parameters = [String(purge.finishedBefore), String(purge.keysBefore), String(purge.limit)]
     const purged = rows.number((await this.#database.query("purge", parameters))[0], 0)
+    this.#purgedSince += purged
     if (purged < purge.limit) await this.#maintain()
     return purged
   }
@@ -200,9 +204,12 @@ export class SqlJournal implements port.Journal {
     await this.#afterClose?.()
   }
 
+  /** Not at the start: it takes seconds on a cold embedded database, and a fresh one has nothing to clean. */
   async #maintain(): Promise<void> {
-    if (performance.now() - this.#maintainedAt < MAINTAIN_MS) return
+    const isDue = performance.now() - this.#maintainedAt > MAINTAIN_MS
+    if (!isDue && this.#purgedSince < MAINTAIN_JOBS) return
     this.#maintainedAt = performance.now()
+    this.#purgedSince = 0
     await this.#database.maintain?.()
   }
 
