@@ -63,6 +63,7 @@ export const errorTable = {
   E601: kind("file cannot be read", 400),
   E602: kind("handlers cannot be loaded", 400),
   E603: kind("input is not JSON", 400),
+  E604: kind("command is not complete", 400),
   E610: kind("partition moved to another engine", 503, true),
   E611: kind("engine is overloaded", 503, true),
   E612: kind("engine is closed", 503),

@@ -1,14 +1,14 @@
 import { LocalBroker } from "./broker/local.ts"
-import type { Json, JsonObject } from "./core/json.ts"
-import { type JobStatus, jobHasEnded } from "./core/states.ts"
-import type { Workflow } from "./definition/builder.ts"
 import type { JobEvent } from "./core/events.ts"
+import type { Json } from "./core/json.ts"
+import { jobHasEnded } from "./core/states.ts"
 import type { GraphView } from "./core/view.ts"
+import type { Workflow } from "./definition/builder.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
-import type { Progress } from "./engine/live-job.ts"
+import type { LiveJob, Progress } from "./engine/live-job.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
@@ -16,9 +16,9 @@ import { Submissions, type SubmitOptions, type WorkflowSource } from "./engine/s
 import { Watchers } from "./engine/watchers.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal } from "./journal/port.ts"
+import { type Log, silentLog } from "./log.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
-import { type Log, silentLog } from "./log.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
 import type { SecretSource } from "./worker/secrets.ts"
@@ -41,9 +41,10 @@ export interface UmbraOptions {
 
 /** How long to believe that nothing has happened to a job that another process runs. */
 const LOOK_AGAIN_MS = 250
+const TRUST_NEWS_MS = 5000
 
 /** The owner of jobs when nobody says otherwise. */
-export const localOwner = "local"
+const localOwner = "local"
 
 /**
  * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. What an earlier process left unfinished goes on at once.
@@ -76,6 +77,7 @@ export class Umbra {
   readonly #engine: Engine
   readonly #submissions: Submissions
   readonly #watchers = new Watchers()
+  #broker: LocalBroker | null = null
 
   constructor(parts: {
     journal: Journal
@@ -103,7 +105,10 @@ export class Umbra {
       settings: figures,
       clock,
       log,
-      broker: events => new LocalBroker({ runner, events, concurrency: settings.concurrency }),
+      broker: events => {
+        this.#broker = new LocalBroker({ runner, events, concurrency: settings.concurrency })
+        return this.#broker
+      },
       observer: this.#watchers,
     })
     this.#submissions = new Submissions({
@@ -117,6 +122,7 @@ export class Umbra {
       plans: this.#engine.plans,
       largeOutputBytes: figures.largeOutputBytes,
       live: id => this.#engine.live(id),
+      isRunning: (job, node) => this.#isRunning(job, node),
     })
   }
 
@@ -144,6 +150,12 @@ export class Umbra {
     return this.#submissions.register(workflow, owner)
   }
 
+  /** Handlers that come later: nodes that wait for one of them start at once. */
+  addHandlers(handlers: readonly Handler[]): void {
+    this.handlers.addAll(handlers)
+    for (const { name } of handlers) this.#engine.owner.serve(name)
+  }
+
   handle(jobId: string): JobHandle {
     return new JobHandle(this, mustBeJobId(jobId))
   }
@@ -154,8 +166,8 @@ export class Umbra {
     for (;;) {
       const left = deadline - performance.now()
       const isHere = this.#engine.live(mustBeJobId(jobId)) !== undefined
-      // News of a job that runs here is pushed; for others, look again after a moment.
-      const news = this.#watchers.next(jobId, isHere ? left : Math.min(left, LOOK_AGAIN_MS))
+      // News of a job that runs here is pushed, unless it moves to another engine; for others, look again soon.
+      const news = this.#watchers.next(jobId, Math.min(left, isHere ? TRUST_NEWS_MS : LOOK_AGAIN_MS))
       if (!isHere || left <= 0) {
         const job = await this.job(jobId)
         if (jobHasEnded(job.status) || left <= 0) {
@@ -191,12 +203,21 @@ export class Umbra {
     const { nodes } = live.plan
     return {
       isHere: true,
-      running: [...live.running].map(node => ({
+      running: [...live.running]
+        .filter(node => this.#isRunning(live, node))
+        .map(node => ({
+          node: nodes[node]!.id,
+          progress: live.progress?.get(node) ?? null,
+        })),
+      unserved: [...(live.unserved ?? [])].map(node => ({
         node: nodes[node]!.id,
-        progress: live.progress?.get(node) ?? null,
+        handler: nodes[node]!.handler,
       })),
-      unserved: [...(live.unserved ?? [])].map(node => ({ node: nodes[node]!.id, handler: nodes[node]!.handler })),
     }
+  }
+
+  #isRunning(job: LiveJob, node: number): boolean {
+    return this.#broker?.isRunning({ jobId: job.id, node, attempt: job.state.attempt[node]! }) ?? false
   }
 
   /** Does this process own the job's partition? */
@@ -249,5 +270,3 @@ export interface JobActivity {
   /** Ready nodes with a handler that is not registered here. */
   readonly unserved: readonly { readonly node: string; readonly handler: string }[]
 }
-
-export type { JobSnapshot, JobStatus, JsonObject, SubmitOptions, WorkflowSource }

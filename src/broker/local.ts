@@ -87,6 +87,11 @@ export class LocalBroker implements Broker {
     return this.#attempts.size - this.#pool.running
   }
 
+  /** Does the task hold a slot, as opposed to waiting for one? */
+  isRunning(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): boolean {
+    return this.#attempts.get(keyOf(task))?.isRunning ?? false
+  }
+
   dispatch(task: Task): void {
     if (this.#draining) return
     const key = keyOf(task)

@@ -52,15 +52,32 @@ export class Batch {
     return { fences, facts: this.facts, newJobs, changedJobs, answers: this.answers, messages: this.messages }
   }
 
+  /** Takes out everything of a partition whose memory is thrown away. */
+  forget(partition: number, error: Error): void {
+    if (!this.epochs.delete(partition)) return
+    keep(this.facts, fact => fact.partition !== partition)
+    keep(this.answers, answer => answer.partition !== partition)
+    keep(this.messages, message => message.cause?.partition !== partition)
+    for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
+  }
+
   /** Takes out what a job had put in that is gone. */
   drop(jobId: string): void {
-    const kept = this.facts.filter(fact => fact.jobId !== jobId)
-    this.facts.splice(0, this.facts.length, ...kept)
+    keep(this.facts, fact => fact.jobId !== jobId)
   }
+}
+
+/** In place, and without spreading: a batch may hold more facts than a call can have arguments. */
+function keep<T>(list: T[], isKept: (item: T) => boolean): void {
+  let length = 0
+  for (const item of list) if (isKept(item)) list[length++] = item
+  list.length = length
 }
 
 export interface Waiter {
   readonly partition: number
+  /** What this engine held the partition with when it was asked; undefined: it did not. */
+  readonly epoch: number | undefined
   readonly jobId: string
   readonly resolve: () => void
   readonly reject: (error: unknown) => void

@@ -53,6 +53,7 @@ export class Committer {
   #flight: Batch | null = null
   #scheduled = false
   #stopped = false
+  #endPause = () => {}
 
   constructor(parts: {
     journal: Journal
@@ -120,9 +121,22 @@ export class Committer {
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
     const batch = this.#open.isEmpty ? (this.#closed.at(-1)?.batch ?? this.#flight) : this.#open
     if (batch === null) return Promise.resolve()
+    const epoch = this.#holdings.get(job.partition)?.epoch
     return new Promise((resolve, reject) =>
-      batch.waiters.push({ partition: job.partition, jobId: job.id, resolve, reject }),
+      batch.waiters.push({ partition: job.partition, epoch, jobId: job.id, resolve, reject }),
     )
+  }
+
+  /**
+   * The memory of this partition is thrown away: what was decided on it must never be stored. It carries the epoch of
+   * that time, but this engine may take the partition again before the batch is sent.
+   */
+  forget(partition: number): void {
+    this.#open.forget(partition, partitionMoved(partition))
+    for (const closed of this.#closed) {
+      closed.batch.forget(partition, partitionMoved(partition))
+      closed.stored = withoutPartition(closed.stored, partition)
+    }
   }
 
   get isIdle(): boolean {
@@ -137,6 +151,7 @@ export class Committer {
   /** Gives up on appends that do not come through. */
   stop(): void {
     this.#stopped = true
+    this.#endPause()
   }
 
   #schedule(): void {
@@ -168,7 +183,8 @@ export class Committer {
     try {
       sent = await this.#send(stored)
     } catch (error) {
-      for (const waiter of batch.waiters) waiter.reject(error)
+      const given = [batch, ...this.#closed.map(closed => closed.batch), this.#open]
+      for (const waiter of given.flatMap(({ waiters }) => waiters)) waiter.reject(error)
       return
     }
     failpoint("append.after")
@@ -183,7 +199,9 @@ export class Committer {
   /** What was fenced or refused is given up before anybody acts on it. */
   #settle(batch: Batch, sent: Sent): void {
     for (const job of batch.jobs) job.undurable--
-    for (const partition of batch.epochs.keys()) if (!sent.held.has(partition)) this.#events.fenced(partition)
+    for (const [partition, epoch] of batch.epochs)
+      if (!sent.held.has(partition) && this.#holdings.get(partition)?.epoch === epoch)
+        this.#events.fenced(partition)
     for (const { jobId, error } of sent.refused) this.#giveUp(batch, jobId, error)
   }
 
@@ -197,7 +215,8 @@ export class Committer {
 
   #act(batch: Batch): void {
     for (const waiter of batch.waiters) {
-      if (this.#holdings.has(waiter.partition)) waiter.resolve()
+      const epoch = this.#holdings.get(waiter.partition)?.epoch
+      if (epoch !== undefined && epoch === waiter.epoch) waiter.resolve()
       else waiter.reject(partitionMoved(waiter.partition))
     }
     const { effectKinds, effectJobs, effectNodes, effectAttempts } = batch
@@ -221,10 +240,20 @@ export class Committer {
         if (error instanceof JournalDataError) return this.#bisect(stored, error)
         if (this.#stopped) throw error
         this.#events.unavailable(error, tries)
-        await new Promise<void>(resolve => this.#clock.after(retryDelayMs(tries), resolve))
+        await this.#pause(retryDelayMs(tries))
         if (this.#stopped) throw error
       }
     }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const cancel = this.#clock.after(ms, resolve)
+      this.#endPause = () => {
+        cancel()
+        resolve()
+      }
+    })
   }
 
   /** A data error fails only the job it belongs to. */
@@ -251,6 +280,18 @@ interface Sent {
 
 function without(stored: StoredBatch, jobId: string): StoredBatch {
   return filtered(stored, id => id !== jobId)
+}
+
+function withoutPartition(stored: StoredBatch, partition: number): StoredBatch {
+  const isOther = (row: { readonly partition: number }) => row.partition !== partition
+  return {
+    fences: stored.fences.filter(isOther),
+    facts: stored.facts.filter(isOther),
+    newJobs: stored.newJobs.filter(isOther),
+    changedJobs: stored.changedJobs.filter(isOther),
+    answers: stored.answers.filter(isOther),
+    messages: stored.messages.filter(message => message.cause?.partition !== partition),
+  }
 }
 
 function filtered(stored: StoredBatch, keep: (jobId: string) => boolean): StoredBatch {

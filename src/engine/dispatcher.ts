@@ -3,27 +3,39 @@ import type { Command, JobResult } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { isInFlight } from "../core/state.ts"
 import { failpoint } from "../failpoints.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
+import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
-import { type LargeInput, largeInputs, largeInputsOfOutput, renderJobOutput, renderNode } from "./render.ts"
-import { type Fetched, nothingFetched } from "./scope.ts"
+import {
+  type LargeInput,
+  largeInputs,
+  largeInputsOfOutput,
+  leavingInputs,
+  renderJobOutput,
+  renderNode,
+} from "./render.ts"
+import type { Fetched } from "./scope.ts"
 
 /** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
 export class Dispatcher {
   readonly #broker: Broker
   readonly #journal: Journal
+  readonly #clock: Clock
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
 
   constructor(parts: {
     broker: Broker
     journal: Journal
+    clock: Clock
     command: (job: LiveJob, command: Command) => void
     /** Something that should not happen: the job cannot go on. */
     failed: (job: LiveJob, error: unknown) => void
   }) {
     this.#broker = parts.broker
     this.#journal = parts.journal
+    this.#clock = parts.clock
     this.#command = parts.command
     this.#failed = parts.failed
   }
@@ -38,7 +50,7 @@ export class Dispatcher {
     failpoint("dispatch.before")
     const large =
       job.plan.nodes[node]!.reads.length === 0 && job.plan.inDegrees[node] === 0 ? [] : largeInputs(job, node)
-    if (large.length === 0) this.#hand(job, node, nothingFetched)
+    if (large.length === 0) this.#hand(job, node, leavingInputs(job))
     else
       this.#fetchThen(job, large, fetched => isWanted(job, node, attempt) && this.#hand(job, node, fetched))
     failpoint("dispatch.after")
@@ -51,11 +63,19 @@ export class Dispatcher {
     use: (result: JobResult) => T,
   ): T | Promise<T> {
     const large = largeInputsOfOutput(job)
-    if (large.length === 0) return use(renderJobOutput(job, last, nothingFetched))
+    if (large.length === 0) return use(renderJobOutput(job, last, leavingInputs(job)))
     return this.#fetch(job, large).then(fetched => use(renderJobOutput(job, last, fetched)))
   }
 
   #hand(job: LiveJob, node: number, fetched: Fetched): void {
+    try {
+      this.#render(job, node, fetched)
+    } catch (error) {
+      this.#failed(job, error)
+    }
+  }
+
+  #render(job: LiveJob, node: number, fetched: Fetched): void {
     const attempt = job.state.attempt[node]!
     const rendered = renderNode(job, node, fetched)
     if ("task" in rendered) {
@@ -78,14 +98,28 @@ export class Dispatcher {
   }
 
   async #fetch(job: LiveJob, large: readonly LargeInput[]): Promise<Fetched> {
-    const fetched = new Map<number, Json>()
+    const fetched = new Map<number, Json>(leavingInputs(job))
     for (const { node, seq } of large) {
-      const data = await this.#journal.readFact(job.id, seq)
+      const data = await this.#readFact(job, seq)
       fetched.set(node, JSON.parse(data ?? "{}").output ?? null)
     }
     return fetched
   }
+
+  /** As long as the store is away the job waits: nothing is wrong with it. */
+  async #readFact(job: LiveJob, seq: number): Promise<string | null> {
+    for (;;) {
+      try {
+        return await this.#journal.readFact(job.id, seq)
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        await new Promise<void>(resolve => this.#clock.after(AGAIN_MS, resolve))
+      }
+    }
+  }
 }
+
+const AGAIN_MS = 1000
 
 /** The world may have moved on while the fact that asked for this was being written. */
 function isWanted(job: LiveJob, node: number, attempt: number): boolean {

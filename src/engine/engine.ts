@@ -76,7 +76,14 @@ export class Engine {
       partitions: () => this.#ownership.partitions(),
       log,
     })
-    this.#inbox = new Inbox({ journal, owner: this.owner, recovery: this.#recovery, clock, log })
+    this.#inbox = new Inbox({
+      journal,
+      owner: this.owner,
+      plans: this.plans,
+      recovery: this.#recovery,
+      clock,
+      log,
+    })
     this.#ownership = new Ownership({
       engine: this.id,
       journal,
@@ -85,6 +92,7 @@ export class Engine {
       wakeups: this.#wakeups,
       inbox: this.#inbox,
       leaseMs: settings.leaseSeconds * 1000,
+      beatMs: settings.beatSeconds * 1000,
       log,
     })
   }
@@ -129,9 +137,9 @@ export class Engine {
     return newJobId(partition, this.#parts.clock.now())
   }
 
-  /** Resolves when the job is durable. Submitting the same id again changes nothing. */
+  /** Resolves when the job is durable. The id is a new one. */
   async submit(id: string, plan: Plan, command: Submit): Promise<void> {
-    this.#mustBeOpen()
+    this.mustBeOpen()
     const partition = partitionOf(id)
     if (!this.#ownership.owns(partition))
       throw new UmbraError("E610", `Partition ${partition} is not owned here; try again shortly.`)
@@ -139,9 +147,26 @@ export class Engine {
     await this.owner.committer.durable(this.owner.submit(id, partition, plan, command))
   }
 
+  /**
+   * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes.
+   * Its partition may have moved since the id was made; whoever owns it now does the work.
+   */
+  async submitOnce(id: string, plan: Plan, command: Submit): Promise<void> {
+    this.mustBeOpen()
+    if (!this.#ownership.owns(partitionOf(id))) {
+      const answer = await this.#inbox.ask(id, command, ANSWER_MS)
+      if ("refused" in answer && answer.refused !== "job_exists") throw refusalError(answer.refused, id)
+      return
+    }
+    const job = await this.#recovery.load(id)
+    if (job === null) return this.submit(id, plan, command)
+    await this.owner.committer.durable(job)
+    this.owner.letGo(job)
+  }
+
   /** Carries a command out where the job's partition is owned, and answers when it is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
-    this.#mustBeOpen()
+    this.mustBeOpen()
     const answer = this.#ownership.owns(partitionOf(jobId))
       ? await this.#here(jobId, command)
       : await this.#inbox.ask(jobId, command, ANSWER_MS)
@@ -188,7 +213,7 @@ export class Engine {
       await new Promise(resolve => setTimeout(resolve, 5))
   }
 
-  #mustBeOpen(): void {
+  mustBeOpen(): void {
     if (this.#isClosing) throw new UmbraError("E612", "This engine is closing and takes no more commands.")
   }
 
@@ -214,9 +239,25 @@ export class Engine {
       progressed: (job, node) => observer.progressed(job, node),
       parked: wakeAt => this.#wakeups.parked(wakeAt),
       fenced: partition => this.#ownership.lost(partition),
+      refused: (job, error) => void this.#failRefused(job.id, error),
       available: isAvailable => {
         this.#isAvailable = isAvailable
       },
+    }
+  }
+
+  /** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
+  async #failRefused(jobId: string, error: unknown): Promise<void> {
+    const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
+    try {
+      const job = await this.#recovery.load(jobId)
+      if (job !== null)
+        await this.owner.act(job, { type: "fail_job", fault: { code, message, retryable: false } })
+    } catch (failure) {
+      this.#parts.log.error(
+        { job_id: jobId, error: String(failure) },
+        "job set aside: it cannot be failed either",
+      )
     }
   }
 
@@ -248,9 +289,13 @@ const PURGE_EVERY_MS = 10 * 60_000
 const PURGE_PAGE = 1000
 
 const refusals: {
-  readonly [reason in RefusalReason | "no_such_job"]?: readonly ["E301" | "E302" | "E303" | "E307", string]
+  readonly [reason in RefusalReason | "no_such_job" | "unreadable"]?: readonly [
+    "E301" | "E302" | "E303" | "E307" | "E507",
+    string,
+  ]
 } = {
   no_such_job: ["E301", "does not exist"],
+  unreadable: ["E507", "cannot be read; the log of the engine that owns it says why"],
   job_ended: ["E302", "has already ended"],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
   job_final: ["E307", "is complete or deleted, so there is nothing to do again"],

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
 import type { Owner } from "./owner.ts"
+import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
 
 /** What an owner answered to a command. */
@@ -14,15 +15,24 @@ export type Answer = { readonly accepted: true } | { readonly refused: string }
 export class Inbox {
   readonly #journal: Journal
   readonly #owner: Owner
+  readonly #plans: Plans
   readonly #recovery: Recovery
   readonly #clock: Clock
   readonly #log: Log
   readonly #reading = new Set<number>()
   readonly #again = new Set<number>()
 
-  constructor(parts: { journal: Journal; owner: Owner; recovery: Recovery; clock: Clock; log: Log }) {
+  constructor(parts: {
+    journal: Journal
+    owner: Owner
+    plans: Plans
+    recovery: Recovery
+    clock: Clock
+    log: Log
+  }) {
     this.#journal = parts.journal
     this.#owner = parts.owner
+    this.#plans = parts.plans
     this.#recovery = parts.recovery
     this.#clock = parts.clock
     this.#log = parts.log
@@ -53,7 +63,7 @@ export class Inbox {
 
   async #carryOut(message: MessageRow): Promise<void> {
     if (!this.#owner.holdings.has(message.partition)) return
-    const answer = await this.#decide(message)
+    const answer = await this.#decide(message).catch(error => this.#unreadable(message, error))
     this.#owner.committer.answer(
       { partition: message.partition, jobId: message.jobId },
       message.id,
@@ -61,13 +71,35 @@ export class Inbox {
     )
     // The next message may be for the same job: it is read again unless this answer is durable first.
     await this.#owner.committer.durable({ partition: message.partition, id: message.jobId })
+    // What was loaded to refuse something has no fact under way that would let it go.
+    const job = this.#owner.jobs.get(message.jobId)
+    if (job !== undefined) this.#owner.letGo(job)
   }
 
   async #decide(message: MessageRow): Promise<Answer> {
+    const command = JSON.parse(message.command) as Command
+    const plan =
+      command.type === "submit"
+        ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
+        : null
     const job = await this.#recovery.load(message.jobId)
-    if (job === null) return { refused: "no_such_job" }
-    const decided = await this.#owner.act(job, JSON.parse(message.command) as Command)
+    if (job === null) {
+      if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
+      this.#owner.submit(message.jobId, message.partition, plan, command)
+      return { accepted: true }
+    }
+    const decided = await this.#owner.act(job, command)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** A job that cannot be folded must not stand in the way of the messages behind it. */
+  #unreadable(message: MessageRow, error: unknown): Answer {
+    if (!(error instanceof UmbraError && error.code === "E507")) throw error
+    this.#log.error(
+      { job_id: message.jobId, error },
+      "a command was refused: the job's journal cannot be read",
+    )
+    return { refused: "unreadable" }
   }
 
   ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {

@@ -27,6 +27,8 @@ export interface LiveJob {
   readonly running: Set<number>
   /** Ready nodes for whose handler nobody here is registered. */
   unserved: Set<number> | null
+  /** Nodes whose output leaves memory as soon as it is durable: what reads it now must take it along. */
+  leaving: Set<number> | null
 }
 
 export interface Progress {
@@ -57,6 +59,7 @@ export function newLiveJob(job: {
     progress: null,
     running: new Set(),
     unserved: null,
+    leaving: null,
   }
 }
 

@@ -41,6 +41,8 @@ export interface OwnerObserver {
   progressed(job: LiveJob, node: number): void
   parked(wakeAt: number | null): void
   fenced(partition: number): void
+  /** The database will never take what happened to this job; what it has of the job is from before. */
+  refused(job: LiveJob, error: unknown): void
   available(isAvailable: boolean): void
 }
 
@@ -70,6 +72,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
       journal,
+      clock,
       command: (job, command) => this.#try(job, command),
       failed: (job, error) => this.#quarantine(job, error),
     })
@@ -77,6 +80,8 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   /** A new job: in memory and on its way to the journal. */
   submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
+    const known = this.jobs.get(id)
+    if (known !== undefined) return known
     const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, projected: null })
     this.#decide(job, command)
     this.jobs.set(id, job)
@@ -120,8 +125,11 @@ export class Owner implements TaskEvents, CommitterEvents {
   #forgetLarge(job: LiveJob, node: number, text: string): void {
     if (text.length <= this.#settings.largeOutputBytes) return
     const large = new LargeOutput(job.seq, text.length)
+    job.leaving ??= new Set()
+    job.leaving.add(node)
     this.committer.durable(job).then(
       () => {
+        job.leaving?.delete(node)
         job.state.outputs[node] = large
       },
       () => {},
@@ -249,16 +257,22 @@ export class Owner implements TaskEvents, CommitterEvents {
   }
 
   fenced(partition: number): void {
-    this.holdings.delete(partition)
-    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job)
+    this.forget(partition)
     this.#log.warn({ partition }, "another engine has taken this partition; its jobs go on there")
     this.#observer.fenced(partition)
+  }
+
+  /** Throws away all memory of a partition. */
+  forget(partition: number): void {
+    this.holdings.delete(partition)
+    this.committer.forget(partition)
+    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job)
   }
 
   refused(job: LiveJob, error: unknown): void {
     this.#log.error({ job_id: job.id, error }, "the database refused to store what happened to this job")
     this.#discard(job)
-    this.#observer.ended(job)
+    this.#observer.refused(job, error)
   }
 
   unavailable(error: unknown, tries: number): void {
@@ -279,6 +293,7 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   /** A bug that makes one job's work throw stops that job, never the partition. */
   #quarantine(job: LiveJob, error: unknown): void {
+    if (job.gone) return
     this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
     this.#discard(job)
   }
@@ -289,6 +304,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
     this.#alarms.clear(job)
     this.jobs.delete(job.id)
+    this.#observer.changed(job)
   }
 
   /** Invariant 3. Called whenever a job may have come to rest. */

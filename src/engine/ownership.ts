@@ -19,6 +19,7 @@ export interface OwnershipParts {
   readonly wakeups: Wakeups
   readonly inbox: Inbox
   readonly leaseMs: number
+  readonly beatMs: number
   readonly log: Log
 }
 
@@ -29,21 +30,26 @@ export class Ownership {
   readonly #ready = new Set<number>()
   readonly #leaving = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
-  #nextReady = 0
+  #picks = 0
   #readyList: number[] = []
   #adjusting: Promise<void> | null = null
   #stopped = false
 
   constructor(parts: OwnershipParts) {
     this.#parts = parts
-    this.#peers = new Peers({ leaseMs: parts.leaseMs, now: () => performance.now() })
+    const { leaseMs, beatMs } = parts
+    this.#peers = new Peers({ leaseMs, beatMs, now: () => performance.now() })
   }
 
-  /** Where the next new job goes, in turn; null: no partition is ready here. */
+  /**
+   * Where the next new job goes; null: no partition is ready here. A run of jobs goes to one partition before the
+   * next has its turn: an append locks the row of every partition in it, and a commit over 60 of them costs twice
+   * one over a few.
+   */
   pick(): number | null {
     if (this.#readyList.length === 0) return null
-    this.#nextReady = (this.#nextReady + 1) % this.#readyList.length
-    return this.#readyList[this.#nextReady]!
+    const turn = Math.floor(this.#picks++ / JOBS_PER_TURN)
+    return this.#readyList[turn % this.#readyList.length]!
   }
 
   owns(partition: number): boolean {
@@ -111,6 +117,14 @@ export class Ownership {
     const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))
     const room = share - this.count
     if (room > 0 && free.length > 0) await this.#take(free.slice(0, room))
+    await this.#disown(pulse.partitions)
+  }
+
+  /** What the store says is ours and we do not hold (a take-over that failed half way): nobody else would ever take it. */
+  async #disown(rows: readonly PartitionRow[]): Promise<void> {
+    const { journal, engine, owner } = this.#parts
+    const held = rows.filter(row => row.owner === engine && !owner.holdings.has(row.partition))
+    if (held.length > 0) await journal.releasePartitions({ engine, held })
   }
 
   /** Gives up to `surplus` partitions away, those at rest first; the others take no new jobs and follow when they rest. */
@@ -121,14 +135,15 @@ export class Ownership {
       this.#refresh()
       return
     }
-    for (const partition of this.#ready) {
+    const busy = new Set<number>()
+    for (const job of this.#parts.owner.jobs.values()) busy.add(job.partition)
+    const restingFirst = [...this.#ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
+    for (const partition of restingFirst) {
       if (this.#leaving.size >= surplus) break
       this.#leaving.add(partition)
       this.#ready.delete(partition)
     }
     this.#refresh()
-    const busy = new Set<number>()
-    for (const job of this.#parts.owner.jobs.values()) busy.add(job.partition)
     await this.#give([...this.#leaving].filter(partition => !busy.has(partition)))
   }
 
@@ -139,12 +154,19 @@ export class Ownership {
     for (const { partition, epoch } of taken)
       owner.holdings.set(partition, { epoch, nextSeq: firstSeq(epoch) })
     const partitions = taken.map(row => row.partition)
-    await recovery.recover(partitions)
+    let recoveredAt: number
+    try {
+      recoveredAt = await recovery.recover(partitions)
+    } catch (error) {
+      // Half recovered is not recovered: forget them, and take them again at the next beat.
+      for (const partition of partitions) owner.forget(partition)
+      throw error
+    }
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
-    for (const partition of partitions) await inbox.read(partition)
-    await wakeups.look()
     this.#announce()
+    for (const partition of partitions) await inbox.read(partition)
+    await wakeups.partitionsCame(recoveredAt)
   }
 
   async #give(partitions: readonly number[]): Promise<void> {
@@ -169,6 +191,8 @@ export class Ownership {
     this.#readyWaiters.clear()
   }
 }
+
+const JOBS_PER_TURN = 256
 
 function isFree(row: PartitionRow, alive: ReadonlySet<string>): boolean {
   return row.owner === null || !alive.has(row.owner)

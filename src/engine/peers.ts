@@ -6,21 +6,28 @@ import type { EngineBeat } from "../journal/port.ts"
  * Which engines live. Liveness only decides who tries to take over; what protects the data is the epoch.
  *
  * A peer is dead when this process has itself seen its beat unchanged for the lease, by its own clock; or at once,
- * when it ran on this very host and its process is gone.
+ * when it ran on this very host and its process is gone. What it could not see does not count: after a time without
+ * answers (the database was away, for the peers too) the lease begins anew, so that a restart moves nothing.
  */
 export class Peers {
   readonly #leaseMs: number
+  readonly #blindMs: number
   readonly #now: () => number
   readonly #seen = new Map<string, { beat: number; since: number }>()
+  #lastLook: number
 
-  constructor(parts: { leaseMs: number; now: () => number }) {
+  constructor(parts: { leaseMs: number; beatMs: number; now: () => number }) {
     this.#leaseMs = parts.leaseMs
+    this.#blindMs = Math.max(parts.leaseMs / 2, parts.beatMs * 1.5)
     this.#now = parts.now
+    this.#lastLook = parts.now()
   }
 
   /** The ids of those that live. */
   alive(engines: readonly EngineBeat[]): Set<string> {
     const now = this.#now()
+    if (now - this.#lastLook > this.#blindMs) this.#seen.clear()
+    this.#lastLook = now
     const living = new Set<string>()
     for (const { engine, beat, place } of engines) {
       const seen = this.#seen.get(engine)

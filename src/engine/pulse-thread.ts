@@ -1,10 +1,11 @@
 import { parentPort, workerData } from "node:worker_threads"
 import { openJournal } from "../journal/open.ts"
+import type { Journal } from "../journal/port.ts"
 import type { PulseThreadData } from "./pulse.ts"
 
 const { location, engine, place, beatMs, leaseMs, progress } = workerData as PulseThreadData
 const counter = new Int32Array(progress)
-const journal = await openJournal(location, { poolSize: 1 })
+let journal: Journal | null = null
 
 let beat = 0
 let seen = -1
@@ -18,6 +19,8 @@ async function send(): Promise<void> {
   }
   if (performance.now() - seenAt > leaseMs) return
   try {
+    // Here and not at the start: a database that is away when the engine starts must not end its beat for good.
+    journal ??= await openJournal(location, { poolSize: 1 })
     beat++
     parentPort!.postMessage({ pulse: await journal.beat({ engine, place, beat }) })
   } catch (error) {

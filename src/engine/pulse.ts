@@ -1,6 +1,6 @@
 import type { EngineBeat, Journal, Pulse } from "../journal/port.ts"
-import { startThread } from "../thread.ts"
 import type { Log } from "../log.ts"
+import { startThread } from "../thread.ts"
 import type { Clock } from "./clock.ts"
 
 /**
@@ -70,16 +70,22 @@ function beatInThread(parts: PulseParts, location: string): { stop(): Promise<vo
   const tick = setInterval(() => Atomics.add(counter, 0, 1), Math.min(beatMs, 1000) / 2)
   tick.unref()
   const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, progress }
-  const thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
   let stopped = false
-  thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
-    if (stopped) return
-    if (message.pulse !== undefined) receive(message.pulse)
-    else log.warn({ error: message.error }, "beat failed")
-  })
-  thread.on("error", error =>
-    log.error({ error }, "the thread that sends the beat died; peers will take over"),
-  )
+  let thread: ReturnType<typeof startThread>
+  const begin = (): void => {
+    thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
+    thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
+      if (stopped) return
+      if (message.pulse !== undefined) receive(message.pulse)
+      else log.warn({ error: message.error }, "beat failed")
+    })
+    thread.on("error", error => log.error({ error }, "the thread that sends the beat died; starting another"))
+    // Without a beat peers take over, and nobody tells this engine.
+    thread.on("exit", () => {
+      if (!stopped) setTimeout(() => stopped || begin(), beatMs).unref()
+    })
+  }
+  begin()
   return {
     async stop() {
       stopped = true

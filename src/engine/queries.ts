@@ -15,11 +15,18 @@ import type { Watchers } from "./watchers.ts"
 /** A job that another process runs brings no news here. */
 const LOOK_AGAIN_MS = 250
 
+export interface QueryParts extends LoadParts {
+  /** The job, if it is in this process's memory. */
+  live(jobId: string): LiveJob | undefined
+  /** Is a worker of this process at it right now? */
+  isRunning?(job: LiveJob, node: number): boolean
+}
+
 /** What can be asked of the store without owning anything: the journal, folded. */
 export class Queries {
-  readonly #parts: LoadParts & { live(jobId: string): LiveJob | undefined }
+  readonly #parts: QueryParts
 
-  constructor(parts: LoadParts & { live(jobId: string): LiveJob | undefined }) {
+  constructor(parts: QueryParts) {
     this.#parts = parts
   }
 
@@ -51,7 +58,7 @@ export class Queries {
     const live = this.#parts.live(jobId)
     if (live !== undefined && live.undurable === 0)
       return graphView(live.state, {
-        isRunning: node => live.running.has(node),
+        isRunning: node => this.#parts.isRunning?.(live, node) ?? false,
         progress: node => live.progress?.get(node),
       })
     return graphView((await this.fold(jobId)).state)

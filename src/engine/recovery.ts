@@ -1,18 +1,28 @@
 import { failpoint } from "../failpoints.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
 import type { DueJob } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import { partitionMoved } from "./committer.ts"
+import { partitionOf } from "./ids.ts"
 import type { LiveJob } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./load.ts"
 import type { Owner } from "./owner.ts"
 
-/** Brings jobs from the journal into their owner's memory: at take-over, when their time has come, or on a command. */
+/**
+ * Brings jobs from the journal into their owner's memory: at take-over, when their time has come, or on a command.
+ *
+ * 1. A job is read by one at a time: who else wants it waits. So what was read cannot be old when it is adopted.
+ * 2. What was read under one epoch is adopted under that epoch or not at all.
+ */
 export class Recovery {
   readonly #parts: LoadParts
   readonly #owner: Owner
   readonly #clock: Clock
   readonly #log: Log
   readonly #loading = new Map<string, Promise<LiveJob | null>>()
+  /** Jobs of pages that are being woken. */
+  readonly #waking = new Map<string, Promise<void>>()
 
   constructor(parts: LoadParts & { owner: Owner; clock: Clock; log: Log }) {
     this.#parts = parts
@@ -23,6 +33,7 @@ export class Recovery {
 
   /** null: there is no such job. */
   async load(id: string): Promise<LiveJob | null> {
+    for (let page = this.#waking.get(id); page !== undefined; page = this.#waking.get(id)) await page
     const here = this.#owner.jobs.get(id)
     if (here !== undefined) return here
     const under = this.#loading.get(id)
@@ -33,15 +44,21 @@ export class Recovery {
   }
 
   async #loadOne(id: string): Promise<LiveJob | null> {
+    const epoch = this.#epochOf(id)
     const rows = (await readJobs(this.#parts, [id])).get(id)
     if (rows === undefined) return null
     const job = toLiveJob(id, await foldJob(this.#parts, rows))
+    if (epoch === undefined || this.#epochOf(id) !== epoch) throw partitionMoved(job.partition)
     this.#owner.adopt(job)
     return job
   }
 
-  /** After take-over: everything that was in flight is lost with its process, and goes on here. */
-  async recover(partitions: readonly number[]): Promise<void> {
+  #epochOf(id: string): number | undefined {
+    return this.#owner.holdings.get(partitionOf(id))?.epoch
+  }
+
+  /** After take-over: everything that was in flight is lost with its process, and goes on here. Answers until when it looked. */
+  async recover(partitions: readonly number[]): Promise<number> {
     failpoint("recover.before")
     const at = this.#clock.now()
     await this.#eachDue({ partitions, at }, job => {
@@ -49,6 +66,7 @@ export class Recovery {
       this.#owner.ring(job)
     })
     failpoint("recover.after")
+    return at
   }
 
   /** Jobs that left memory and whose time has come since `after`. Answers when the next one is due. */
@@ -67,25 +85,46 @@ export class Recovery {
         ...(after === undefined ? {} : { after }),
         limit: PAGE,
       })
-      const ids = due.jobs.map(job => job.id).filter(id => !this.#owner.jobs.has(id))
-      const rows = ids.length === 0 ? null : await readJobs(this.#parts, ids)
-      for (const id of ids) await this.#wake(id, rows?.get(id) ?? [], act)
+      const ids = due.jobs
+        .map(job => job.id)
+        .filter(id => !this.#owner.jobs.has(id) && !this.#loading.has(id) && !this.#waking.has(id))
+      if (ids.length > 0) await this.#wakePage(ids, act)
       after = due.jobs.at(-1)
       if (due.jobs.length < PAGE) return due.nextWakeAt
     }
   }
 
-  async #wake(id: string, rows: Parameters<typeof foldJob>[1], act: (job: LiveJob) => void): Promise<void> {
+  async #wakePage(ids: readonly string[], act: (job: LiveJob) => void): Promise<void> {
+    const waking = this.#wakeAll(ids, act)
+    const over = waking.catch(() => {})
+    for (const id of ids) this.#waking.set(id, over)
     try {
-      const folded = await foldJob(this.#parts, rows)
-      if (this.#owner.jobs.has(id)) return
-      const job = toLiveJob(id, folded)
-      if (!this.#owner.holdings.has(job.partition)) return
+      await waking
+    } finally {
+      for (const id of ids) this.#waking.delete(id)
+    }
+  }
+
+  async #wakeAll(ids: readonly string[], act: (job: LiveJob) => void): Promise<void> {
+    const epochs = ids.map(id => this.#epochOf(id))
+    const rows = await readJobs(this.#parts, ids)
+    for (const [index, id] of ids.entries()) {
+      const job = await this.#fold(id, rows.get(id) ?? [])
+      if (job === null || epochs[index] === undefined || this.#epochOf(id) !== epochs[index]) continue
       this.#owner.adopt(job)
       act(job)
+    }
+  }
+
+  async #fold(id: string, rows: Parameters<typeof foldJob>[1]): Promise<LiveJob | null> {
+    try {
+      return toLiveJob(id, await foldJob(this.#parts, rows))
     } catch (error) {
+      // The store is away, not the job broken: whoever asked tries again, or jobs would be left lying.
+      if (error instanceof JournalUnavailableError) throw error
       // One job that cannot be folded must not stop the others.
       this.#log.error({ job_id: id, error }, "job set aside: its journal cannot be folded")
+      return null
     }
   }
 }

@@ -8,7 +8,7 @@ import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
 import type { Scope, Template, ValuePath } from "../template/types.ts"
 import type { LiveJob } from "./live-job.ts"
-import { type Fetched, outputOf, scopeOf } from "./scope.ts"
+import { type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
 
 /** What becomes of a node that is ready: a task for a worker, a skip, or a fault. */
 export type Rendered = { readonly task: Task } | { readonly skip: true } | { readonly fault: Fault }
@@ -116,6 +116,12 @@ export function largeInputsOfOutput(job: LiveJob): LargeInput[] {
     job,
     nodes.filter(node => node !== undefined),
   )
+}
+
+/** Outputs that are still here and will not be when the handler, or a later fetch, reads them. */
+export function leavingInputs(job: LiveJob): Fetched {
+  if (job.leaving === null || job.leaving.size === 0) return nothingFetched
+  return new Map([...job.leaving].map(node => [node, job.state.outputs[node] as Json]))
 }
 
 export interface LargeInput {

@@ -1,11 +1,4 @@
-import {
-  amount,
-  amountOrNever,
-  defaultsOf,
-  readSettings,
-  type SettingTable,
-  wholeNumber,
-} from "../settings.ts"
+import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 
 /** Every figure the engine works with (S10). Defaults and variables are in the table below. */
 export interface EngineSettings {
@@ -39,8 +32,6 @@ export const engineTable: SettingTable<EngineSettings> = {
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
   drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
 }
-
-export const engineDefaults: EngineSettings = defaultsOf(engineTable)
 
 /** What is given, else what the environment says, else the default. */
 export function engineSettings(given?: Partial<EngineSettings>): EngineSettings {

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto"
+import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import type { Workflow } from "../definition/builder.ts"
 import {
@@ -36,6 +37,10 @@ interface StoredPlan {
   readonly plan: Plan
 }
 
+interface NewlyStored extends StoredPlan {
+  readonly unchanged: boolean
+}
+
 /** The way in: from a workflow and an input to a durable job. */
 export class Submissions {
   readonly #journal: Journal
@@ -43,7 +48,8 @@ export class Submissions {
   readonly #handlers: HandlerCatalog
   readonly #ttlSeconds: number | null
   /** Workflows given as objects are compiled and stored once. */
-  readonly #byObject = new WeakMap<object, Map<string, Promise<StoredPlan>>>()
+  readonly #byObject = new WeakMap<object, Map<string, Promise<NewlyStored>>>()
+  readonly #turns = new Map<string, Promise<string>>()
 
   constructor(parts: {
     journal: Journal
@@ -62,41 +68,64 @@ export class Submissions {
     input: unknown,
     options: SubmitOptions & { owner: string },
   ): Promise<string> {
+    this.#engine.mustBeOpen()
     const stored = await this.#resolve(source, options.owner)
     const checked = checkSubmission(stored.plan, input, options)
     await this.#engine.whenReady()
-    const id =
-      options.idempotencyKey === undefined
-        ? this.#engine.newJobId()
-        : await this.#claim(stored, checked, options)
-    if (options.idempotencyKey !== undefined && (await this.#exists(id))) return id
-    await this.#engine.submit(id, stored.plan, {
+    const command = this.#command(stored, checked, options)
+    if (options.idempotencyKey !== undefined)
+      return this.#inTurn(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
+        const claimed = await this.#claim(stored, checked, options)
+        if (!(await this.#exists(claimed))) await this.#engine.submitOnce(claimed, stored.plan, command)
+        return claimed
+      })
+    const id = this.#engine.newJobId()
+    await this.#engine.submit(id, stored.plan, command)
+    return id
+  }
+
+  #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
+    return {
       type: "submit",
       owner: options.owner,
       workflow: stored.name,
       workflowVersion: stored.version,
-      input: checked,
+      input,
       ttlSeconds:
         options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
       priority: options.priority ?? 0,
       ...(options.labels === undefined ? {} : { labels: options.labels }),
-    })
-    return id
+    }
+  }
+
+  /** One at a time per key: of two that come together, the second must find the first one's job. */
+  async #inTurn(key: string, submit: () => Promise<string>): Promise<string> {
+    const turn = (this.#turns.get(key) ?? Promise.resolve("")).then(submit, submit)
+    this.#turns.set(key, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#turns.get(key) === turn) this.#turns.delete(key)
+    }
   }
 
   async register(
     source: Exclude<WorkflowSource, string>,
     owner: string,
   ): Promise<{ name: string; version: number; unchanged: boolean }> {
-    const { name, version, unchanged } = await this.#store(planOf(source, this.#handlers), owner)
+    const { name, version, unchanged } = await this.#storeOnce(source, owner, true)
     return { name, version, unchanged }
   }
 
   #resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
-    if (typeof source === "string") return this.#byName(source, owner)
-    const byOwner = this.#byObject.get(source) ?? new Map<string, Promise<StoredPlan>>()
+    return typeof source === "string" ? this.#byName(source, owner) : this.#storeOnce(source, owner, false)
+  }
+
+  /** `again`: look at the store also when this very object was stored before. */
+  #storeOnce(source: Exclude<WorkflowSource, string>, owner: string, again: boolean): Promise<NewlyStored> {
+    const byOwner = this.#byObject.get(source) ?? new Map<string, Promise<NewlyStored>>()
     this.#byObject.set(source, byOwner)
-    let stored = byOwner.get(owner)
+    let stored = again ? undefined : byOwner.get(owner)
     if (stored === undefined) {
       stored = this.#store(planOf(source, this.#handlers), owner)
       byOwner.set(owner, stored)
@@ -108,11 +137,11 @@ export class Submissions {
 
   async #byName(reference: string, owner: string): Promise<StoredPlan> {
     const [, name, version] = /^(.+?)(?:@(\d+))?$/.exec(reference) ?? []
-    const row = await this.#journal.readWorkflow({
-      owner,
-      name: name!,
-      ...(version === undefined ? {} : { version: Number(version) }),
-    })
+    if (version !== undefined) {
+      const plan = await this.#engine.plans.get(owner, name!, Number(version))
+      return { owner, name: name!, version: Number(version), plan }
+    }
+    const row = await this.#journal.readWorkflow({ owner, name: name! })
     if (row === null)
       throw new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
     return {
@@ -123,7 +152,7 @@ export class Submissions {
     }
   }
 
-  async #store(plan: Plan, owner: string): Promise<StoredPlan & { unchanged: boolean }> {
+  async #store(plan: Plan, owner: string): Promise<NewlyStored> {
     const definition = JSON.stringify(plan.canonical)
     const row = await this.#journal.putWorkflow({
       owner,

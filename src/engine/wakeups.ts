@@ -12,6 +12,9 @@ export class Wakeups {
   #cursor: number
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
   #looking: Promise<void> | null = null
+  /** What came while a look was under way, and was not seen by it, lies behind this. */
+  #rewoundTo = Number.POSITIVE_INFINITY
+  #lookAgain = false
   #stopped = false
 
   constructor(parts: { clock: Clock; recovery: Recovery; partitions: () => readonly number[]; log: Log }) {
@@ -24,16 +27,37 @@ export class Wakeups {
 
   /** A job has left memory until then. */
   parked(wakeAt: number | null): void {
-    if (wakeAt !== null) this.#arm(wakeAt)
+    if (wakeAt === null) return
+    // Already behind the cursor: the system's clock was set back.
+    if (wakeAt <= this.#cursor) this.#rewind(wakeAt - 1)
+    this.#arm(wakeAt)
   }
 
-  /** Looks now: at the start, and when partitions have come. */
-  look(): Promise<void> {
+  /** Partitions have come, in which everything due until `since` is awake. */
+  partitionsCame(since: number): Promise<void> {
+    this.#rewind(since)
+    this.#lookAgain = true
+    return this.#lookNow()
+  }
+
+  #rewind(to: number): void {
+    this.#cursor = Math.min(this.#cursor, to)
+    this.#rewoundTo = Math.min(this.#rewoundTo, to)
+  }
+
+  #lookNow(): Promise<void> {
     if (this.#stopped) return Promise.resolve()
-    this.#looking ??= this.#look().finally(() => {
+    this.#looking ??= this.#lookUntilDone().finally(() => {
       this.#looking = null
     })
     return this.#looking
+  }
+
+  async #lookUntilDone(): Promise<void> {
+    do {
+      this.#lookAgain = false
+      await this.#look()
+    } while (this.#lookAgain && !this.#stopped)
   }
 
   stop(): Promise<void> {
@@ -44,13 +68,14 @@ export class Wakeups {
 
   async #look(): Promise<void> {
     const at = this.#clock.now()
+    this.#rewoundTo = Number.POSITIVE_INFINITY
     try {
       const next = await this.#recovery.wakeDue({
         partitions: this.#partitions(),
         after: { wakeAt: this.#cursor, id: LAST_ID },
         at,
       })
-      this.#cursor = at
+      this.#cursor = Math.min(at, this.#rewoundTo)
       if (next !== null) this.#arm(next)
     } catch (error) {
       this.#log.warn({ error: String(error) }, "could not look for jobs whose time has come; trying again")
@@ -63,7 +88,7 @@ export class Wakeups {
     this.#timer?.cancel()
     const cancel = this.#clock.after(at - this.#clock.now(), () => {
       this.#timer = null
-      void this.look()
+      void this.#lookNow()
     })
     this.#timer = { at, cancel }
   }

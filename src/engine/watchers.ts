@@ -1,9 +1,15 @@
 import type { EngineObserver } from "./engine.ts"
+import { outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfLive } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** Beyond this setTimeout fires at once; nobody waits for weeks without news. */
 const LONGEST_TIMER_MS = 2 ** 31
+
+/** A large part of the job's output is in the journal only: whoever waits reads it there. */
+function hasLeftMemory({ state }: LiveJob): boolean {
+  return state.status === "COMPLETED" && outputInMemory(state) === undefined
+}
 
 /** Who waits for news of which job. Jobs owned here push; for others the watcher looks again after a moment. */
 export class Watchers implements EngineObserver {
@@ -15,7 +21,7 @@ export class Watchers implements EngineObserver {
 
   ended(job: LiveJob): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
-      this.#tell(job.id, job.gone ? null : snapshotOfLive(job))
+      this.#tell(job.id, job.gone || hasLeftMemory(job) ? null : snapshotOfLive(job))
   }
 
   progressed(job: LiveJob): void {

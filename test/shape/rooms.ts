@@ -76,7 +76,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   cli: {
     rooms: ["core", "definition", "journal", "worker", "engine", "errors", "log", "settings", "umbra"],
-    packages: ["commander", "picocolors", "jiti", "pino", "node:*"],
+    packages: ["commander", "picocolors", "yaml", "node:*"],
   },
 }
 

@@ -34,7 +34,6 @@ export interface JobInfo {
   readonly workflow_version: number
   readonly owner: string
   readonly created_at: string
-  readonly attempt: number
 }
 
 /** Config can be left out where nothing in it is required. */

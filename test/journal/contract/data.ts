@@ -105,6 +105,8 @@ export function dataContract(stage: () => Stage): void {
         [b, held.seq(4)],
       ])
       expect(await journal.readFacts([])).toEqual([])
+      const later = await journal.readFacts([b], { after: held.seq(2) })
+      expect(later.map(row => row.seq)).toEqual([held.seq(4)])
     })
   })
 }

@@ -1,0 +1,118 @@
+// The showcase: `npm run demo`. Takes about ten seconds, needs nothing but `npm ci`, cleans up after itself.
+//
+// A small order workflow runs in a process of its own, on the embedded database in a temporary folder. One of its
+// nodes calls a web service (started here) that fails twice. In the middle of the work the process is killed with
+// SIGKILL; a second process opens the same folder and finishes the job.
+import { fork } from "node:child_process"
+import { mkdtemp, readFile, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { bold, dim, green, narrate, red, yellow } from "./narrator.js"
+import { startPriceService } from "./price-service.js"
+
+const folder = await mkdtemp(join(tmpdir(), "umbra-demo-"))
+const prices = await startPriceService()
+try {
+  await demo()
+} finally {
+  await prices.close()
+  await rm(folder, { recursive: true, force: true })
+}
+
+async function demo() {
+  console.log(bold("\nUmbra in ten seconds\n"))
+  console.log(`  order ─┬─ price      ${dim("calls a web service that fails twice, and is retried")}`)
+  console.log(`         ├─ stock      ${dim("runs beside it")}`)
+  console.log(`         ├─ gift_wrap  ${dim("only if the input asks for it")}`)
+  console.log(`         └─ pack       ${dim("slow: the process is killed while it runs")}`)
+  console.log(`  letter ── waits for all four, and fills in a template\n`)
+
+  console.log(bold("1. A process runs the job"))
+  const first = start("submit")
+  const jobId = await first.said("submitted")
+  await Promise.all([
+    first.saw("node.completed", "price"),
+    first.saw("node.completed", "stock"),
+    first.said("packing"),
+  ])
+  first.kill()
+  const end = await first.ended
+  console.log(
+    `${red(`   kill -9 ${first.pid}`)}  the process is gone (${end.signal}), "pack" was half done\n`,
+  )
+
+  console.log(bold("2. Another process opens the same folder"))
+  const second = start("resume", jobId)
+  const job = await second.said("finished")
+  await second.ended
+
+  const runs = (await readFile(join(folder, "runs.log"), "utf8"))
+    .trim()
+    .split("\n")
+    .map(line => JSON.parse(line))
+  console.log(bold("\n3. Who did what"))
+  for (const { node, attempt, pid } of runs)
+    console.log(`   ${node.padEnd(10)} attempt ${attempt}  by process ${pid === first.pid ? "1" : "2"}`)
+  console.log(`   ${"price".padEnd(10)} ${prices.calls} calls in all, by process 1\n`)
+  console.log(`   ${green(job.status)}  ${JSON.stringify(job.output)}\n`)
+
+  check(job.status === "COMPLETED", "the job completed although its process was killed")
+  check(
+    prices.calls === 3,
+    "the failing call was retried until it succeeded, and not called again after the kill",
+  )
+  check(count(runs, "stock") === 1, "what was done before the kill did not run again")
+  check(count(runs, "pack") === 2, "what was interrupted ran again, as a new attempt")
+  check(
+    new Set(runs.filter(({ node }) => node === "pack").map(({ key }) => key)).size === 1,
+    "both attempts had the same idempotency key, so that a service can recognise the second",
+  )
+  check(
+    job.nodes.gift_wrap === "SKIPPED",
+    "the node whose condition was false was skipped, and its dependents went on",
+  )
+  check(job.output.letter.includes("Ada"), "the join read the outputs of all its parents in a template")
+  console.log(dim("\nNext: examples/README.md, or umbra run examples/greeting/greeting.yaml --help\n"))
+}
+
+/** Starts a process that works on the folder, and tells what it reports. */
+function start(...task) {
+  const child = fork(fileURLToPath(new URL("process.js", import.meta.url)), [folder, prices.url, ...task])
+  const messages = []
+  const waiting = new Set()
+  const ended = new Promise(resolve => child.on("exit", (code, signal) => resolve({ code, signal })))
+  child.on("message", message => {
+    messages.push(message)
+    if (message.event) narrate(message.event)
+    for (const look of waiting) look()
+  })
+  const until = find =>
+    new Promise((resolve, reject) => {
+      const look = () => {
+        const found = messages.find(find)
+        if (found) resolve(found.value)
+        return found && waiting.delete(look)
+      }
+      waiting.add(look)
+      look()
+      ended.then(({ code }) => reject(new Error(`the process ended too early (exit code ${code})`)))
+    })
+  return {
+    pid: child.pid,
+    ended,
+    kill: () => child.kill("SIGKILL"),
+    said: name => until(message => message.name === name),
+    saw: (type, node) => until(({ event }) => event?.type === type && event.node === node),
+  }
+}
+
+function count(runs, node) {
+  return runs.filter(run => run.node === node).length
+}
+
+function check(isTrue, claim) {
+  console.log(`   ${isTrue ? green("✓") : red("✗")} ${claim}`)
+  if (!isTrue) process.exitCode = 1
+  if (!isTrue) console.log(yellow("     this should not happen: please report it"))
+}

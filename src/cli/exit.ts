@@ -1,0 +1,15 @@
+/** Exit codes, the same for every command. */
+export const exitCode = {
+  ok: 0,
+  /** The command did its work and the answer is no: a job failed. */
+  failed: 1,
+  /** What was given cannot be used: an invalid document, a missing file, a wrong option. */
+  invalid: 2,
+} as const
+
+/** Errors that say that what was given cannot be used. Every other error is an answer of no. */
+const invalid = /^(E1\d\d|E304|E308|E309|E504|E60\d|E620)$/
+
+export function exitCodeOf(errorCode: string): number {
+  return invalid.test(errorCode) ? exitCode.invalid : exitCode.failed
+}

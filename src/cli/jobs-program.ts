@@ -1,0 +1,67 @@
+/** `umbra jobs …`: the list of its commands. Their code is imported when one runs. */
+import { Command, Option } from "commander"
+import { countFrom1, handlersOption, privateAddressesOption, statusList, withStore } from "./options.ts"
+
+type Finish = (code: Promise<number>) => Promise<void>
+
+export function jobsProgram(finish: Finish): Command {
+  const jobs = new Command("jobs").summary("look at jobs, and cancel, retry or delete them")
+  const json = new Option("--json", "print JSON")
+  const command = (usage: string, summary: string) =>
+    withStore(
+      jobs
+        .command(usage)
+        .summary(summary)
+        .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`),
+    )
+
+  command("list", "list jobs, newest first")
+    .addOption(
+      new Option("--status <status>", "only these, separated by commas").argParser<string[]>(statusList),
+    )
+    .option("--workflow <name>", "only jobs of this workflow")
+    .option("--limit <count>", "jobs of one page", countFrom1, 20)
+    .option("--after <job>", "the page behind this job")
+    .option("--deleted", "show deleted jobs too")
+    .addOption(json)
+    .action(async options => finish((await import("./jobs/list.ts")).list(options)))
+
+  command("show <job>", "show a job and its nodes")
+    .addOption(json)
+    .action(async (job, options) => finish((await import("./jobs/show.ts")).show(job, options)))
+
+  command("graph <job>", "print a job's graph with the state of every node")
+    .addOption(new Option("--format <format>", "how").choices(["tree", "mermaid", "json"]).default("tree"))
+    .option("--json", "the same as --format json")
+    .action(async (job, options) => finish((await import("./jobs/graph.ts")).graph(job, options)))
+
+  command("events <job>", "print everything that happened to a job")
+    .option("--json", "print a line of JSON per event")
+    .action(async (job, options) => finish((await import("./jobs/events.ts")).events(job, options)))
+
+  command("cancel <job>", "cancel a job that has not ended")
+    .option("--reason <text>", "why; it is kept with the job")
+    .addOption(json)
+    .action(async (job, options) => finish((await import("./jobs/command.ts")).cancel(job, options)))
+
+  command("retry <job>", "run again what is not done of a job that failed, expired or was cancelled")
+    .option(
+      "--wait",
+      "stay until the job has ended; its nodes run in this process unless another engine has it",
+    )
+    .addOption(handlersOption())
+    .addOption(privateAddressesOption())
+    .addOption(json)
+    .action(async (job, options) => finish((await import("./jobs/command.ts")).retry(job, options)))
+
+  command("delete <job>", "hide a job that has ended")
+    .addOption(json)
+    .action(async (job, options) => finish((await import("./jobs/command.ts")).remove(job, options)))
+
+  command("verify [job]", "compare the journal of a job, folded, with its projection")
+    .option("--all", "every job of the store")
+    .addOption(json)
+    .action(async (job, options) => finish((await import("./jobs/verify.ts")).verify(job, options)))
+
+  return jobs
+}

@@ -1,0 +1,33 @@
+/** `umbra jobs events JOB`: everything that happened to the job (J18). */
+import type { JobEvent } from "../../core/events.ts"
+import { exitCode } from "../exit.ts"
+import { type StoreOptions, withReader } from "../store.ts"
+import { type Paint, paintFor, printable, shorten } from "../terminal.ts"
+
+export interface EventsOptions extends StoreOptions {
+  readonly json?: boolean
+}
+
+export async function events(jobId: string, options: EventsOptions): Promise<number> {
+  const found = await withReader(options, reader => reader.events(jobId))
+  // A line of JSON per event: a job may have a hundred thousand.
+  const line = options.json ? JSON.stringify : (event: JobEvent) => text(event, paintFor(process.stdout))
+  for (const event of found) process.stdout.write(`${line(event)}\n`)
+  return exitCode.ok
+}
+
+const LONGEST_TYPE = "job.dispatching".length
+
+function text({ at, type, source, node, attempt, payload }: JobEvent, paint: Paint): string {
+  const which = node === undefined ? "" : `${printable(node)}#${attempt}`
+  const particulars = Object.keys(payload).length === 0 ? "" : shorten(JSON.stringify(payload), 160)
+  return [
+    paint.dim(new Date(at).toISOString()),
+    type.padEnd(LONGEST_TYPE),
+    source.padEnd("command".length),
+    which,
+    paint.dim(printable(particulars)),
+  ]
+    .join("  ")
+    .trimEnd()
+}

@@ -1,0 +1,85 @@
+/** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
+import type { NodeStatus } from "../../core/states.ts"
+import type { GraphView } from "../../core/view.ts"
+import { exitCode } from "../exit.ts"
+import { mermaidText } from "../graph-picture.ts"
+import { type DrawnGraph, treeOf } from "../live/tree.ts"
+import { type StoreOptions, withReader } from "../store.ts"
+import { nodeLines } from "./show.ts"
+
+export type GraphFormat = "tree" | "mermaid" | "json"
+
+export interface JobGraphOptions extends StoreOptions {
+  readonly format: GraphFormat
+  readonly json?: boolean
+}
+
+const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) => string>> = {
+  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...graph }, null, 2)}\n`,
+  mermaid,
+  tree: (_, graph) => tree(graph),
+}
+
+export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
+  const found = await withReader(options, reader => reader.graph(jobId))
+  process.stdout.write(formats[options.json ? "json" : options.format](jobId, found))
+  return exitCode.ok
+}
+
+const colours: Readonly<Record<NodeStatus, string>> = {
+  PENDING: "fill:#eee,stroke:#999,color:#333",
+  QUEUED: "fill:#e0ecff,stroke:#5b8def,color:#123",
+  RUNNING: "fill:#cfe8ff,stroke:#1971c2,color:#123",
+  WAITING: "fill:#fff3bf,stroke:#e67700,color:#321",
+  COMPLETED: "fill:#d3f9d8,stroke:#2b8a3e,color:#132",
+  SKIPPED: "fill:#f8f9fa,stroke:#adb5bd,color:#666",
+  FAILED: "fill:#ffe3e3,stroke:#c92a2a,color:#311",
+  CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
+}
+
+function mermaid(_: string, { nodes, edges }: GraphView): string {
+  const positions = new Map(nodes.map(({ id }, index) => [id, index]))
+  const used = new Set(nodes.map(({ status }) => status))
+  const lines = [
+    "flowchart TD",
+    ...nodes.map(
+      ({ id, status, attempt }, i) =>
+        `  n${i}["${mermaidText(id)}<br/><small>${status}${attempt > 1 ? `, attempt ${attempt}` : ""}</small>"]:::${status}`,
+    ),
+    ...edges.map(({ from, to }) => `  n${positions.get(from)} --> n${positions.get(to)}`),
+    ...[...used].map(status => `  classDef ${status} ${colours[status]}`),
+  ]
+  return `${lines.join("\n")}\n`
+}
+
+function tree(view: GraphView): string {
+  const rows = treeOf(graphOf(view))
+  const shown = rows.map(({ node, branch }) => {
+    const found = view.nodes[node]!
+    return { ...found, id: `${branch}${found.id}` }
+  })
+  const { workflow_status, progress_pct, status } = view
+  const head = [status, workflow_status ?? "", `${progress_pct} %`].filter(Boolean).join("  ")
+  return `${[head, ...nodeLines(shown)].join("\n")}\n`
+}
+
+/** The edges as the core keeps them, for whoever draws. */
+function graphOf({ nodes, edges }: GraphView): DrawnGraph {
+  const positions = new Map(nodes.map(({ id }, index) => [id, index]))
+  const above: number[][] = nodes.map(() => [])
+  for (const { from, to } of edges) above[positions.get(to)!]!.push(positions.get(from)!)
+  const starts = new Int32Array(nodes.length + 1)
+  for (const [node, parents] of above.entries()) starts[node + 1] = starts[node]! + parents.length
+  return { nodes, order: orderOf(above), dependencies: { starts, items: Int32Array.from(above.flat()) } }
+}
+
+/** A topological order; the graph of a job has no cycle. */
+function orderOf(above: readonly (readonly number[])[]): Int32Array {
+  const below: number[][] = above.map(() => [])
+  const left = above.map(parents => parents.length)
+  for (const [node, parents] of above.entries()) for (const parent of parents) below[parent]!.push(node)
+  const order = left.flatMap((n, node) => (n === 0 ? [node] : []))
+  for (let i = 0; i < order.length; i++)
+    for (const next of below[order[i]!]!) if (--left[next]! === 0) order.push(next)
+  return Int32Array.from(order)
+}

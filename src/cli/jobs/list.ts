@@ -1,0 +1,63 @@
+/** `umbra jobs list`: newest first, a page at a time. */
+import type { JobStatus } from "../../core/states.ts"
+import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import { mustBeJobId } from "../../engine/reader.ts"
+import { exitCode } from "../exit.ts"
+import { type StoreOptions, storeFlags, withReader } from "../store.ts"
+import { duration, type Paint, paintFor, printable, width } from "../terminal.ts"
+
+export interface ListOptions extends StoreOptions {
+  readonly status?: readonly JobStatus[]
+  readonly workflow?: string
+  readonly limit: number
+  readonly after?: string
+  readonly deleted?: boolean
+  readonly json?: boolean
+}
+
+export async function list(options: ListOptions): Promise<number> {
+  const { status, workflow, limit, after, deleted } = options
+  if (after !== undefined) mustBeJobId(after)
+  const found = await withReader(options, reader =>
+    reader.jobs({
+      // One more than is shown, to know whether there is another page.
+      limit: limit + 1,
+      ...(status === undefined ? {} : { statuses: status }),
+      ...(workflow === undefined ? {} : { workflow }),
+      ...(after === undefined ? {} : { after }),
+      ...(deleted || status?.includes("DELETED") ? { deleted: true } : {}),
+    }),
+  )
+  const jobs = found.slice(0, limit)
+  const next = found.length > limit ? jobs.at(-1)!.job_id : null
+  process.stdout.write(
+    options.json ? `${JSON.stringify({ jobs, next }, null, 2)}\n` : table(jobs, next, options),
+  )
+  return exitCode.ok
+}
+
+function table(jobs: readonly JobSnapshot[], next: string | null, options: ListOptions): string {
+  if (jobs.length === 0) return "No jobs.\n"
+  const paint = paintFor(process.stdout)
+  const names = jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`))
+  const nameColumns = Math.max(...names.map(width))
+  const lines = jobs.map((job, index) => {
+    const name = names[index]! + " ".repeat(nameColumns - width(names[index]!))
+    return `${job.job_id}  ${paintStatus(job.status, paint)}  ${name}  ${job.created_at}  ${tookText(job)}`.trimEnd()
+  })
+  const more = next === null ? "" : paint.dim(`More: umbra jobs list --after ${next}${storeFlags(options)}\n`)
+  return `${lines.join("\n")}\n${more}`
+}
+
+const LONGEST_STATUS = "DISPATCHING".length
+
+export function paintStatus(status: JobStatus, paint: Paint): string {
+  const text = status.padEnd(LONGEST_STATUS)
+  if (status === "COMPLETED") return paint.green(text)
+  if (status === "FAILED" || status === "EXPIRED") return paint.red(text)
+  return status === "CANCELLED" || status === "DELETED" ? paint.yellow(text) : paint.cyan(text)
+}
+
+function tookText({ created_at, finished_at }: JobSnapshot): string {
+  return finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
+}

@@ -1,0 +1,84 @@
+/** `umbra jobs show JOB`: the job and its nodes. */
+import type { GraphView, NodeView } from "../../core/view.ts"
+import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import { exitCode } from "../exit.ts"
+import { durationOf, errorText, nodeSummary } from "../result.ts"
+import { type StoreOptions, withReader } from "../store.ts"
+import { duration, paintFor, printable, shorten, width } from "../terminal.ts"
+
+export interface ShowOptions extends StoreOptions {
+  readonly json?: boolean
+}
+
+export async function show(jobId: string, options: ShowOptions): Promise<number> {
+  const [job, graph] = await withReader(options, async reader => [
+    await reader.job(jobId),
+    await reader.graph(jobId),
+  ])
+  const { workflow_status, progress_pct } = graph
+  process.stdout.write(
+    options.json
+      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary) }, null, 2)}\n`
+      : text(job, graph),
+  )
+  return exitCode.ok
+}
+
+function text(job: JobSnapshot, graph: GraphView): string {
+  const labels = Object.entries(job.labels).map(([name, value]) => `${name}=${value}`)
+  const facts = [
+    ["job", job.job_id],
+    ["workflow", `${job.workflow} version ${job.workflow_version}`],
+    [
+      "status",
+      [job.status, graph.workflow_status ?? "", `${graph.progress_pct} %`].filter(Boolean).join("  "),
+    ],
+    ["owner", job.owner],
+    ["labels", labels.join(" ")],
+    ["created", job.created_at],
+    ["finished", job.finished_at ?? ""],
+    ["error", errorText(job)],
+    ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
+  ] as const
+  const paint = paintFor(process.stdout)
+  const head = facts
+    .filter(([, value]) => value !== "")
+    .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
+  return `${[...head, "", ...nodeLines(graph.nodes)].join("\n")}\n`
+}
+
+export function nodeLines(nodes: readonly NodeView[]): string[] {
+  const columns = Math.min(40, Math.max(...nodes.map(node => width(node.id))))
+  return nodes.map(node => {
+    const took = durationOf(node)
+    const name = shorten(printable(node.id), columns)
+    const details = [
+      node.attempt > 1 ? `attempt ${node.attempt}` : "",
+      waitText(node),
+      node.error === null ? "" : printable(`${node.error.code} ${node.error.message}`),
+    ]
+    return [
+      `  ${name}${" ".repeat(columns - width(name))}`,
+      node.status.padEnd(9),
+      (took === null ? "" : duration(took)).padStart(9),
+      details.filter(Boolean).join("  "),
+    ]
+      .join("  ")
+      .trimEnd()
+  })
+}
+
+function waitText({ waiting_on }: NodeView): string {
+  switch (waiting_on?.kind) {
+    case "retry":
+      return `next try at ${new Date(waiting_on.at).toISOString()}`
+    case "timer":
+      return `until ${new Date(waiting_on.until).toISOString()}`
+    case "signal":
+      return `waits for signal ${waiting_on.name}`
+    case "worker":
+      return `waits for a worker with handler ${waiting_on.handler}`
+    default:
+      return ""
+  }
+}

@@ -1,0 +1,147 @@
+/** What a person wants to know of each node right now, kept up by events: O(1) per event, whatever the job's size. */
+import type { JobEvent } from "../../core/events.ts"
+import type { JsonObject } from "../../core/json.ts"
+import type { Graph } from "../../core/plan.ts"
+import type { JobStatus, NodeStatus } from "../../core/states.ts"
+import type { JobActivity } from "../../umbra.ts"
+
+export interface BoardNode {
+  readonly id: string
+  status: NodeStatus
+  attempt: number
+  /** When it was queued, or seen to start, and when it ended. Milliseconds since 1970. */
+  since: number | null
+  until: number | null
+  /** When the next attempt is due, while it waits for that. */
+  retryAt: number | null
+  /** Why it failed, last; what it waits for. */
+  note: string
+  progress: string
+}
+
+export class Board {
+  readonly nodes: readonly BoardNode[]
+  readonly counts: Record<NodeStatus, number>
+  status: JobStatus = "PENDING"
+  startedAt: number | null = null
+  endedAt: number | null = null
+  /** Of those QUEUED, how many wait for the time of their next try. */
+  retrying = 0
+  readonly #byId: ReadonlyMap<string, BoardNode>
+
+  constructor(graph: Graph) {
+    this.nodes = graph.nodes.map(({ id }) => newNode(id))
+    this.#byId = new Map(this.nodes.map(node => [node.id, node]))
+    this.counts = { ...zero, PENDING: this.nodes.length }
+  }
+
+  apply(event: JobEvent): void {
+    if (event.node === undefined) this.#applyToJob(event)
+    else this.#applyToNode(this.#byId.get(event.node)!, event)
+  }
+
+  /**
+   * The journal knows of running work only after a second; the process that runs it knows at once. What has ended
+   * meanwhile stays as it is until its event comes, so that nothing is shown going back.
+   */
+  observe({ running }: JobActivity, now: number): void {
+    for (const { node: id, progress } of running) {
+      const node = this.#byId.get(id)!
+      if (node.status === "QUEUED") {
+        if (node.retryAt !== null) node.since = now
+        this.#setRetry(node, null)
+        node.note = ""
+        this.#move(node, "RUNNING")
+      }
+      if (node.status === "RUNNING") node.progress = progress === null ? "" : progressText(progress)
+    }
+  }
+
+  node(id: string): BoardNode {
+    return this.#byId.get(id)!
+  }
+
+  #applyToJob(event: JobEvent): void {
+    if (event.to === undefined) return
+    this.status = event.to as JobStatus
+    if (event.type === "job.pending") this.startedAt = event.at
+    this.endedAt = endStates.has(event.to) ? event.at : null
+  }
+
+  #applyToNode(node: BoardNode, event: JobEvent): void {
+    const { to, at, payload, attempt = node.attempt } = event
+    if (to === undefined) return
+    node.attempt = attempt
+    this.#move(node, to as NodeStatus)
+    this.#setRetry(node, typeof payload.retry_at === "number" ? payload.retry_at : null)
+    if (to === "QUEUED" || to === "PENDING") {
+      node.since = to === "QUEUED" ? (node.retryAt ?? at) : null
+      node.until = null
+      node.note = faultText(payload)
+    } else if (to === "RUNNING") {
+      if (payload.worker !== undefined) node.since ??= at
+    } else if (to === "WAITING") node.note = waitingText(payload)
+    else {
+      node.until = at
+      node.progress = ""
+      node.note = to === "FAILED" ? failureText(payload) : ""
+    }
+  }
+
+  #setRetry(node: BoardNode, at: number | null): void {
+    this.retrying += Number(at !== null) - Number(node.retryAt !== null)
+    node.retryAt = at
+  }
+
+  #move(node: BoardNode, to: NodeStatus): void {
+    this.counts[node.status]--
+    this.counts[to]++
+    node.status = to
+  }
+}
+
+const zero: Record<NodeStatus, number> = {
+  PENDING: 0,
+  QUEUED: 0,
+  RUNNING: 0,
+  WAITING: 0,
+  COMPLETED: 0,
+  SKIPPED: 0,
+  FAILED: 0,
+  CANCELLED: 0,
+}
+
+const endStates: ReadonlySet<string> = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "DELETED"])
+
+function newNode(id: string): BoardNode {
+  return {
+    id,
+    status: "PENDING",
+    attempt: 1,
+    since: null,
+    until: null,
+    retryAt: null,
+    note: "",
+    progress: "",
+  }
+}
+
+function progressText({ percent, message }: { percent: number | null; message: string | null }): string {
+  return [percent === null ? "" : `${Math.floor(percent)} %`, message ?? ""].filter(Boolean).join(" ")
+}
+
+export function faultText(payload: JsonObject): string {
+  const fault = payload.fault as { code?: string; message?: string } | undefined
+  return fault === undefined ? "" : `${fault.code} ${fault.message}`
+}
+
+function failureText(payload: JsonObject): string {
+  return payload.cause === undefined ? faultText(payload) : `not run: ${payload.cause} failed`
+}
+
+export function waitingText(payload: JsonObject): string {
+  const waiting = payload.waiting as { kind: string; name?: string; until?: number } | undefined
+  if (waiting === undefined) return ""
+  const until = waiting.until === undefined ? "" : ` until ${new Date(waiting.until).toISOString()}`
+  return waiting.kind === "signal" ? `waits for signal ${waiting.name}${until}` : `sleeps${until}`
+}

@@ -1,0 +1,69 @@
+/** A job as plain lines, one per event that matters: for pipes, files and CI. */
+import type { JobEvent } from "../../core/events.ts"
+import { duration, type Paint, printable } from "../terminal.ts"
+import { type Board, faultText, waitingText } from "./board.ts"
+
+/** undefined: the event follows from one that has been told. Call after the board knows it. */
+export function lineOf(event: JobEvent, board: Board, paint: Paint): string | undefined {
+  const told = event.node === undefined ? jobLine(event, paint) : nodeLine(event, board, paint)
+  return told === undefined ? undefined : `${paint.dim(new Date(event.at).toISOString())} ${told}`
+}
+
+function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefined {
+  const name = printable(event.node!)
+  const { payload, attempt = 1 } = event
+  const nth = attempt > 1 ? ` (attempt ${attempt})` : ""
+  switch (event.type) {
+    case "node.running":
+      return payload.worker === undefined ? undefined : `${paint.cyan("▸")} ${name} is running${nth}`
+    case "node.completed":
+      return `${paint.green("✓")} ${name} completed${took(event, board)}${nth}`
+    case "node.skipped":
+      return `– ${name} skipped`
+    case "node.waiting":
+      return `◔ ${name} ${printable(waitingText(payload))}`
+    case "node.queued":
+      return queuedLine(event, name, paint)
+    case "attempt.lost":
+      return `${paint.yellow("↻")} ${name} was lost with the process that ran it`
+    case "node.failed":
+      return payload.cause === undefined
+        ? `${paint.red("✗")} ${name} failed${nth}: ${printable(faultText(payload))}`
+        : undefined
+    default:
+      return undefined
+  }
+}
+
+function queuedLine({ payload, at }: JobEvent, name: string, paint: Paint): string | undefined {
+  if (payload.reason !== "retry") return undefined
+  const wait = duration(Number(payload.retry_at) - at)
+  return `${paint.yellow("↻")} ${name} failed, next try in ${wait}: ${printable(faultText(payload))}`
+}
+
+function took({ at, node }: JobEvent, board: Board): string {
+  const { since } = board.node(node!)
+  return since === null ? "" : ` in ${duration(at - since)}`
+}
+
+function jobLine(event: JobEvent, paint: Paint): string | undefined {
+  const { type, payload } = event
+  switch (type) {
+    case "job.pending":
+      return `job ${event.correlation_id} of ${payload.workflow} version ${payload.workflow_version} submitted`
+    case "job.queued":
+      return payload.reason === "job_retried" ? "job is tried again" : undefined
+    case "job.preview":
+      return `${printable(String(payload.node))} published a preview`
+    case "signal.received":
+      return `signal ${printable(String(payload.name))} received`
+    case "job.completed":
+      return paint.green("job COMPLETED")
+    case "job.failed":
+    case "job.cancelled":
+    case "job.expired":
+      return paint.red(`job ${event.to}`)
+    default:
+      return undefined
+  }
+}

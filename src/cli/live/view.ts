@@ -1,0 +1,99 @@
+/** Shows a job while it runs: a tree that is drawn in place on a terminal, plain lines elsewhere. */
+import type { JobEvent } from "../../core/events.ts"
+import type { Graph } from "../../core/plan.ts"
+import type { JobActivity } from "../../umbra.ts"
+import { type Paint, paintFor } from "../terminal.ts"
+import { Board } from "./board.ts"
+import { frame } from "./frame.ts"
+import { lineOf } from "./lines.ts"
+import { Screen } from "./screen.ts"
+import { treeOf } from "./tree.ts"
+
+export interface LiveView {
+  event(event: JobEvent): void
+  /** A line of its own: what a handler logs, what the command has to say. */
+  note(text: string): void
+  /** Leaves the last picture on the terminal. */
+  end(): void
+}
+
+export interface ShownJob {
+  readonly title: string
+  readonly graph: Graph
+  activity(): JobActivity
+}
+
+export function liveView(stream: NodeJS.WriteStream, job: ShownJob): LiveView {
+  const paint = paintFor(stream)
+  return stream.isTTY && process.env.TERM !== "dumb"
+    ? new TreeView(stream, job, paint)
+    : lineView(stream, job, paint)
+}
+
+function lineView(stream: NodeJS.WritableStream, { graph }: ShownJob, paint: Paint): LiveView {
+  const board = new Board(graph)
+  return {
+    event(event) {
+      board.apply(event)
+      const line = lineOf(event, board, paint)
+      if (line !== undefined) stream.write(`${line}\n`)
+    },
+    note: text => void stream.write(`${text}\n`),
+    end() {},
+  }
+}
+
+const FRAME_MS = 100
+
+class TreeView implements LiveView {
+  readonly #stream: NodeJS.WriteStream
+  readonly #job: ShownJob
+  readonly #paint: Paint
+  readonly #board: Board
+  readonly #tree: ReturnType<typeof treeOf>
+  readonly #screen: Screen
+  readonly #timer: NodeJS.Timeout
+  #tick = 0
+
+  constructor(stream: NodeJS.WriteStream, job: ShownJob, paint: Paint) {
+    this.#stream = stream
+    this.#job = job
+    this.#paint = paint
+    this.#board = new Board(job.graph)
+    this.#tree = treeOf(job.graph)
+    this.#screen = new Screen(stream)
+    this.#timer = setInterval(() => this.#draw(), FRAME_MS)
+  }
+
+  event(event: JobEvent): void {
+    this.#board.apply(event)
+  }
+
+  note(text: string): void {
+    this.#screen.print(text)
+  }
+
+  end(): void {
+    clearInterval(this.#timer)
+    this.#draw()
+    this.#screen.close()
+  }
+
+  #draw(): void {
+    const now = Date.now()
+    if (this.#board.endedAt === null) this.#board.observe(this.#job.activity(), now)
+    const { columns, rows } = this.#stream
+    this.#screen.draw(
+      frame({
+        title: this.#job.title,
+        board: this.#board,
+        tree: this.#tree,
+        columns: columns || 80,
+        rows: rows || 24,
+        now,
+        tick: this.#tick++,
+        paint: this.#paint,
+      }),
+    )
+  }
+}

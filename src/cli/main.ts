@@ -1,0 +1,105 @@
+#!/usr/bin/env node
+/**
+ * The list of commands. Each command's code is imported when it runs, so that `umbra --help` starts in the time of
+ * a bare Node. A command answers with its exit code; what it throws as an UmbraError is told in one line.
+ */
+import { readFileSync } from "node:fs"
+import { Command, CommanderError, Option } from "commander"
+import { UmbraError } from "../errors.ts"
+import { exitCode, exitCodeOf } from "./exit.ts"
+import { jobsProgram } from "./jobs-program.ts"
+import {
+  handlersOption,
+  label,
+  privateAddressesOption,
+  seconds,
+  secondsOrNever,
+  wholeNumber,
+  withStore,
+} from "./options.ts"
+
+const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
+  version: string
+}
+
+const program = new Command("umbra")
+  .description("Durable workflows: validate, look at and run them.")
+  .version(manifest.version)
+
+program
+  .command("validate")
+  .summary("check a workflow and show every problem")
+  .description(
+    "Checks a workflow (YAML or JSON; - reads standard input) and shows every problem. Exit 0 or 2.",
+  )
+  .argument("<file>", "the workflow")
+  .option("--json", "print {valid, errors: [{code, message, path, line, column}]}")
+  .addOption(handlersOption())
+  .action(async (file, options) => finish((await import("./validate.ts")).validate(file, options)))
+
+program
+  .command("graph")
+  .summary("print a workflow's graph")
+  .description("Prints the graph of a workflow (YAML or JSON; - reads standard input).")
+  .argument("<file>", "the workflow")
+  .addOption(new Option("--format <format>", "how").choices(["mermaid", "dot", "json"]).default("mermaid"))
+  .addOption(handlersOption())
+  .action(async (file, options) => finish((await import("./graph.ts")).graph(file, options)))
+
+withStore(program.command("run"))
+  .summary("run a workflow and show it until it has ended")
+  .description(
+    "Runs a workflow (YAML or JSON; - reads standard input) in this process. Exit 0 if the job COMPLETED, 1 if it " +
+      "ended otherwise, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
+  )
+  .argument("<file>", "the workflow")
+  .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
+  .addOption(handlersOption())
+  .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
+  .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
+  .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))
+  .option("--idempotency-key <key>", "the same key gives the same job, however often it is submitted")
+  .option("--priority <number>", "-1000 to 1000; higher goes first", wholeNumber)
+  .addOption(privateAddressesOption())
+  .action(async (file, options) => finish((await import("./run.ts")).run(file, options)))
+
+withStore(program.command("resume"))
+  .summary("finish what an earlier process left")
+  .description(
+    "Runs the unfinished jobs of a store until each has ended or waits for something far away. Exit 0 if all that " +
+      "ended are COMPLETED, else 1.",
+  )
+  .addOption(handlersOption())
+  .option("--patience <seconds>", "stay for waits up to this long", seconds, 60)
+  .addOption(privateAddressesOption())
+  .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")
+  .action(async options => finish((await import("./resume.ts")).resume(options)))
+
+program.addCommand(jobsProgram(finish))
+
+for (const command of [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)])
+  command.exitOverride().showHelpAfterError("(add --help for usage)")
+
+async function finish(code: Promise<number>): Promise<void> {
+  process.exitCode = await code
+}
+
+function codeOf(error: unknown): number {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.invalid
+  if (!(error instanceof UmbraError)) throw error
+  process.stderr.write(`umbra: ${error.code} ${error.message}\n`)
+  return exitCodeOf(error.code)
+}
+
+// A reader that has seen enough (`umbra graph … | head`) is no error.
+process.stdout.on("error", error => {
+  if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
+})
+
+try {
+  await program.parseAsync()
+} catch (error) {
+  process.exitCode = codeOf(error)
+}
+// A module of handlers may hold timers or connections, which must not keep a finished command from ending.
+process.stdout.write("", () => process.exit())

@@ -1,0 +1,73 @@
+/** Options that several commands share, and how their texts become values. Imports nothing that is slow to load. */
+import { type Command, InvalidArgumentError, Option } from "commander"
+
+const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
+
+export const handlersOption = (): Option =>
+  new Option(
+    "--handlers <module>",
+    "a file (TypeScript or JavaScript) or package that exports handlers; may be repeated",
+  ).argParser<string[]>(collect)
+
+export const privateAddressesOption = (): Option =>
+  new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
+
+/** Where the jobs are, and the settings. */
+export function withStore(command: Command): Command {
+  return command
+    .addOption(
+      new Option("--data-dir <folder>", "the folder of the embedded database (default: ./.umbra)").conflicts(
+        "databaseUrl",
+      ),
+    )
+    .option("--database-url <url>", "a PostgreSQL database instead of a folder: postgres://…")
+    .addOption(new Option("--config <file>", "a YAML file of settings (docs/configuration.md)"))
+    .addOption(
+      new Option("--set <name=value>", "a setting, for example concurrency=20; may be repeated").argParser<
+        string[]
+      >(collect),
+    )
+}
+
+export function wholeNumber(text: string): number {
+  if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.")
+  return Number(text)
+}
+
+export function countFrom1(text: string): number {
+  const n = wholeNumber(text)
+  if (n < 1 || n > 1000) throw new InvalidArgumentError("It must be a whole number from 1 to 1000.")
+  return n
+}
+
+export function seconds(text: string): number {
+  const n = Number(text)
+  if (text.trim() === "" || !(n >= 0 && Number.isFinite(n)))
+    throw new InvalidArgumentError("It must be a number of seconds.")
+  return n
+}
+
+/** null: never. */
+export function secondsOrNever(text: string): number | null {
+  return text === "never" ? null : seconds(text)
+}
+
+export function label(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const mark = text.indexOf("=")
+  if (mark < 1) throw new InvalidArgumentError("It must be NAME=VALUE.")
+  return { ...before, [text.slice(0, mark)]: text.slice(mark + 1) }
+}
+
+const statuses = [
+  ...["PENDING", "QUEUED", "DISPATCHING", "PROCESSING", "PREVIEW"],
+  ...["COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "DELETED"],
+]
+
+/** `failed,cancelled` */
+export function statusList(text: string, before: readonly string[] = []): string[] {
+  const named = text.split(",").map(status => status.trim().toUpperCase())
+  const unknown = named.find(status => !statuses.includes(status))
+  if (unknown !== undefined)
+    throw new InvalidArgumentError(`There is no status ${unknown}: it is one of ${statuses.join(", ")}.`)
+  return [...before, ...named]
+}

@@ -1,0 +1,197 @@
+/**
+ * `umbra resume`: opens the store as an engine and stays until every unfinished job has ended, or needs something that
+ * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
+ */
+import type { JobStatus } from "../core/states.ts"
+import { jobHasEnded, jobStatuses } from "../core/states.ts"
+import type { GraphView } from "../core/view.ts"
+import type { JobSnapshot } from "../engine/job-snapshot.ts"
+import { Reader } from "../engine/reader.ts"
+import { engineSettings } from "../engine/settings.ts"
+import { openJournal } from "../journal/open.ts"
+import type { Journal } from "../journal/port.ts"
+import { openUmbra, type Umbra } from "../umbra.ts"
+import { exitCode } from "./exit.ts"
+import { loadUserHandlers } from "./handlers.ts"
+import { commandLog } from "./log.ts"
+import { errorText } from "./result.ts"
+import { applySettings, type SettingOptions } from "./settings.ts"
+import { existingStore, type StoreOptions, storeName } from "./store.ts"
+import { count, duration, paintFor } from "./terminal.ts"
+
+export interface ResumeOptions extends StoreOptions, SettingOptions {
+  readonly handlers?: readonly string[]
+  readonly json?: boolean
+  readonly patience: number
+  readonly allowPrivateAddresses?: boolean
+}
+
+/** What came of a job that was unfinished when the command began. */
+interface Told {
+  readonly job_id: string
+  readonly workflow: string
+  readonly status: JobStatus
+  /** Why the command does not stay for it; null: it has ended. */
+  readonly left: string | null
+  readonly error: string
+}
+
+const UNFINISHED = jobStatuses.filter(status => !jobHasEnded(status))
+const PAGE = 500
+/** Jobs that are looked at side by side; the engine runs all of them in any case. */
+const AT_ONCE = 100
+const LOOK_AGAIN_MS = 1000
+
+export async function resume(options: ResumeOptions): Promise<number> {
+  await applySettings(options)
+  const handlers = await loadUserHandlers(options.handlers ?? [])
+  const location = existingStore(options)
+  const { store, unfinished } = await lookFirst(location)
+  const umbra = await openUmbra(store, {
+    handlers,
+    log: commandLog("warn").log,
+    ...(options.allowPrivateAddresses ? { worker: { allowPrivateAddresses: true } } : {}),
+  })
+  const stop = new AbortController()
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => {
+      process.stderr.write("Stopping; what is unfinished stays so (Ctrl-C again leaves at once).\n")
+      stop.abort()
+      process.once(signal, () => process.exit(exitCode.failed))
+    })
+  }
+  try {
+    const told = await new Resumption(umbra, options, stop.signal).run(unfinished)
+    const code = finish(told, location, options)
+    return stop.signal.aborted ? exitCode.failed : code
+  } finally {
+    await umbra.close()
+  }
+}
+
+/**
+ * What is unfinished before the engine starts: a job that needs little has ended by the time it is open. A folder, which
+ * takes a second to open, stays open for the engine.
+ */
+async function lookFirst(location: string): Promise<{ store: string | Journal; unfinished: string[] }> {
+  const journal = await openJournal(location)
+  const unfinished = await unfinishedJobs(new Reader(journal))
+  if (journal.capabilities.exclusive) return { store: journal, unfinished }
+  await journal.close()
+  return { store: location, unfinished }
+}
+
+/** Newest first, so that the oldest is at the end, where the next one is taken. */
+async function unfinishedJobs(reader: Reader): Promise<string[]> {
+  const ids: string[] = []
+  for (;;) {
+    const after = ids.at(-1)
+    const filter = { statuses: UNFINISHED, limit: PAGE, ...(after === undefined ? {} : { after }) }
+    const page = await reader.jobs(filter)
+    ids.push(...page.map(job => job.job_id))
+    if (page.length < PAGE) return ids
+  }
+}
+
+function finish(told: readonly Told[], location: string, { json }: ResumeOptions): number {
+  process.stdout.write(json ? `${JSON.stringify({ jobs: told }, null, 2)}\n` : closing(told, location))
+  const isWell = told.every(({ status, left }) => left !== null || status === "COMPLETED")
+  return isWell ? exitCode.ok : exitCode.failed
+}
+
+function closing(told: readonly Told[], location: string): string {
+  if (told.length === 0) return `Nothing to finish in ${storeName(location)}.\n`
+  const left = told.filter(job => job.left !== null).length
+  const completed = told.filter(job => job.status === "COMPLETED").length
+  const rest = told.length - left - completed
+  return `${[
+    `${count(completed, "job")} completed`,
+    rest > 0 ? `${rest} ended otherwise` : "",
+    left > 0 ? `${left} left unfinished` : "",
+  ]
+    .filter(Boolean)
+    .join(", ")}.\n`
+}
+
+class Resumption {
+  readonly #umbra: Umbra
+  readonly #options: ResumeOptions
+  readonly #signal: AbortSignal
+  readonly #told: Told[] = []
+  /** Until then a dead engine's jobs may still be on their way to us. */
+  readonly #takenOverBy = performance.now() + takeOverMs()
+
+  constructor(umbra: Umbra, options: ResumeOptions, signal: AbortSignal) {
+    this.#umbra = umbra
+    this.#options = options
+    this.#signal = signal
+  }
+
+  async run(unfinished: readonly string[]): Promise<readonly Told[]> {
+    const waiting = [...unfinished]
+    const next = async (): Promise<void> => {
+      for (let id = waiting.pop(); id !== undefined && !this.#signal.aborted; id = waiting.pop())
+        await this.#see(id)
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, next))
+    return this.#told
+  }
+
+  async #see(id: string): Promise<void> {
+    let wait = 0
+    while (!this.#signal.aborted) {
+      const job = await this.#umbra.wait(id, { timeoutMs: wait })
+      const left = jobHasEnded(job.status) ? null : await this.#whyLeft(id)
+      if (jobHasEnded(job.status) || left !== null) return this.#tell(job, left)
+      wait = LOOK_AGAIN_MS
+    }
+  }
+
+  /** null: it goes on, here and soon. */
+  async #whyLeft(id: string): Promise<string | null> {
+    const { running, unserved } = this.#umbra.activity(id)
+    if (running.length > 0) return null
+    if (!this.#umbra.owns(id))
+      return performance.now() < this.#takenOverBy ? null : "is run by another engine on this database"
+    const graph = await this.#umbra.graph(id)
+    const now = Date.now()
+    const waits = graph.waiting_for.map(wait =>
+      "at" in wait ? wait.at : "until" in wait ? wait.until : null,
+    )
+    const isSoon = waits.some(at => at !== null && at - now <= this.#options.patience * 1000)
+    if (isSoon) return null
+    const [missing] = unserved
+    if (missing !== undefined)
+      return `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`
+    return graph.ready_queue.length > 0 ? null : waitText(graph, now)
+  }
+
+  #tell(job: JobSnapshot, left: string | null): void {
+    const { job_id, workflow, status } = job
+    const told = { job_id, workflow, status, left, error: errorText(job) }
+    this.#told.push(told)
+    if (this.#options.json) return
+    const paint = paintFor(process.stdout)
+    const icon =
+      left !== null ? paint.yellow("◔") : status === "COMPLETED" ? paint.green("✓") : paint.red("✗")
+    const what = left ?? [status, told.error].filter(Boolean).join("  ")
+    process.stdout.write(`${icon} ${job_id}  ${workflow}  ${what}\n`)
+  }
+}
+
+/** A peer is found dead after its lease; then come two beats until its partitions are ours. */
+function takeOverMs(): number {
+  const { leaseSeconds, beatSeconds } = engineSettings()
+  return (leaseSeconds + 2 * beatSeconds) * 1000
+}
+
+function waitText({ waiting_for }: GraphView, now: number): string | null {
+  const [first, ...others] = waiting_for
+  if (first === undefined) return null
+  const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")} too)`
+  const at = "at" in first ? first.at : "until" in first ? first.until : null
+  const when = at === null ? "" : ` until ${new Date(at).toISOString()} (in ${duration(at - now)})`
+  const what =
+    first.kind === "signal" ? `signal ${first.name}` : first.kind === "retry" ? "its next try" : "a timer"
+  return `node ${first.node} waits for ${what}${when}${more}`
+}

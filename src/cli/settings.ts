@@ -1,0 +1,69 @@
+/**
+ * `--set NAME=VALUE` and `--config FILE` (S10). Both become variables of this process before anything reads them, so
+ * threads see the same figures. A flag counts before a variable, a variable before the file.
+ */
+import { parse } from "yaml"
+import { engineTable } from "../engine/settings.ts"
+import { UmbraError } from "../errors.ts"
+import { journalTable } from "../journal/settings.ts"
+import { workerTable } from "../worker/settings.ts"
+import { readText } from "./source.ts"
+
+export interface SettingOptions {
+  readonly set?: readonly string[]
+  readonly config?: string
+}
+
+/** Not figures of a room, but settable in the same way. */
+const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL"]
+
+const variables: ReadonlySet<string> = new Set([
+  ...Object.values({ ...engineTable, ...workerTable, ...journalTable }).map(({ variable }) => variable),
+  ...places,
+])
+
+export async function applySettings({
+  set = [],
+  config = process.env.UMBRA_CONFIG,
+}: SettingOptions): Promise<void> {
+  if (config) {
+    for (const [name, value] of Object.entries(await readConfig(config)))
+      process.env[variableOf(name, config)] ??= textOf(value)
+  }
+  for (const assignment of set) {
+    const mark = assignment.indexOf("=")
+    if (mark < 1) throw wrong(`--set takes NAME=VALUE, not "${assignment}".`)
+    process.env[variableOf(assignment.slice(0, mark), "--set")] = assignment.slice(mark + 1)
+  }
+}
+
+async function readConfig(file: string): Promise<Record<string, unknown>> {
+  const { text } = await readText(file)
+  try {
+    const content: unknown = parse(text) ?? {}
+    if (typeof content === "object" && !Array.isArray(content)) return content as Record<string, unknown>
+  } catch (error) {
+    throw wrong(`${file} is not YAML: ${(error as Error).message}`)
+  }
+  throw wrong(`${file} must be a mapping of settings: "concurrency: 20".`)
+}
+
+function variableOf(name: string, where: string): string {
+  const variable = `UMBRA_${name.toUpperCase()}`
+  if (variables.has(variable)) return variable
+  throw wrong(
+    `${where}: there is no setting "${name}". docs/configuration.md lists them: ${[...variables].map(nameOf).join(", ")}.`,
+  )
+}
+
+function nameOf(variable: string): string {
+  return variable.replace(/^UMBRA_/, "").toLowerCase()
+}
+
+function textOf(value: unknown): string {
+  return value === null ? "never" : String(value)
+}
+
+function wrong(message: string): UmbraError {
+  return new UmbraError("E620", message)
+}

@@ -1,0 +1,75 @@
+/** Where a command's jobs are: a folder or a PostgreSQL database, by flag, by variable, or `./.umbra`. */
+import { existsSync } from "node:fs"
+import { join } from "node:path"
+import { openReader, type Reader } from "../engine/reader.ts"
+import { UmbraError } from "../errors.ts"
+import type { Environment } from "../settings.ts"
+
+export interface StoreOptions {
+  readonly dataDir?: string
+  readonly databaseUrl?: string
+}
+
+const STANDARD_FOLDER = "./.umbra"
+
+/**
+ * A flag counts before a variable, and Umbra's own variables before DATABASE_URL, which is often there for another
+ * program: it is followed only if it names a PostgreSQL.
+ */
+export function storeLocation(options: StoreOptions, environment: Environment = process.env): string {
+  const { UMBRA_DATABASE_URL, UMBRA_DATA_DIR, DATABASE_URL } = environment
+  const shared = DATABASE_URL && isPostgres(DATABASE_URL) ? DATABASE_URL : undefined
+  const location =
+    options.databaseUrl ??
+    options.dataDir ??
+    (UMBRA_DATABASE_URL || UMBRA_DATA_DIR || shared || STANDARD_FOLDER)
+  if (options.databaseUrl !== undefined || (options.dataDir === undefined && UMBRA_DATABASE_URL))
+    mustBePostgres(location)
+  return location
+}
+
+export function isPostgres(location: string): boolean {
+  return /^postgres(ql)?:/i.test(location)
+}
+
+function mustBePostgres(location: string): void {
+  if (!isPostgres(location))
+    throw new UmbraError(
+      "E504",
+      "a database URL begins with postgres://. For a folder use --data-dir or UMBRA_DATA_DIR.",
+    )
+}
+
+/** The store for a person: never a user or a password. */
+export function storeName(location: string): string {
+  if (!isPostgres(location)) return location
+  if (!URL.canParse(location)) return "PostgreSQL"
+  const { host, pathname } = new URL(location)
+  return `PostgreSQL at ${host || "localhost"}${pathname}`
+}
+
+/** What to add to a command that we suggest, so that it finds the same store. */
+export function storeFlags({ dataDir, databaseUrl }: StoreOptions): string {
+  if (dataDir !== undefined)
+    return ` --data-dir ${/^[\w./-]+$/.test(dataDir) ? dataDir : JSON.stringify(dataDir)}`
+  return databaseUrl === undefined ? "" : " --database-url …"
+}
+
+/** Only `umbra run` makes a store: a mistyped folder must not look like one without jobs. */
+export function existingStore(options: StoreOptions): string {
+  const location = storeLocation(options)
+  if (isPostgres(location) || existsSync(join(location, "database"))) return location
+  throw new UmbraError(
+    "E504",
+    `there are no jobs in ${location}: it has no database of Umbra. Name the folder with --data-dir, or make one with \`umbra run\`.`,
+  )
+}
+
+export async function withReader<T>(options: StoreOptions, use: (reader: Reader) => Promise<T>): Promise<T> {
+  const reader = await openReader(existingStore(options))
+  try {
+    return await use(reader)
+  } finally {
+    await reader.close()
+  }
+}

@@ -1,0 +1,64 @@
+/** What the terminal can show: colours, and how many columns a text takes. */
+import pc from "picocolors"
+
+export type Paint = Pick<
+  ReturnType<typeof pc.createColors>,
+  "bold" | "dim" | "red" | "green" | "yellow" | "cyan"
+>
+
+/** Colours only where a person looks, unless NO_COLOR or FORCE_COLOR say otherwise. */
+export function paintFor(stream: { readonly isTTY?: boolean }, env = process.env): Paint {
+  return pc.createColors(wantsColor(stream, env))
+}
+
+function wantsColor(stream: { readonly isTTY?: boolean }, env: NodeJS.ProcessEnv): boolean {
+  if (env.NO_COLOR) return false
+  if (env.FORCE_COLOR) return env.FORCE_COLOR !== "0"
+  return stream.isTTY === true && env.TERM !== "dumb"
+}
+
+const graphemes = new Intl.Segmenter()
+const wide =
+  /\p{Extended_Pictographic}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]|[\u{20000}-\u{3fffd}]/u
+
+/** Columns on a terminal: East Asian characters and emoji take two. */
+export function width(text: string): number {
+  let columns = 0
+  for (const { segment } of graphemes.segment(text)) columns += wide.test(segment) ? 2 : 1
+  return columns
+}
+
+/** What others wrote must not move the cursor or change colours of the terminal it is shown on. */
+export function printable(text: string): string {
+  return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Bidi_Control}]/gu, "\ufffd")
+}
+
+/** The beginning of a text that takes at most so many columns, with an ellipsis if something is left out. */
+export function shorten(text: string, columns: number): string {
+  if (width(text) <= columns) return text
+  let used = 0
+  let end = 0
+  for (const { segment, index } of graphemes.segment(text)) {
+    used += wide.test(segment) ? 2 : 1
+    if (used > columns - 1) break
+    end = index + segment.length
+  }
+  return columns < 1 ? "" : `${text.slice(0, end)}…`
+}
+
+/** `0.8 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h` */
+export function duration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000
+  if (seconds < 0.9995) return `${Math.round(seconds * 1000)} ms`
+  if (seconds < 59.95) return `${seconds.toFixed(1)} s`
+  const minutes = Math.round(seconds) / 60
+  if (minutes < 60) return `${Math.floor(minutes)} min ${Math.round(seconds) % 60} s`
+  const hours = Math.floor(minutes / 60)
+  return hours < 48
+    ? `${hours} h ${Math.floor(minutes) % 60} min`
+    : `${Math.floor(hours / 24)} d ${hours % 24} h`
+}
+
+export function count(n: number, noun: string): string {
+  return `${n.toLocaleString("en")} ${noun}${n === 1 ? "" : "s"}`
+}

@@ -1,0 +1,25 @@
+/**
+ * The public API of the package. What is not exported here may change with any release.
+ * Tests have a second door: `umbra/testing`.
+ */
+export type { EventSource, EventType, JobEvent } from "./core/events.ts"
+export type { Json, JsonObject } from "./core/json.ts"
+export type { JobStatus, NodeStatus } from "./core/states.ts"
+export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view.ts"
+export * from "./definition/builder.ts"
+export type { NodeDefinition, WorkflowDefinition } from "./definition/schema.ts"
+export { JobHandle } from "./engine/job-handle.ts"
+export type { JobError } from "./engine/job-result.ts"
+export type { JobSnapshot } from "./engine/job-snapshot.ts"
+export { openReader, type Reader } from "./engine/reader.ts"
+export type { EngineSettings } from "./engine/settings.ts"
+export type { SubmitOptions, WorkflowSource } from "./engine/submissions.ts"
+export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
+export type { Log } from "./log.ts"
+export { type JobActivity, openUmbra, type Umbra, type UmbraOptions } from "./umbra.ts"
+export { type FailureOptions, fail, HandlerError } from "./worker/fail.ts"
+export { type DefinedHandler, defineHandler, type Handler, type HandlerContext } from "./worker/handler.ts"
+export { loadHandlers } from "./worker/load.ts"
+export type { SecretSource } from "./worker/secrets.ts"
+export type { WorkerSettings } from "./worker/settings.ts"
+export { type Wait, waitForSignal, waitUntil } from "./worker/waiting.ts"

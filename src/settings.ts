@@ -1,0 +1,76 @@
+/**
+ * Settings: a name, a variable, a default, and what a value must be. One reader for every room that has some (S10).
+ * What is given in code counts first, then the environment, then the default.
+ */
+import { UmbraError } from "./errors.ts"
+
+export interface Setting<T> {
+  readonly variable: string
+  readonly default: T
+  /** A variable's text, which is not empty. */
+  read(text: string): T
+  /** What a value must be, if this one is not. */
+  wrong(value: T): string | undefined
+}
+
+export type SettingTable<S> = { readonly [K in keyof S]-?: Setting<S[K]> }
+
+export type Environment = Readonly<Record<string, string | undefined>>
+
+export function readSettings<S extends object>(
+  table: SettingTable<S>,
+  given: Partial<S> = {},
+  environment: Environment = process.env,
+): S {
+  const found: Partial<S> = {}
+  for (const name of Object.keys(table) as (keyof S & string)[]) {
+    const setting = table[name]
+    const value = given[name] === undefined ? fromEnvironment(setting, environment) : given[name]
+    const wrong = setting.wrong(value)
+    if (wrong !== undefined)
+      throw new UmbraError(
+        "E620",
+        `The setting ${name} (${setting.variable}) must be ${wrong}, not ${value}.`,
+      )
+    found[name] = value
+  }
+  return Object.freeze(found) as S
+}
+
+export function defaultsOf<S extends object>(table: SettingTable<S>): S {
+  return readSettings(table, {}, {})
+}
+
+function fromEnvironment<T>(setting: Setting<T>, environment: Environment): T {
+  const text = environment[setting.variable]?.trim()
+  return text === undefined || text === "" ? setting.default : setting.read(text)
+}
+
+export function wholeNumber(variable: string, standard: number): Setting<number> {
+  return {
+    variable,
+    default: standard,
+    read: Number,
+    wrong: value => (Number.isInteger(value) && value >= 1 ? undefined : "a whole number of at least 1"),
+  }
+}
+
+export function amount(variable: string, standard: number): Setting<number> {
+  return {
+    variable,
+    default: standard,
+    read: Number,
+    wrong: value => (Number.isFinite(value) && value >= 0 ? undefined : "a number of at least 0"),
+  }
+}
+
+/** A number above 0, or null, which a variable writes as `never`. */
+export function amountOrNever(variable: string, standard: number | null): Setting<number | null> {
+  return {
+    variable,
+    default: standard,
+    read: text => (text.toLowerCase() === "never" ? null : Number(text)),
+    wrong: value =>
+      value === null || (Number.isFinite(value) && value > 0) ? undefined : 'a number above 0, or "never"',
+  }
+}

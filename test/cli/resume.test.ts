@@ -1,0 +1,85 @@
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, describe, expect, it } from "vitest"
+import { freshDatabase } from "../support/services.ts"
+import { handlersModule, oneNode } from "./handlers-for-runs.ts"
+import { folderWith, startUmbra, umbra } from "./umbra.ts"
+
+const folder = folderWith({ "handlers.mjs": handlersModule })
+const path = (name: string) => join(folder.path, name)
+const handlers = ["--handlers", path("handlers.mjs")]
+afterAll(() => folder.remove())
+
+async function killedInTheMiddle(log: string, flags: readonly string[]): Promise<void> {
+  const definition = {
+    name: "two",
+    nodes: [
+      { id: "first", handler: "echo", config: { log } },
+      { id: "second", handler: "long_once", config: { log }, dependencies: ["first"] },
+    ],
+  }
+  writeFileSync(path("two.json"), JSON.stringify(definition))
+  const running = startUmbra(["run", path("two.json"), ...handlers, ...flags])
+  await running.wrote(/second is running/)
+  running.kill("SIGKILL")
+  await running.ended
+}
+
+// Each opening of a folder takes a second or two, and these need several.
+describe("umbra resume", { timeout: 90_000 }, () => {
+  it("J5 finishes on a folder what a killed process left, without running again what was done", async () => {
+    const flags = ["--data-dir", path("data")]
+    const log = path("folder.log")
+    await killedInTheMiddle(log, flags)
+    const withoutHandlers = await umbra(["resume", ...flags])
+    expect(withoutHandlers.code).toBe(0)
+    expect(withoutHandlers.stdout).toMatch(
+      /two {2}needs handler "long_once" for node second: give it with --handlers/,
+    )
+    const resumed = await umbra(["resume", ...handlers, ...flags])
+    expect(resumed).toMatchObject({ code: 0, stderr: "" })
+    expect(resumed.stdout).toMatch(/✓ \S+ {2}two {2}COMPLETED\n1 job completed\.\n$/)
+    expect(readFileSync(log, "utf8").trim().split("\n")).toEqual(["first 1", "second 1", "second 3"])
+    expect((await umbra(["resume", ...handlers, ...flags])).stdout).toMatch(/^Nothing to finish in /)
+  })
+
+  it("J5 does so on PostgreSQL, and leaves what waits for long", async () => {
+    const database = await freshDatabase()
+    const flags = ["--database-url", database.url]
+    const log = path("postgres.log")
+    try {
+      await killedInTheMiddle(log, flags)
+      writeFileSync(path("sleep.json"), oneNode("sleep", { seconds: 3600 }))
+      const sleeping = startUmbra(["run", path("sleep.json"), ...flags])
+      await sleeping.wrote(/only sleeps until/)
+      sleeping.kill("SIGKILL")
+      await sleeping.ended
+      const resumed = await umbra(["resume", "--json", ...handlers, ...flags])
+      expect(resumed).toMatchObject({ code: 0, stderr: "" })
+      const { jobs } = JSON.parse(resumed.stdout)
+      const byWorkflow = Object.fromEntries(jobs.map((job: { workflow: string }) => [job.workflow, job]))
+      expect(byWorkflow.two).toMatchObject({ status: "COMPLETED", left: null })
+      expect(byWorkflow.sleep.left).toMatch(/^node only waits for a timer until \S+Z \(in (59 min|1 h)/)
+      // The engine that ran `sleep` had taken the job over too, and had no handler for it.
+      expect(readFileSync(log, "utf8").trim().split("\n")).toEqual(["first 1", "second 1", "second 3"])
+    } finally {
+      await database.drop()
+    }
+  })
+
+  it("exits 1 when a job it finished did not complete", async () => {
+    const flags = ["--data-dir", path("failing")]
+    writeFileSync(path("fails.json"), oneNode("fails_once"))
+    const failed = JSON.parse(
+      (await umbra(["run", path("fails.json"), ...handlers, ...flags, "--json"])).stdout,
+    )
+    await umbra(["jobs", "retry", failed.job_id, ...flags])
+    writeFileSync(
+      path("failing.mjs"),
+      'export const h = { name: "fails_once", run() { throw new Error("again") } }',
+    )
+    const resumed = await umbra(["resume", "--handlers", path("failing.mjs"), ...flags])
+    expect(resumed.code).toBe(1)
+    expect(resumed.stdout).toMatch(/✗ \S+ {2}fails_once {2}FAILED {2}node only: E401 again/)
+  })
+})

@@ -1,0 +1,217 @@
+import { existsSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { type FreshDatabase, freshDatabase } from "../support/services.ts"
+import { handlersModule, oneNode } from "./handlers-for-runs.ts"
+import { folderWith, startUmbra, umbra } from "./umbra.ts"
+
+const greeting = `
+name: greeting
+input: { type: object, required: [name], properties: { name: { type: string } } }
+nodes:
+  - { id: who, handler: input }
+  - { id: gift, handler: transform, when: "{{ who.name == 'Eve' }}", config: { value: 1 } }
+  - { id: text, handler: transform, dependencies: [gift], config: { value: "Hello {{ who.name }}" } }
+output: { text: "{{ text }}" }
+`
+
+const folder = folderWith({ "greeting.yaml": greeting, "handlers.mjs": handlersModule })
+const path = (name: string) => join(folder.path, name)
+let database: FreshDatabase
+beforeAll(async () => {
+  database = await freshDatabase()
+})
+afterAll(async () => {
+  await database.drop()
+  folder.remove()
+})
+
+const onPostgres = () => ["--database-url", database.url]
+const run = (file: string, ...rest: string[]) => umbra(["run", path(file), ...rest])
+const runNode = (handler: string, ...rest: string[]) => {
+  writeFileSync(path(`${handler}.json`), oneNode(handler))
+  return run(`${handler}.json`, "--handlers", path("handlers.mjs"), ...rest)
+}
+const jobIds = async (store: string[]) => {
+  const { jobs } = JSON.parse((await umbra(["jobs", "list", "--json", ...store])).stdout)
+  return (jobs as { job_id: string }[]).map(job => job.job_id)
+}
+
+describe("umbra run", () => {
+  it("J3 tells one line per event that matters, then the output, and exits 0", async () => {
+    const { code, stdout, stderr } = await run("greeting.yaml", "--input", '{"name":"Ada"}', ...onPostgres())
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    const lines = stdout.split("\n").map(line => line.replace(/^\S+Z /, ""))
+    expect(lines[0]).toMatch(/^job [0-9a-f-]{36} of greeting version 1 submitted$/)
+    expect(lines).toContain("– gift skipped")
+    expect(lines).toContainEqual(expect.stringMatching(/^✓ text completed in \d+ ms$/))
+    expect(stdout).toContain("completed in")
+    expect(stdout).toMatch(/\{\n {2}"text": "Hello Ada"\n\}\n$/)
+  })
+
+  it("prints only the job with --json, and tells the rest on standard error", async () => {
+    const { code, stdout, stderr } = await run(
+      "greeting.yaml",
+      "--input",
+      '{"name":"Ada"}',
+      "--json",
+      ...onPostgres(),
+    )
+    expect(code).toBe(0)
+    expect(stderr).toContain("✓ text completed")
+    const job = JSON.parse(stdout)
+    expect(Object.keys(job)).toEqual(["job_id", "status", "output", "error", "nodes"])
+    expect(job).toMatchObject({ status: "COMPLETED", output: { text: "Hello Ada" }, error: null })
+    expect(job.nodes.map((node: { id: string; status: string }) => [node.id, node.status])).toEqual([
+      ["who", "COMPLETED"],
+      ["gift", "SKIPPED"],
+      ["text", "COMPLETED"],
+    ])
+    expect(job.nodes[0]).toMatchObject({ handler: "input", attempt: 1, duration_ms: expect.any(Number) })
+  })
+
+  it("reads the input from a file or standard input", async () => {
+    writeFileSync(path("input.json"), '{"name":"file"}')
+    const fromFile = await run(
+      "greeting.yaml",
+      "--input",
+      `@${path("input.json")}`,
+      "--json",
+      ...onPostgres(),
+    )
+    const fromStdin = await umbra(
+      ["run", path("greeting.yaml"), "--input", "@-", "--json", ...onPostgres()],
+      {
+        stdin: '{"name":"stdin"}',
+      },
+    )
+    expect([fromFile, fromStdin].map(({ stdout }) => JSON.parse(stdout).output.text)).toEqual([
+      "Hello file",
+      "Hello stdin",
+    ])
+  })
+
+  it("gives the same job for the same idempotency key, and keeps labels", async () => {
+    const parameters = ["--input", '{"name":"Ada"}', "--idempotency-key", "k1", "--label", "team=a", "--json"]
+    const first = JSON.parse((await run("greeting.yaml", ...parameters, ...onPostgres())).stdout)
+    const second = JSON.parse((await run("greeting.yaml", ...parameters, ...onPostgres())).stdout)
+    expect(second).toEqual(first)
+    const shown = await umbra(["jobs", "show", first.job_id, "--json", ...onPostgres()])
+    expect(JSON.parse(shown.stdout)).toMatchObject({ labels: { team: "a" }, workflow: "greeting" })
+  })
+
+  it("finds the database in UMBRA_DATABASE_URL, DATABASE_URL or a settings file", async () => {
+    writeFileSync(path("umbra.yaml"), `database_url: ${database.url}\nconcurrency: 5\n`)
+    const parameters = ["run", path("greeting.yaml"), "--input", '{"name":"Ada"}', "--json"]
+    const starts = [
+      umbra(parameters, { env: { UMBRA_DATABASE_URL: database.url } }),
+      umbra(parameters, { env: { DATABASE_URL: database.url } }),
+      umbra([...parameters, "--config", path("umbra.yaml")]),
+    ]
+    const known = (await Promise.all(starts)).map(({ stdout }) => JSON.parse(stdout).job_id)
+    expect(await jobIds(onPostgres())).toEqual(expect.arrayContaining(known))
+  })
+})
+
+describe("umbra run refuses what cannot be used, with exit 2 and without a trace", () => {
+  const dataDir = path("never-made")
+  it.each([
+    ["a file that is not there", ["nowhere.yaml"], /E601 \S*nowhere\.yaml does not exist/],
+    ["invalid YAML", ["broken.yaml"], /broken\.yaml:\d+:\d+ error E101/],
+    ["an unknown handler", ["unknown.yaml"], /error E103[\s\S]*--handlers MODULE/],
+    [
+      "an input that does not fit",
+      ["greeting.yaml", "--input", "{}"],
+      /E304 the input does not fit workflow "greeting"[\s\S]*name/,
+    ],
+    [
+      "an input that is not JSON",
+      ["greeting.yaml", "--input", "{name: Ada}"],
+      /E603 --input is not JSON[\s\S]*Quote it/,
+    ],
+    [
+      "an input file that is not there",
+      ["greeting.yaml", "--input", "@no.json"],
+      /E601 no\.json does not exist/,
+    ],
+    [
+      "a handlers module that is not there",
+      ["greeting.yaml", "--handlers", "./no.mjs"],
+      /E602 \.\/no\.mjs does not exist/,
+    ],
+    [
+      "an unknown setting",
+      ["greeting.yaml", "--set", "colour=red"],
+      /E620 --set: there is no setting "colour"/,
+    ],
+    [
+      "a wrong setting",
+      ["greeting.yaml", "--input", '{"name":"A"}', "--set", "concurrency=many"],
+      /E620 The setting concurrency/,
+    ],
+  ])("%s", async (_, [file, ...rest], message) => {
+    writeFileSync(path("broken.yaml"), "name: x\nnodes: [\n")
+    writeFileSync(path("unknown.yaml"), "name: x\nnodes:\n  - { id: a, handler: nothing }\n")
+    const { code, stdout, stderr } = await run(file!, ...rest, "--data-dir", dataDir)
+    expect({ code, stdout }).toEqual({ code: 2, stdout: "" })
+    expect(stderr).toMatch(message)
+    expect(existsSync(dataDir)).toBe(false)
+  })
+
+  it("a database URL that is none", async () => {
+    const { code, stderr } = await run(
+      "greeting.yaml",
+      "--input",
+      '{"name":"A"}',
+      "--database-url",
+      "mysql://x",
+    )
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/E504 a database URL begins with postgres:\/\//)
+  })
+})
+
+describe("umbra run on a folder: a handler that misbehaves fails its node with a code, and nothing is lost", {
+  timeout: 60_000,
+}, () => {
+  const store = ["--data-dir", path("data")]
+  const failures: string[] = []
+  it.each([
+    ["throws_text", "E401", /no luck/],
+    ["not_json", "E404", /BigInt|bigint/i],
+    ["huge", "E405", /16 MB|16777216|16\.\d|bytes/],
+  ])("%s: %s", async (handler, code, message) => {
+    const ended = await runNode(handler, "--json", ...store)
+    expect(ended.code).toBe(1)
+    const job = JSON.parse(ended.stdout)
+    failures.push(job.job_id)
+    expect(job).toMatchObject({ status: "FAILED", output: null, error: { code, node: "only" } })
+    expect(job.error.message).toMatch(message)
+    expect(job.nodes[0]).toMatchObject({ id: "only", status: "FAILED", error: { code } })
+  })
+
+  it("tells a person what failed and how to go on", async () => {
+    const { stdout, code } = await runNode("throws_text", ...store)
+    expect(code).toBe(1)
+    expect(stdout).toMatch(/✗ only failed: E401 no luck/)
+    expect(stdout).toMatch(/throws_text is FAILED[\s\S]*node only: E401 no luck/)
+    expect(stdout).toMatch(/umbra jobs retry [0-9a-f-]{36} --wait --data-dir/)
+  })
+
+  it("keeps every one of these jobs, and its journal and projection agree", async () => {
+    expect(await jobIds(store)).toEqual(expect.arrayContaining(failures))
+    const { code, stdout } = await umbra(["jobs", "verify", "--all", ...store])
+    expect({ code, stdout }).toEqual({ code: 0, stdout: expect.stringContaining("✓ 4 jobs") })
+  })
+
+  it("names the process that holds the folder", async () => {
+    writeFileSync(path("long.json"), oneNode("long"))
+    const holder = startUmbra(["run", path("long.json"), "--handlers", path("handlers.mjs"), ...store])
+    await holder.wrote(/only is running/)
+    const { code, stderr } = await umbra(["jobs", "list", ...store])
+    expect(code).toBe(1)
+    expect(stderr).toMatch(/E503 .* is in use by process \d+ since/)
+    holder.kill("SIGINT")
+    expect((await holder.ended).code).toBe(1)
+  })
+})

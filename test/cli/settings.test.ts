@@ -1,0 +1,80 @@
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { storeFlags, storeLocation, storeName } from "../../src/cli/store.ts"
+import { engineSettings, engineTable } from "../../src/engine/settings.ts"
+import { journalSettings, journalTable } from "../../src/journal/settings.ts"
+import { readSettings } from "../../src/settings.ts"
+import { workerTable } from "../../src/worker/settings.ts"
+import { root } from "./umbra.ts"
+
+const tables = { ...engineTable, ...workerTable, ...journalTable }
+
+describe("S10 settings", () => {
+  it("docs/configuration.md lists every setting with its variable and default", () => {
+    const page = readFileSync(join(root, "docs/configuration.md"), "utf8")
+    const rows = new Map(
+      [...page.matchAll(/^\| `(\w+)` \| `(UMBRA_\w+)` \| ([^|]*) \|/gm)].map(
+        ([, name, variable, standard]) => [name, { variable, standard: standard!.trim() }],
+      ),
+    )
+    for (const { variable, default: standard } of Object.values(tables)) {
+      const row = rows.get(variable.replace("UMBRA_", "").toLowerCase())
+      expect(row, variable).toBeDefined()
+      const isNumber = typeof standard === "number" && variable !== "UMBRA_THREADS"
+      if (isNumber) expect(Number(row!.standard.replace(/[ ,]/g, "")), variable).toBe(standard)
+    }
+    const known = new Set(Object.values(tables).map(({ variable }) => variable))
+    expect([...rows.values()].filter(({ variable }) => !known.has(variable!))).toEqual([])
+  })
+
+  it("no variable is used twice", () => {
+    const variables = Object.values(tables).map(({ variable }) => variable)
+    expect(new Set(variables).size).toBe(
+      [engineTable, workerTable, journalTable].reduce((sum, table) => sum + Object.keys(table).length, 0),
+    )
+  })
+
+  it("a setting may be never where that makes sense, and only there", () => {
+    const environment = { UMBRA_TTL_SECONDS: "never", UMBRA_RETENTION_SECONDS: "Never" }
+    expect(readSettings(engineTable, {}, environment)).toMatchObject({
+      ttlSeconds: null,
+      retentionSeconds: null,
+    })
+    expect(() => readSettings(engineTable, {}, { UMBRA_LOSS_LIMIT: "never" })).toThrow(
+      /E620|UMBRA_LOSS_LIMIT/,
+    )
+    expect(() => engineSettings({ ttlSeconds: 0 })).toThrow(
+      /ttlSeconds .* must be a number above 0, or "never"/,
+    )
+  })
+
+  it("X7 the database's figures come in the shape that opens a journal", () => {
+    expect(journalSettings({ UMBRA_DATABASE_RETRY_TRIES: "2" })).toMatchObject({
+      recycleSeconds: 300,
+      retry: { tries: 2, initialMs: 1000, maxMs: 30_000 },
+    })
+  })
+})
+
+describe("where the jobs are", () => {
+  const url = "postgres://user:secret@db.example:5432/app"
+
+  it.each([
+    ["a flag before everything", { dataDir: "d" }, { UMBRA_DATABASE_URL: url }, "d"],
+    ["a URL flag before everything", { databaseUrl: url }, { UMBRA_DATA_DIR: "d" }, url],
+    ["our URL before our folder", {}, { UMBRA_DATABASE_URL: url, UMBRA_DATA_DIR: "d" }, url],
+    ["our folder before DATABASE_URL", {}, { UMBRA_DATA_DIR: "d", DATABASE_URL: url }, "d"],
+    ["DATABASE_URL", {}, { DATABASE_URL: url }, url],
+    ["not a DATABASE_URL of another kind", {}, { DATABASE_URL: "mysql://x" }, "./.umbra"],
+    ["./.umbra", {}, {}, "./.umbra"],
+  ])("%s", (_, options, environment, expected) => {
+    expect(storeLocation(options, environment)).toBe(expected)
+  })
+
+  it("is told without user and password", () => {
+    expect(storeName(url)).toBe("PostgreSQL at db.example:5432/app")
+    expect(storeFlags({ databaseUrl: url })).toBe(" --database-url …")
+    expect(storeFlags({ dataDir: "my data" })).toBe(' --data-dir "my data"')
+  })
+})

@@ -1,0 +1,77 @@
+/** Starts the real command line program, as a user's shell would, and says what came of it. */
+import { spawn } from "node:child_process"
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+
+export const root = resolve(import.meta.dirname, "../..")
+
+export interface Ended {
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+export interface Start {
+  /** The program, if not the built one. */
+  readonly main?: string
+  readonly cwd?: string
+  readonly stdin?: string | Buffer
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export async function umbra(parameters: readonly string[], start: Start = {}): Promise<Ended> {
+  return startUmbra(parameters, start).ended
+}
+
+export interface Running {
+  readonly ended: Promise<Ended>
+  kill(signal: NodeJS.Signals): void
+  /** Resolves when what it has written so far, to either stream, matches. */
+  wrote(pattern: RegExp): Promise<void>
+}
+
+export function startUmbra(parameters: readonly string[], start: Start = {}): Running {
+  const { main = join(root, "dist/cli/main.js"), cwd, stdin, env } = start
+  const { NO_COLOR: _no, FORCE_COLOR: _force, DATABASE_URL: _url, ...clean } = process.env
+  const child = spawn(process.execPath, [main, ...parameters], { cwd, env: { ...clean, ...env } })
+  child.stdin.on("error", () => {}) // A program that never reads its input may be gone before it is written.
+  child.stdin.end(stdin ?? "")
+  const closed = new Promise<number | null>(done => child.on("close", done))
+  const written = [listen(child.stdout), listen(child.stderr)] as const
+  const ended = closed.then(code => ({ code, stdout: written[0].text, stderr: written[1].text }))
+  return {
+    ended,
+    kill: signal => void child.kill(signal),
+    wrote: pattern =>
+      new Promise((resolve, reject) => {
+        const look = () => {
+          if (written.some(({ text }) => pattern.test(text))) resolve()
+        }
+        child.stdout.on("data", look)
+        child.stderr.on("data", look)
+        look()
+        ended.then(({ stdout, stderr }) =>
+          reject(new Error(`it ended without writing ${pattern}:\n${stdout}${stderr}`)),
+        )
+      }),
+  }
+}
+
+function listen(stream: NodeJS.ReadableStream): { text: string } {
+  const heard = { text: "" }
+  stream.setEncoding("utf8").on("data", (text: string) => {
+    heard.text += text
+  })
+  return heard
+}
+
+/** A folder of its own with these files in it. */
+export function folderWith(files: Readonly<Record<string, string | Buffer>>): {
+  path: string
+  remove: () => void
+} {
+  const path = mkdtempSync(join(tmpdir(), "umbra-cli-"))
+  for (const [name, content] of Object.entries(files)) writeFileSync(join(path, name), content)
+  return { path, remove: () => rmSync(path, { recursive: true, force: true }) }
+}

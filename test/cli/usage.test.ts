@@ -1,0 +1,56 @@
+import { cpSync, readFileSync, symlinkSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { folderWith, root, umbra } from "./umbra.ts"
+
+describe("the command line", () => {
+  it("lists its commands", async () => {
+    const { stdout, code } = await umbra(["--help"])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/validate .*check a workflow/)
+    expect(stdout).toMatch(/graph .*print a workflow's graph/)
+  })
+
+  it("says its version", async () => {
+    const { version } = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as { version: string }
+    expect(await umbra(["--version"])).toEqual({ code: 0, stdout: `${version}\n`, stderr: "" })
+  })
+
+  it.each([
+    [["validat", "x.yaml"], /unknown command 'validat'[\s\S]*Did you mean validate\?/],
+    [["validate"], /missing required argument 'file'/],
+    [["validate", "x.yaml", "--jsn"], /unknown option '--jsn'[\s\S]*Did you mean --json\?/],
+    [["validate", "x.yaml", "y.yaml"], /too many arguments/],
+    [["graph", "x.yaml", "--format", "png"], /'png' is invalid[\s\S]*mermaid, dot, json/],
+    [["run"], /missing required argument 'file'/],
+    [["run", "x.yaml", "--data-dir", "a", "--database-url", "b"], /cannot be used with option/],
+    [["run", "x.yaml", "--priority", "high"], /It must be a whole number/],
+    [["run", "x.yaml", "--ttl", "soon"], /It must be a number of seconds/],
+    [["run", "x.yaml", "--label", "red"], /It must be NAME=VALUE/],
+    [["jobs"], /Usage: umbra jobs/],
+    [["jobs", "lst"], /unknown command 'lst'[\s\S]*Did you mean list\?/],
+    [["jobs", "list", "--status", "done"], /There is no status DONE: it is one of PENDING/],
+    [["jobs", "list", "--limit", "0"], /from 1 to 1000/],
+    [["jobs", "graph", "x", "--format", "png"], /'png' is invalid[\s\S]*tree, mermaid, json/],
+    [[], /Usage: umbra/],
+  ])("refuses %j with a hint and exit 2", async (parameters, message) => {
+    const { stdout, stderr, code } = await umbra(parameters)
+    expect({ stdout, code }).toEqual({ stdout: "", code: 2 })
+    expect(stderr).toMatch(message)
+  })
+
+  it("needs no command's code to show its help, so that it starts fast", async () => {
+    const folder = folderWith({})
+    try {
+      const needed = ["main", "exit", "options", "jobs-program"].map(name => `dist/cli/${name}.js`)
+      for (const file of ["package.json", "dist/errors.js", ...needed])
+        cpSync(join(root, file), join(folder.path, file))
+      symlinkSync(join(root, "node_modules"), join(folder.path, "node_modules"))
+      const { stdout, code } = await umbra(["--help"], { main: join(folder.path, "dist/cli/main.js") })
+      expect(code).toBe(0)
+      expect(stdout).toContain("Usage: umbra")
+    } finally {
+      folder.remove()
+    }
+  })
+})

@@ -1,0 +1,126 @@
+import { spawn } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { text } from "node:stream/consumers"
+import { describe, expect, it } from "vitest"
+import { freshDatabase } from "../support/services.ts"
+
+const root = resolve(import.meta.dirname, "../..")
+
+interface Start {
+  readonly env?: Readonly<Record<string, string>>
+  readonly node?: readonly string[]
+}
+
+async function run(file: string, parameters: readonly string[] = [], { env = {}, node = [] }: Start = {}) {
+  const { DATABASE_URL: _url, ...clean } = process.env
+  const child = spawn(process.execPath, [...node, join(root, file), ...parameters], {
+    cwd: root,
+    env: { ...clean, NO_COLOR: "1", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  const ended = new Promise<number | null>(done => child.on("close", done))
+  const [stdout, stderr, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  return { code, stdout, stderr }
+}
+
+describe("the examples run as they are", () => {
+  it("memory.js", async () => {
+    expect(await run("examples/memory.js")).toEqual({ code: 0, stdout: "COMPLETED HELLO ADA!\n", stderr: "" })
+  })
+
+  it("folder.js: J5 a job goes on when its folder is opened again", async () => {
+    const { code, stdout, stderr } = await run("examples/folder.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).toMatch(/^submitted .*\nCOMPLETED \{ remind: 'Water the ferns' \}\n$/)
+  })
+
+  it("postgres.js, and says what it needs where it has none", async () => {
+    expect((await run("examples/postgres.js")).stdout).toMatch(/^skipped: set DATABASE_URL/)
+    const database = await freshDatabase()
+    try {
+      const { code, stdout, stderr } = await run("examples/postgres.js", [], {
+        env: { DATABASE_URL: database.url },
+      })
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+      expect(stdout).toMatch(/^one job\n25\nCOMPLETED \d+ events\n$/)
+    } finally {
+      await database.drop()
+    }
+  })
+
+  it("watch.js", async () => {
+    const { code, stdout } = await run("examples/watch.js")
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/\d+ % {2}five \d of 5, ten \d of 10/)
+    expect(stdout).toMatch(/node\.completed total \{"output":15\}\njob\.completed/)
+  })
+
+  it("cancel-and-retry.js: J10 only what is not done runs again", async () => {
+    const { code, stdout } = await run("examples/cancel-and-retry.js")
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      [
+        "the handler was told to stop",
+        "CANCELLED",
+        "FAILED { code: 'BANK_CLOSED', message: 'The bank is closed', node: 'pay' }",
+        "COMPLETED { pay: { paid: 12 } } { prepare: 1, pay: 2 }\n",
+      ].join("\n"),
+    )
+  })
+
+  it("typed-builder.ts", async () => {
+    const { code, stdout } = await run("examples/typed-builder.ts", [], { node: ["--import", "tsx"] })
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      "Rome: 12 degrees, wind 0, warning: none\n" +
+        "Reykjavik: 27 degrees, wind 0, warning: Reykjavik has 27 degrees\n",
+    )
+  })
+
+  it("greeting/: the command at its head", async () => {
+    const file = "examples/greeting/greeting.yaml"
+    const command = /Run it: npx umbra (.*)/.exec(readFileSync(join(root, file), "utf8"))![1]!
+    const parameters = command
+      .split(" ")
+      .filter(Boolean)
+      .join(" ")
+      .replace(/'(.*)'/, (_, json) => json.replace(/ /g, ""))
+    const data = mkdtempSync(join(tmpdir(), "umbra-example-"))
+    try {
+      const { code, stdout } = await run("dist/cli/main.js", [
+        ...parameters.split(" "),
+        "--json",
+        "--data-dir",
+        data,
+      ])
+      expect(code).toBe(0)
+      expect(JSON.parse(stdout).output).toEqual({ letter: "Hi Ada, the harbour is calm today." })
+    } finally {
+      rmSync(data, { recursive: true })
+    }
+  })
+
+  it("demo: every claim holds, nothing is left behind, in less than 20 s", async () => {
+    const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
+    const before = left()
+    const started = performance.now()
+    const { code, stdout, stderr } = await run("examples/demo/main.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(performance.now() - started).toBeLessThan(20_000)
+    expect(stdout).toMatch(/the process is gone \(SIGKILL\)[\s\S]*pack +attempt 2 {2}by process 2/)
+    expect(stdout.match(/^ {3}✓ .* (killed|kill|again|attempt|second|on|template)$/gm)).toHaveLength(7)
+    expect(stdout).not.toContain("✗")
+    expect(left()).toEqual(before)
+  })
+
+  it("every file of examples/ is one that is run here", () => {
+    const page = readFileSync(join(root, "examples/README.md"), "utf8")
+    const tested = readFileSync(import.meta.filename, "utf8")
+    for (const name of readdirSync(join(root, "examples")).filter(name => name !== "README.md")) {
+      expect(page).toContain(`(${name}`)
+      expect(tested).toContain(`examples/${name}`)
+    }
+  })
+})
