@@ -7,7 +7,7 @@ export function nextTimer(state: JobState): number | null {
 }
 
 /** The `wakeAt` of a job with something in flight: before any real time, so that the two are never confused. */
-export const AT_ONCE = 0
+const AT_ONCE = 0
 
 /**
  * When an owner that takes the job over has to look at it: at once if anything is in flight, else at its next timer.

@@ -7,7 +7,6 @@ import {
   checkInput,
   compileWorkflow,
   type HandlerCatalog,
-  loadWorkflow,
   type Plan,
   type Problem,
   type WorkflowDefinition,
@@ -201,11 +200,6 @@ export class Submissions {
 function planOf(source: Exclude<WorkflowSource, string>, handlers: HandlerCatalog): Plan {
   const definition = "definition" in source ? source.definition : source
   return planOrThrow(compileWorkflow(definition, { handlers }))
-}
-
-/** YAML or JSON text to a plan; all problems in the error's details. */
-export function planOfText(text: string, handlers: HandlerCatalog): Plan {
-  return planOrThrow(loadWorkflow(text, { handlers }))
 }
 
 function planOrThrow(compiled: CompileResult): Plan {

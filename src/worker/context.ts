@@ -7,9 +7,9 @@
  */
 import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
+import { type Log, type LogLevel, logTo } from "../log.ts"
 import { HandlerError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"
-import { type Log, type LogLevel, logTo } from "../log.ts"
 import { checkOutput } from "./output.ts"
 import type { Redactor } from "./redact.ts"
 

@@ -2,8 +2,8 @@
 import { LocalBroker, type LocalBrokerOptions } from "../../src/broker/local.ts"
 import type { Outcome, Task } from "../../src/broker/port.ts"
 import type { Json } from "../../src/core/json.ts"
-import type { Handler } from "../../src/worker/handler.ts"
 import { logTo } from "../../src/log.ts"
+import type { Handler } from "../../src/worker/handler.ts"
 import { HandlerRegistry } from "../../src/worker/registry.ts"
 import { TaskRunner, type TaskRunnerOptions } from "../../src/worker/runner.ts"
 
