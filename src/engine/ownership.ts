@@ -165,7 +165,8 @@ export class Ownership {
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
     this.#announce()
-    for (const partition of partitions) await inbox.read(partition)
+    const waiting = await journal.readMessages({ partitions, limit: 1000 })
+    for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
     await wakeups.partitionsCame(recoveredAt)
   }
 
