@@ -5,13 +5,11 @@ import type { Journal } from "./port.ts"
 import { openPostgres, type PostgresOptions } from "./postgres.ts"
 import { journalSettings } from "./settings.ts"
 
-export type JournalOptions = PostgresOptions
-
 /** `memory:`, the path of a folder, or `postgres://…`. Makes and migrates what is not there yet. */
-export async function openJournal(location: string, given: JournalOptions = {}): Promise<Journal> {
+export async function openJournal(location: string, given: PostgresOptions = {}): Promise<Journal> {
   const options = { ...journalSettings(), ...given }
   if (location === "memory:") return openMemory()
-  if (/^postgres(ql)?:/i.test(location)) return openPostgres(location, options)
+  if (isPostgres(location)) return openPostgres(location, options)
   // Two letters at least: C:\data is a path.
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(location)?.[1]
   if (location.trim() === "" || scheme !== undefined) {
@@ -22,4 +20,8 @@ export async function openJournal(location: string, given: JournalOptions = {}):
     )
   }
   return openPglite(location, options.retry === undefined ? {} : { retry: options.retry })
+}
+
+export function isPostgres(location: string): boolean {
+  return /^postgres(ql)?:/i.test(location)
 }

@@ -21,12 +21,16 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
   const folder = resolve(path)
   await makeFolder(folder)
   const label = `the embedded database in ${folder}`
-  const database = new PgliteDatabase({ folder: join(folder, "database"), label, retry: options.retry ?? {} })
+  const newDatabase = () =>
+    new PgliteDatabase({ folder: join(folder, "database"), label, retry: options.retry ?? {} })
+  const database = newDatabase()
   const lock = await lockFolder(folder, {
     onLost: () => database.abandon("was taken over by another process; this one must stop"),
   })
   try {
-    const partitions = await prepare(folder, database)
+    await prepare(folder, newDatabase)
+    await migrate(database)
+    const partitions = (await database.query("readPartitions", [])).length
     const capabilities = { exclusive: true, durable: true, label, partitions }
     return new SqlJournal(database, { capabilities, afterClose: lock.release })
   } catch (error) {
@@ -55,16 +59,19 @@ async function makeFolder(folder: string): Promise<void> {
 /**
  * A process killed while it made the database leaves half of one. The mark is there from before the first file until
  * after the last, so half a database is recognised and made anew; nothing in it has been acknowledged to anybody.
+ * It is made by a thread of its own: making one takes 500 MB that the thread gives back only when it ends.
  */
-async function prepare(folder: string, database: PgliteDatabase): Promise<number> {
+async function prepare(folder: string, newDatabase: () => PgliteDatabase): Promise<void> {
   const mark = join(folder, "initialising")
   const files = join(folder, "database")
-  if (!existsSync(files) || existsSync(mark)) {
-    await writeFile(mark, "")
-    await rm(files, { recursive: true, force: true })
+  if (existsSync(files) && !existsSync(mark)) return
+  await writeFile(mark, "")
+  await rm(files, { recursive: true, force: true })
+  const maker = newDatabase()
+  try {
+    await migrate(maker)
+  } finally {
+    await maker.close()
   }
-  await migrate(database)
-  const partitions = (await database.query("readPartitions", [])).length
   await rm(mark, { force: true })
-  return partitions
 }

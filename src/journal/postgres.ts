@@ -6,7 +6,7 @@ import { PostgresWakeUps } from "./postgres-wake-ups.ts"
 import type { RetryOptions } from "./retry.ts"
 import { SqlJournal } from "./sql-journal.ts"
 
-/** Every figure is a setting; these are the defaults. */
+/** settings.ts names the variables that change them. */
 export const postgresDefaults = {
   /** Connections for everything but appends. */
   poolSize: 4,
@@ -43,7 +43,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
 }
 
 /** Host and database only: a URL's user, password and options stay out of messages. */
-function labelOf(url: string): string {
+export function labelOf(url: string): string {
   if (!URL.canParse(url)) {
     throw new UmbraError(
       "E504",
