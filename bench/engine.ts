@@ -35,6 +35,7 @@ async function measure(target: Target): Promise<void> {
   const umbra = await openUmbra(target.location, { handlers: [noop], worker: { concurrency: 1000 } })
   const all = workloads(target.scale)
   await drive({ ...all[2]!, jobs: 200 }, await jobOf(umbra, all[2]!))
+  const rates = new Map<string, number>()
   for (const workload of all) {
     // The yardstick has its graph ready made; compiling is measured by `definitions`.
     const [shape, run] = [shapeOf(workload), await jobOf(umbra, workload)]
@@ -46,7 +47,10 @@ async function measure(target: Target): Promise<void> {
       ours.push(await drive(round, run))
     }
     report(workload, middle(ours), middle(least), raw)
+    rates.set(workload.name, middle(ours).nodesPerSecond)
   }
+  const growth = rates.get("1,000 parallel nodes")! / rates.get("100,000 parallel nodes")!
+  console.log(`  a node of 100,000 takes ${growth.toFixed(2)} × the time of one of 1,000`)
   console.log(`  memory after it ${(process.memoryUsage().rss / 1e6).toFixed(0)} MB`)
   await umbra.close()
   await store.close()

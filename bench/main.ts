@@ -1,5 +1,6 @@
 /** `npm run bench`: everything; `npm run bench -- engine takeover`: those. `BENCH_SCALE=0.2` makes it shorter. */
 import { append } from "./append.ts"
+import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { stopServices } from "./services.ts"
@@ -14,6 +15,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   append,
   engine,
   takeover,
+  crowd,
 }
 
 const asked = process.argv.slice(2)
