@@ -30,7 +30,9 @@ export class Batch {
   }
 
   get isEmpty(): boolean {
-    return this.facts.length === 0 && this.answers.length === 0 && this.messages.length === 0
+    const { facts, answers, messages, waiters } = this
+    // Whoever waits on a batch must be answered, also when what it held has been forgotten.
+    return facts.length === 0 && answers.length === 0 && messages.length === 0 && waiters.length === 0
   }
 
   /**

@@ -103,7 +103,7 @@ export class Committer {
     this.#schedule()
   }
 
-  /** Called between commands: the facts of one command are one commit. */
+  /** Called before a command's facts: they, and the answer to whoever sent it, are one commit. */
   closeIfFull(): void {
     const { bytes, facts } = this.#open
     if (bytes > BATCH_BYTES || facts.length >= BATCH_FACTS) this.#closeOpen()
@@ -231,6 +231,8 @@ export class Committer {
   }
 
   async #send(stored: StoredBatch): Promise<Sent> {
+    if (stored.facts.length === 0 && stored.answers.length === 0 && stored.messages.length === 0)
+      return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     for (let tries = 1; ; tries++) {
       try {
         const { held } = await this.#journal.append(stored)

@@ -3,6 +3,7 @@ import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import { partitionMoved } from "./committer.ts"
 import { partitionOf } from "./ids.ts"
 import type { Owner } from "./owner.ts"
 import type { Plans } from "./plans.ts"
@@ -48,8 +49,9 @@ export class Inbox {
     try {
       do {
         this.#again.delete(partition)
+        const epoch = this.#epochOf(partition)
         for (const message of await this.#journal.readMessages({ partitions: [partition], limit: 1000 }))
-          await this.#carryOut(message)
+          await this.#carryOut(message, epoch)
       } while (this.#again.has(partition))
     } catch (error) {
       this.#log.warn(
@@ -61,9 +63,17 @@ export class Inbox {
     }
   }
 
-  async #carryOut(message: MessageRow): Promise<void> {
-    if (!this.#owner.holdings.has(message.partition)) return
-    const answer = await this.#decide(message).catch(error => this.#unreadable(message, error))
+  #epochOf(partition: number): number | undefined {
+    return this.#owner.holdings.get(partition)?.epoch
+  }
+
+  /** What was read under an epoch that has passed may have been carried out by another owner since. */
+  #mustHold(partition: number, epoch: number | undefined): void {
+    if (epoch === undefined || this.#epochOf(partition) !== epoch) throw partitionMoved(partition)
+  }
+
+  async #carryOut(message: MessageRow, epoch: number | undefined): Promise<void> {
+    const answer = await this.#decide(message, epoch).catch(error => this.#unreadable(message, error))
     this.#owner.committer.answer(
       { partition: message.partition, jobId: message.jobId },
       message.id,
@@ -76,13 +86,14 @@ export class Inbox {
     if (job !== undefined) this.#owner.letGo(job)
   }
 
-  async #decide(message: MessageRow): Promise<Answer> {
+  async #decide(message: MessageRow, epoch: number | undefined): Promise<Answer> {
     const command = JSON.parse(message.command) as Command
     const plan =
       command.type === "submit"
         ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
         : null
     const job = await this.#recovery.load(message.jobId)
+    this.#mustHold(message.partition, epoch)
     if (job === null) {
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
       this.#owner.submit(message.jobId, message.partition, plan, command)

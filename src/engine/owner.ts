@@ -110,11 +110,11 @@ export class Owner implements TaskEvents, CommitterEvents {
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
+    this.committer.closeIfFull()
     for (const fact of decided) {
       apply(job.state, fact, this.committer.effectsFor(job))
       this.committer.record(job, fact, outputText)
     }
-    this.committer.closeIfFull()
     this.#alarms.set(job, nextTimer(job.state))
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command.node, outputText)

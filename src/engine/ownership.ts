@@ -165,9 +165,10 @@ export class Ownership {
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
     this.#announce()
+    // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
+    await wakeups.partitionsCame(recoveredAt)
     const waiting = await journal.readMessages({ partitions, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
-    await wakeups.partitionsCame(recoveredAt)
   }
 
   async #give(partitions: readonly number[]): Promise<void> {

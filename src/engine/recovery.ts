@@ -23,6 +23,8 @@ export class Recovery {
   readonly #loading = new Map<string, Promise<LiveJob | null>>()
   /** Jobs of pages that are being woken. */
   readonly #waking = new Map<string, Promise<void>>()
+  /** Partitions that are being recovered: nobody else may bring in a job whose lost tasks are not known yet. */
+  readonly #recovering = new Map<number, Promise<void>>()
 
   constructor(parts: LoadParts & { owner: Owner; clock: Clock; log: Log }) {
     this.#parts = parts
@@ -33,7 +35,7 @@ export class Recovery {
 
   /** null: there is no such job. */
   async load(id: string): Promise<LiveJob | null> {
-    for (let page = this.#waking.get(id); page !== undefined; page = this.#waking.get(id)) await page
+    for (let busy = this.#busyWith(id); busy !== undefined; busy = this.#busyWith(id)) await busy
     const here = this.#owner.jobs.get(id)
     if (here !== undefined) return here
     const under = this.#loading.get(id)
@@ -43,13 +45,17 @@ export class Recovery {
     return loading
   }
 
+  #busyWith(id: string): Promise<void> | undefined {
+    return this.#waking.get(id) ?? this.#recovering.get(partitionOf(id))
+  }
+
   async #loadOne(id: string): Promise<LiveJob | null> {
     const epoch = this.#epochOf(id)
     const rows = (await readJobs(this.#parts, [id])).get(id)
-    if (rows === undefined) return null
-    const job = toLiveJob(id, await foldJob(this.#parts, rows))
-    if (epoch === undefined || this.#epochOf(id) !== epoch) throw partitionMoved(job.partition)
-    this.#owner.adopt(job)
+    const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
+    // Also when there is no such job: another owner may have made it since.
+    if (epoch === undefined || this.#epochOf(id) !== epoch) throw partitionMoved(partitionOf(id))
+    if (job !== null) this.#owner.adopt(job)
     return job
   }
 
@@ -59,6 +65,17 @@ export class Recovery {
 
   /** After take-over: everything that was in flight is lost with its process, and goes on here. Answers until when it looked. */
   async recover(partitions: readonly number[]): Promise<number> {
+    const recovering = this.#recoverAll(partitions)
+    const over = recovering.then(nothing, nothing)
+    for (const partition of partitions) this.#recovering.set(partition, over)
+    try {
+      return await recovering
+    } finally {
+      for (const partition of partitions) this.#recovering.delete(partition)
+    }
+  }
+
+  async #recoverAll(partitions: readonly number[]): Promise<number> {
     failpoint("recover.before")
     const at = this.#clock.now()
     await this.#eachDue({ partitions, at }, job => {
@@ -85,9 +102,10 @@ export class Recovery {
         ...(after === undefined ? {} : { after }),
         limit: PAGE,
       })
-      const ids = due.jobs
-        .map(job => job.id)
-        .filter(id => !this.#owner.jobs.has(id) && !this.#loading.has(id) && !this.#waking.has(id))
+      // What another brings in under an epoch that has passed is not adopted: it must be looked at again here.
+      for (const { id } of due.jobs)
+        await (this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing))
+      const ids = due.jobs.map(job => job.id).filter(id => !this.#owner.jobs.has(id))
       if (ids.length > 0) await this.#wakePage(ids, act)
       after = due.jobs.at(-1)
       if (due.jobs.length < PAGE) return due.nextWakeAt
@@ -96,7 +114,7 @@ export class Recovery {
 
   async #wakePage(ids: readonly string[], act: (job: LiveJob) => void): Promise<void> {
     const waking = this.#wakeAll(ids, act)
-    const over = waking.catch(() => {})
+    const over = waking.catch(nothing)
     for (const id of ids) this.#waking.set(id, over)
     try {
       await waking
@@ -128,6 +146,8 @@ export class Recovery {
     }
   }
 }
+
+const nothing = () => {}
 
 /** Jobs read at once: their facts are in memory together. */
 const PAGE = 500

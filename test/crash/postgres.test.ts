@@ -1,0 +1,16 @@
+import { expect, it, onTestFinished } from "vitest"
+import { failpointNames } from "../../src/failpoints.ts"
+import { freshDatabase } from "../support/services.ts"
+import { campaign } from "./campaign.ts"
+
+it("J5 J6 J8 S7 two processes on one PostgreSQL are killed 30 times: nothing is lost, nothing completed runs again", async () => {
+  const database = await freshDatabase()
+  onTestFinished(database.drop)
+  const seed = Math.floor(Math.random() * 2 ** 32)
+  const report = await campaign({ seed, kills: 30, jobs: 300, location: database.url, processes: 2 })
+  expect(report.violations, `npm run crash -- --store postgres --kills 30 --jobs 300 --seed ${seed}`).toEqual(
+    [],
+  )
+  expect([...report.deaths.keys()]).toEqual(expect.arrayContaining([...failpointNames]))
+  expect(report.jobs).toBe(300)
+}, 240_000)

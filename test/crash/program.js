@@ -1,0 +1,127 @@
+/**
+ * One life of a process under test, on the built package: opens the store, goes on with what earlier lives left, submits
+ * what is still missing, and writes down what it knows. Whoever started it kills it at some point.
+ *
+ *     node program.js TASK-FILE FROM TO STEP
+ *
+ * It says "open" when it is open and "idle" when every job FROM, FROM + STEP … below TO has ended; then SIGTERM ends it.
+ * executions.log: "start|end JOB NODE ATTEMPT PID"; acknowledged.log: "submitted|ended INDEX JOB STATUS".
+ * A line is one O_APPEND write: it is there whole or not at all, and survives the death of its writer.
+ */
+import { openSync, readFileSync, writeSync } from "node:fs"
+import { join } from "node:path"
+import { openUmbra } from "../../dist/umbra.js"
+import { defineHandler } from "../../dist/worker/handler.js"
+
+const [file, from, to, step] = process.argv.slice(2)
+const task = JSON.parse(readFileSync(file, "utf8"))
+const executions = openSync(join(task.folder, "executions.log"), "a")
+const acknowledged = openSync(join(task.folder, "acknowledged.log"), "a")
+/** Jobs that this process waits for at once. */
+const WINDOW = 20
+
+function logged(name, work) {
+  return defineHandler({
+    name,
+    run(config, ctx) {
+      const line = `${ctx.jobId} ${ctx.nodeId} ${ctx.attempt} ${process.pid}\n`
+      writeSync(executions, `start ${line}`)
+      return work(config, ctx, () => writeSync(executions, `end ${line}`))
+    },
+  })
+}
+
+function sum({ number, pad }, { parents }) {
+  const values = Object.values(parents).map(output => output.value ?? 0)
+  const value = values.reduce((total, next) => total + next, number) % 1_000_003
+  return pad === undefined ? { value } : { value, pad }
+}
+
+const stepHandler = logged("step", (config, ctx, end) => {
+  const finish = () => {
+    end()
+    return sum(config, ctx)
+  }
+  return config.ms === 0 ? finish() : new Promise(resolve => setTimeout(resolve, config.ms)).then(finish)
+})
+const flaky = logged("flaky", (config, ctx, end) => {
+  if (ctx.attempt === 1) throw Object.assign(new Error("not the first time"), { retryable: true })
+  end()
+  return sum(config, ctx)
+})
+const doomed = logged("doomed", () => {
+  throw Object.assign(new Error("never"), { status: 400 })
+})
+
+const log = { debug() {}, info() {}, warn: tell, error: tell, child: () => log }
+function tell(fields, message) {
+  console.error(
+    message,
+    JSON.stringify(fields, (_, value) => (value instanceof Error ? value.message : value)),
+  )
+}
+
+const umbra = await openUmbra(task.location, {
+  handlers: [stepHandler, flaky, doomed],
+  engine: task.engine,
+  log,
+})
+console.log("open")
+
+const known = new Map()
+for (const line of readFileSync(join(task.folder, "acknowledged.log"), "utf8").split("\n")) {
+  const [what, index, id] = line.split(" ")
+  if (what === "submitted") known.set(Number(index), id)
+  else if (what === "ended") known.set(Number(index), null)
+}
+
+let next = Number(from)
+async function work() {
+  for (; next < Number(to); ) {
+    const index = next
+    next += Number(step)
+    if (known.get(index) !== null) await one(index)
+  }
+}
+
+async function one(index) {
+  const id = await submitted(index)
+  const { status } = await umbra.wait(id)
+  writeSync(acknowledged, `ended ${index} ${id} ${status}\n`)
+}
+
+/** What was acknowledged is waited for; now and then it is submitted once more, and must be the same job. */
+async function submitted(index) {
+  const before = known.get(index)
+  if (before !== undefined && index % 5 !== 0) return before
+  const { id } = await retrying(() =>
+    umbra.submit(
+      task.workflows[task.jobs[index]],
+      { index, never: false },
+      { idempotencyKey: `job-${index}` },
+    ),
+  )
+  if (before !== undefined && before !== id) throw new Error(`job ${index} was ${before} and is now ${id}`)
+  if (before === undefined) writeSync(acknowledged, `submitted ${index} ${id}\n`)
+  return id
+}
+
+/** E610: the partition is on its way to another process. */
+async function retrying(submit) {
+  for (;;) {
+    try {
+      return await submit()
+    } catch (error) {
+      if (error.code !== "E610") throw error
+      await new Promise(resolve => setTimeout(resolve, 20))
+    }
+  }
+}
+
+await Promise.all(Array.from({ length: WINDOW }, work))
+process.once("SIGTERM", async () => {
+  await umbra.close()
+  process.exit(0)
+})
+setInterval(() => {}, 1000)
+console.log("idle")

@@ -1,0 +1,122 @@
+/**
+ * Workflows of random shape whose outcome is known beforehand: every node's value follows from its own number and its
+ * parents' values, so a job that lost, doubled or mixed up anything on the way ends with another total.
+ */
+import type { WorkflowDefinition } from "../../src/definition/index.ts"
+import { type Random, randomFrom } from "./random.ts"
+
+export interface Shape {
+  readonly definition: WorkflowDefinition
+  readonly status: "COMPLETED" | "FAILED"
+  /** The job's output, where it completes. */
+  readonly output: unknown
+  /** Dependencies by node. */
+  readonly dependencies: ReadonlyMap<string, readonly string[]>
+  /** Nodes that a handler of the test runs; the others are the engine's own or are skipped. */
+  readonly executed: ReadonlySet<string>
+}
+
+export interface Workload {
+  readonly shapes: readonly Shape[]
+  /** By job: which shape. */
+  readonly jobs: readonly number[]
+}
+
+export function workload(
+  seed: number,
+  options: { readonly shapes: number; readonly jobs: number },
+): Workload {
+  const random = randomFrom(seed)
+  const shapes = Array.from({ length: options.shapes }, (_, index) => shape(random, `shape-${index}`))
+  return { shapes, jobs: Array.from({ length: options.jobs }, () => random.between(0, options.shapes - 1)) }
+}
+
+/** Above the large-output limit that the crash program sets. */
+const PAD = "x".repeat(3000)
+const MODULUS = 1_000_003
+
+type Node = WorkflowDefinition["nodes"][number]
+
+interface Draft {
+  readonly nodes: Node[]
+  readonly values: Map<string, number>
+  readonly executed: Set<string>
+}
+
+function shape(random: Random, name: string): Shape {
+  const draft: Draft = { nodes: [], values: new Map(), executed: new Set() }
+  const size = random.between(1, 7)
+  for (let i = 0; i < size; i++) addNode(draft, random, `n${i}`)
+  addStep(draft, random, "total", exitsOf(draft.nodes))
+  const endsAsleep = random.chance(0.2)
+  if (endsAsleep) addNap(draft, random, "nap", ["total"])
+  const fails = random.chance(0.1)
+  if (fails) draft.nodes.push(doomed(random.chance(0.5) ? ["total"] : []))
+  const total = draft.values.get("total")!
+  const hasTemplate = endsAsleep || random.chance(0.5)
+  return {
+    definition: {
+      name,
+      nodes: draft.nodes,
+      ...(hasTemplate ? { output: { total: "{{ total.value }}" } } : {}),
+    },
+    status: fails ? "FAILED" : "COMPLETED",
+    output: hasTemplate ? { total } : { total: { value: total } },
+    dependencies: new Map(draft.nodes.map(node => [node.id, node.dependencies ?? []])),
+    executed: fails ? new Set() : draft.executed,
+  }
+}
+
+function addNode(draft: Draft, random: Random, id: string): void {
+  const earlier = draft.nodes.map(node => node.id)
+  const dependencies = earlier.filter(() => random.chance(0.4))
+  if (random.chance(0.12)) addNap(draft, random, id, dependencies)
+  else if (random.chance(0.1)) addSkipped(draft, id, dependencies)
+  else addStep(draft, random, id, dependencies)
+}
+
+function addStep(draft: Draft, random: Random, id: string, dependencies: readonly string[]): void {
+  const number = random.between(1, 1000)
+  const parents = dependencies.reduce((sum, parent) => sum + (draft.values.get(parent) ?? 0), 0)
+  const isPadded = id !== "total" && random.chance(0.15)
+  draft.values.set(id, (number + parents) % MODULUS)
+  draft.executed.add(id)
+  draft.nodes.push({
+    id,
+    handler: random.chance(0.2) ? "flaky" : "step",
+    config: { number, ms: random.pick([0, 0, 1, 5, 20]), ...(isPadded ? { pad: PAD } : {}) },
+    dependencies: [...dependencies],
+    retry: { max_attempts: 5, initial_seconds: 0.02, max_seconds: 0.05 },
+  })
+}
+
+/** A node that waits without a worker; it counts as nothing in its children's sums. */
+function addNap(draft: Draft, random: Random, id: string, dependencies: readonly string[]): void {
+  draft.values.set(id, 0)
+  draft.nodes.push({
+    id,
+    handler: "sleep",
+    config: { seconds: random.pick([0.01, 0.05, 0.3, 0.6]) },
+    dependencies: [...dependencies],
+  })
+}
+
+function addSkipped(draft: Draft, id: string, dependencies: readonly string[]): void {
+  draft.values.set(id, 0)
+  draft.nodes.push({
+    id,
+    handler: "step",
+    config: { number: 1, ms: 0 },
+    dependencies: [...dependencies],
+    when: "{{ input.never }}",
+  })
+}
+
+function doomed(dependencies: string[]): Node {
+  return { id: "doomed", handler: "doomed", config: {}, dependencies }
+}
+
+function exitsOf(nodes: readonly Node[]): string[] {
+  const read = new Set(nodes.flatMap(node => node.dependencies ?? []))
+  return nodes.map(node => node.id).filter(id => !read.has(id))
+}

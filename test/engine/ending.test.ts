@@ -1,0 +1,159 @@
+import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { collectLog, flow, gate, handler, open, openOn, states, until } from "./stage.ts"
+
+describe("cancellation", () => {
+  it("J16 running handlers get the abort signal within a second, queued nodes never start, late results are dropped", async () => {
+    const busy = gate()
+    const umbra = await open({ handlers: [busy.handler], worker: { concurrency: 1 } })
+    const job = await umbra.submit(
+      flow([
+        { id: "running", handler: "gate" },
+        { id: "queued", handler: "gate" },
+        { id: "pending", handler: "gate", dependencies: ["running"] },
+      ]),
+    )
+    const { signal } = await busy.came()
+    const asked = performance.now()
+    const aborted = new Promise<number>(resolve =>
+      signal.addEventListener("abort", () => resolve(performance.now() - asked)),
+    )
+    await job.cancel("not needed")
+    expect(await aborted).toBeLessThan(1000)
+    busy.open("too late")
+    const { status } = await job.wait()
+    expect(status).toBe("CANCELLED")
+    await new Promise(resolve => setImmediate(resolve))
+    expect(busy.entered).toHaveLength(1)
+    expect(await states(umbra, job.id)).toEqual({
+      running: "CANCELLED",
+      queued: "CANCELLED",
+      pending: "CANCELLED",
+    })
+    await expect(job.cancel()).rejects.toMatchObject({ code: "E302" })
+  })
+
+  it("J16 a job that waits out of memory can be cancelled", async () => {
+    const umbra = await open({ engine: { parkAfterMs: 100 } })
+    const job = await umbra.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 3600 } }]))
+    await until("it has left memory", () => !umbra.activity(job.id).isHere)
+    await job.cancel()
+    expect((await job.wait()).status).toBe("CANCELLED")
+  })
+
+  it("commands for a job that does not exist say so", async () => {
+    const umbra = await open()
+    const unknown = "01a1deea-cb7a-7005-99af-1ee1cda6255e"
+    await expect(umbra.cancel(unknown)).rejects.toMatchObject({ code: "E301" })
+    await expect(umbra.job(unknown)).rejects.toMatchObject({ code: "E301" })
+    expect(() => umbra.handle("nonsense")).toThrow(/not a job id/)
+  })
+})
+
+describe("time to live", () => {
+  it("J17 a job past its TTL is EXPIRED and its handlers are aborted", async () => {
+    const busy = gate()
+    const umbra = await open({ handlers: [busy.handler] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), null, { ttlSeconds: 0.05 })
+    const { signal } = await busy.came()
+    expect((await job.wait()).status).toBe("EXPIRED")
+    expect(signal.aborted).toBe(true)
+    busy.open()
+  })
+
+  it("J17 a job that has left memory expires too, before the time it waits for", async () => {
+    const clock = new VirtualClock()
+    const umbra = await open({ clock })
+    const job = await umbra.submit(
+      flow([{ id: "nap", handler: "sleep", config: { seconds: 3600 } }], { ttl_seconds: 60 }),
+    )
+    await until("it has left memory", () => !umbra.activity(job.id).isHere)
+    clock.advance(59_000)
+    await new Promise(resolve => setImmediate(resolve))
+    expect((await job.status()).status).toBe("PROCESSING")
+    clock.advance(1_000)
+    expect((await job.wait()).status).toBe("EXPIRED")
+    await job.retry()
+    expect((await job.status()).status).not.toBe("EXPIRED")
+  })
+
+  it("J17 finished jobs are removed after the retention, running ones are not", async () => {
+    const store = createMemoryStore()
+    const busy = gate()
+    const first = await openOn(store, { handlers: [busy.handler] })
+    const done = await first.submit(flow([{ id: "a", handler: "input" }]))
+    const running = await first.submit(flow([{ id: "a", handler: "gate" }]))
+    await done.wait()
+    await busy.came()
+    const second = await openOn(store, { engine: { retentionSeconds: 0.001 } })
+    await until("the purge", async () => (await openMemory(store).readJob(done.id)) === null)
+    expect((await second.job(running.id)).status).not.toBe("COMPLETED")
+    busy.open()
+  })
+})
+
+describe("close", () => {
+  it("S5 lets running handlers end and makes their results durable", async () => {
+    const store = createMemoryStore()
+    const busy = gate()
+    const umbra = await openOn(store, { handlers: [busy.handler] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    await busy.came()
+    const closed = umbra.close()
+    busy.open("done in time")
+    await closed
+    expect(await openMemory(store).readJob(job.id)).toMatchObject({
+      status: "COMPLETED",
+      output: '{"a":"done in time"}',
+    })
+    expect(store.partitions.every(row => row.owner === null)).toBe(true)
+    await expect(umbra.submit(flow([{ id: "a", handler: "input" }]))).rejects.toMatchObject({ code: "E612" })
+  })
+
+  it("S5 what does not end within the drain time is aborted, and goes on in the next process", async () => {
+    const store = createMemoryStore()
+    const stuck = gate()
+    const first = await openOn(store, { handlers: [stuck.handler], engine: { drainSeconds: 0.02 } })
+    const job = await first.submit(flow([{ id: "a", handler: "gate" }]))
+    const { signal } = await stuck.came()
+    await first.close()
+    expect(signal.aborted).toBe(true)
+    const attempts: number[] = []
+    const again = handler("gate", (_config, ctx) => {
+      attempts.push(ctx.attempt)
+      return "second time"
+    })
+    const second = await openOn(store, { handlers: [again] })
+    expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED", output: { a: "second time" } })
+    expect(attempts).toEqual([2])
+    stuck.open()
+  })
+
+  it("a store that cannot be written to does not keep close waiting for ever, and nobody is left hanging", async () => {
+    const { log, said } = collectLog()
+    const journal = openMemory()
+    const append = journal.append.bind(journal)
+    let isAway = false
+    journal.append = batch => (isAway ? Promise.reject(new Error("gone")) : append(batch))
+    const clock = new VirtualClock()
+    const umbra = await open({ at: journal, log, clock })
+    isAway = true
+    const submitted = umbra.submit(flow([{ id: "a", handler: "input" }]))
+    const second = umbra.submit(flow([{ id: "a", handler: "input" }]))
+    const answers = Promise.allSettled([submitted, second])
+    await until("the engine says that it has paused", () => {
+      clock.advance(1000)
+      return said("engine paused")
+    })
+    const third = umbra.submit(flow([{ id: "a", handler: "input" }]))
+    await expect(third).rejects.toMatchObject({ code: "E611" })
+    const closed = umbra.close()
+    await until("close has given up", () => {
+      clock.advance(30_000)
+      return Promise.race([closed.then(() => true), new Promise(resolve => setTimeout(resolve, 1, false))])
+    })
+    expect((await answers).map(answer => answer.status)).toEqual(["rejected", "rejected"])
+  })
+})

@@ -1,0 +1,128 @@
+import { describe, expect, it } from "vitest"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { flow, gate, handler, open, openOn, until } from "./stage.ts"
+
+const KB = 1024
+const big = (bytes: number) => "x".repeat(bytes)
+
+/** Returns as many bytes as its config says. */
+const produce = handler("produce", (config: { bytes: number }) => ({ text: big(config.bytes), mark: 7 }))
+const read = handler("read", (config, ctx) => ({
+  config,
+  sizes: Object.fromEntries(
+    Object.entries(ctx.parents).map(([id, output]) => [id, (output as { text: string }).text.length]),
+  ),
+}))
+
+describe("large outputs", () => {
+  it("an output over the limit is read by the next node's templates and ctx.parents", async () => {
+    const umbra = await open({ handlers: [produce, read] })
+    const job = await umbra.submit(
+      flow([
+        { id: "large", handler: "produce", config: { bytes: 300 * KB } },
+        {
+          id: "reader",
+          handler: "read",
+          config: { mark: "{{ large.mark }}", size: "{{ large.text | length }}" },
+          dependencies: ["large"],
+        },
+      ]),
+    )
+    expect(await job.wait()).toMatchObject({
+      status: "COMPLETED",
+      output: { reader: { config: { mark: 7, size: 300 * KB }, sizes: { large: 300 * KB } } },
+    })
+  })
+
+  it("an output over the limit has left memory when a later node reads it, and is still read right", async () => {
+    const busy = gate()
+    const umbra = await open({ handlers: [produce, read, busy.handler], engine: { largeOutputBytes: 1000 } })
+    const job = await umbra.submit(
+      flow(
+        [
+          { id: "large", handler: "produce", config: { bytes: 2000 } },
+          { id: "between", handler: "gate", dependencies: ["large"] },
+          {
+            id: "reader",
+            handler: "read",
+            config: { mark: "{{ large.mark }}" },
+            dependencies: ["large", "between"],
+          },
+        ],
+        { output: { text: "{{ large.text | length }}", mark: "{{ reader.config.mark }}" } },
+      ),
+    )
+    await busy.came()
+    busy.open({ text: "" })
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { text: 2000, mark: 7 } })
+  })
+
+  it("a large output is the job's output, also of one that left memory before the job ended", async () => {
+    const busy = gate()
+    const umbra = await open({ handlers: [produce, busy.handler], engine: { largeOutputBytes: 1000 } })
+    const job = await umbra.submit(
+      flow([
+        { id: "large", handler: "produce", config: { bytes: 2000 } },
+        { id: "other", handler: "gate" },
+      ]),
+    )
+    await busy.came()
+    await until("the large one is done", async () => (await job.graph()).nodes[0]!.status === "COMPLETED")
+    busy.open()
+    const expected = { large: { text: big(2000), mark: 7 }, other: "through" }
+    expect((await job.wait()).output).toEqual(expected)
+    expect((await umbra.job(job.id)).output).toEqual(expected)
+  })
+
+  it("a large output survives a restart and is read by what runs after it", async () => {
+    const store = createMemoryStore()
+    const busy = gate()
+    const engine = { largeOutputBytes: 1000, drainSeconds: 0.01 }
+    const first = await openOn(store, { handlers: [produce, read, busy.handler], engine })
+    const job = await first.submit(
+      flow([
+        { id: "large", handler: "produce", config: { bytes: 2000 } },
+        { id: "between", handler: "gate", dependencies: ["large"] },
+        { id: "reader", handler: "read", dependencies: ["large", "between"] },
+      ]),
+    )
+    await busy.came()
+    await first.close()
+    const through = handler("gate", () => ({ text: "" }))
+    const second = await openOn(store, { handlers: [produce, read, through], engine })
+    expect(await second.wait(job.id)).toMatchObject({
+      status: "COMPLETED",
+      output: { reader: { sizes: { large: 2000, between: 0 } } },
+    })
+    busy.open()
+  })
+
+  it("an output over 16 MB is refused with a clear error, and nothing else is lost", async () => {
+    const umbra = await open({ handlers: [produce] })
+    const bad = await umbra.submit(
+      flow([{ id: "huge", handler: "produce", config: { bytes: 17 * KB * KB }, retry: { max_attempts: 1 } }]),
+    )
+    const good = await umbra.submit(flow([{ id: "fine", handler: "produce", config: { bytes: 10 } }]))
+    const { status, error } = await bad.wait()
+    expect(status).toBe("FAILED")
+    expect(error).toMatchObject({ node: "huge", message: expect.stringMatching(/large|bytes|MB/) })
+    expect((await good.wait()).status).toBe("COMPLETED")
+  })
+
+  it.each([
+    ["a function", () => () => {}],
+    [
+      "a cycle",
+      () => {
+        const cycle: { self?: unknown } = {}
+        cycle.self = cycle
+        return cycle
+      },
+    ],
+    ["a bigint", () => 1n],
+  ])("an output that is not JSON (%s) fails the node", async (_what, make) => {
+    const umbra = await open({ handlers: [handler("odd", () => make())] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "odd", retry: { max_attempts: 1 } }]))
+    expect(await job.wait()).toMatchObject({ status: "FAILED", error: { node: "a" } })
+  })
+})

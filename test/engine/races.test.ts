@@ -1,0 +1,314 @@
+/**
+ * What can happen between two awaits: each of these once lost a job, doubled one, or left one lying. The store is in
+ * memory and shared, so that a test can hold one answer back while another engine acts.
+ */
+import { describe, expect, it } from "vitest"
+import { Committer, type CommitterEvents } from "../../src/engine/committer.ts"
+import { Peers } from "../../src/engine/peers.ts"
+import { JournalUnavailableError } from "../../src/journal/errors.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import type { Journal } from "../../src/journal/port.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { collectLog, flow, gate, handler, open, openOn, until } from "./stage.ts"
+
+const quick = { beatSeconds: 0.02, leaseSeconds: 0.1 }
+
+/** Holds the answers of one verb back until told. */
+function holding<Verb extends "readFacts" | "append">(journal: Journal, verb: Verb) {
+  const held: (() => void)[] = []
+  let isHolding = false
+  const original = journal[verb].bind(journal) as (...args: unknown[]) => Promise<unknown>
+  Object.assign(journal, {
+    [verb]: async (...args: unknown[]) => {
+      const answer = await original(...args)
+      if (isHolding) await new Promise<void>(resolve => held.push(resolve))
+      return answer
+    },
+  })
+  return {
+    held,
+    hold: () => {
+      isHolding = true
+    },
+    /** Later answers are not held. */
+    pass: () => {
+      isHolding = false
+    },
+    letGo: () => {
+      isHolding = false
+      for (const go of held.splice(0)) go()
+    },
+  }
+}
+
+describe("loading", () => {
+  it("a command that comes while the job is being woken acts on the job that is woken, not on an older one", async () => {
+    const clock = new VirtualClock()
+    const journal = openMemory()
+    const reads = holding(journal, "readFacts")
+    const umbra = await open({ at: journal, clock, engine: { ttlSeconds: null } })
+    const job = await umbra.submit(
+      flow([
+        { id: "nap", handler: "sleep", config: { seconds: 60 } },
+        { id: "second", handler: "sleep", config: { seconds: 60 }, dependencies: ["nap"] },
+      ]),
+    )
+    await until("it has left memory", () => !umbra.activity(job.id).isHere)
+    reads.hold()
+    clock.advance(60_000)
+    await until("it is being read", () => reads.held.length === 1)
+    reads.pass()
+    const cancelled = job.cancel()
+    await Promise.race([cancelled, new Promise(resolve => setTimeout(resolve, 20))])
+    reads.letGo()
+    await cancelled
+    clock.advance(120_000)
+    // Whatever was decided before this one ends is durable with it.
+    await (await umbra.submit(flow([{ id: "a", handler: "input" }]))).wait()
+    const types = (await umbra.events(job.id)).map(event => event.type)
+    expect(types.at(-1)).toBe("job.cancelled")
+    expect((await job.status()).status).toBe("CANCELLED")
+  })
+
+  it("a job read before its partition was lost is not adopted after", async () => {
+    const store = createMemoryStore({ partitions: 1 })
+    const journal = openMemory(store)
+    const reads = holding(journal, "readFacts")
+    const first = await open({ at: journal, engine: { ...quick, parkAfterMs: 1 } })
+    const job = await first.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 3600 } }]))
+    await until("it has left memory", () => !first.activity(job.id).isHere)
+    reads.hold()
+    const cancelled = first.cancel(job.id)
+    cancelled.catch(() => {})
+    await until("it is being read", () => reads.held.length === 1)
+    store.partitions[0] = { owner: "somebody else", epoch: store.partitions[0]!.epoch + 1 }
+    store.engines.set("somebody else", { place: "elsewhere#1", beat: 1, purgedBeat: null })
+    await until("the first knows", () => !first.owns(job.id))
+    reads.letGo()
+    await expect(cancelled).rejects.toMatchObject({ code: "E610" })
+    expect(first.activity(job.id).isHere).toBe(false)
+    expect(store.facts.get(job.id)!.map(fact => fact.type)).toEqual(["job_submitted", "node_waiting"])
+  })
+
+  it("jobs that could not be read because the store was away are woken when it is back", async () => {
+    const clock = new VirtualClock()
+    const journal = openMemory()
+    const readFact = journal.readFact.bind(journal)
+    let isAway = false
+    journal.readFact = (...args) =>
+      isAway ? Promise.reject(new JournalUnavailableError("away")) : readFact(...args)
+    const large = handler("large", () => "x".repeat(2000))
+    const umbra = await open({ at: journal, clock, handlers: [large], engine: { largeOutputBytes: 1000 } })
+    const job = await umbra.submit(
+      flow(
+        [
+          { id: "large", handler: "large" },
+          { id: "nap", handler: "sleep", config: { seconds: 60 }, dependencies: ["large"] },
+        ],
+        { output: { size: "{{ large | length }}" } },
+      ),
+    )
+    await until("it has left memory", () => !umbra.activity(job.id).isHere)
+    isAway = true
+    clock.advance(60_000)
+    await new Promise(resolve => setTimeout(resolve, 10))
+    expect((await job.status()).status).toBe("PROCESSING")
+    isAway = false
+    const ended = job.wait({ timeoutMs: 5_000 })
+    await until("it is woken", async () => {
+      clock.advance(500)
+      return (await job.status()).status === "COMPLETED"
+    })
+    expect((await ended).output).toEqual({ size: 2000 })
+  })
+})
+
+describe("fencing", () => {
+  it("what was decided before a partition was lost is never stored, also when the partition comes back", async () => {
+    const store = createMemoryStore({ partitions: 1 })
+    const journal = openMemory(store)
+    const appends = holding(journal, "append")
+    const busy = gate()
+    const umbra = await open({ at: journal, engine: quick, handlers: [busy.handler] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    const other = await umbra.submit(flow([{ id: "a", handler: "input" }]))
+    await other.wait()
+    await busy.came()
+    appends.hold()
+    // One append under way, answered late; the result of the gate waits for it in the next batch.
+    const third = umbra.submit(flow([{ id: "a", handler: "input" }]))
+    third.catch(() => {})
+    await until("an append is under way", () => appends.held.length === 1)
+    busy.open("decided too early")
+    await new Promise(resolve => setImmediate(resolve))
+    const { epoch } = store.partitions[0]!
+    // Somebody takes the partition, cancels the job, and gives it back.
+    store.partitions[0] = { owner: null, epoch: epoch + 1 }
+    const peer = openMemory(store)
+    const [taken] = await peer.takePartitions({
+      engine: "peer",
+      expected: [{ partition: 0, epoch: epoch + 1 }],
+    })
+    const seq = taken!.epoch * 2 ** 34
+    const at = Date.now()
+    await peer.append({
+      fences: [taken!],
+      facts: [{ partition: 0, seq, jobId: job.id, at, type: "job_cancelled", data: "{}" }],
+      newJobs: [],
+      changedJobs: [
+        {
+          ...(await peer.readJob(job.id))!,
+          seq,
+          status: "CANCELLED",
+          updatedAt: at,
+          finishedAt: at,
+          wakeAt: null,
+        },
+      ],
+      answers: [],
+      messages: [],
+    })
+    await peer.releasePartitions({ engine: "peer", held: [taken!] })
+    await until("it has the partition again", () => store.partitions[0]!.epoch > taken!.epoch)
+    await until("and has recovered it", () => umbra.owns(job.id))
+    const after = umbra.submit(flow([{ id: "a", handler: "input" }]))
+    appends.letGo()
+    expect((await (await after).wait()).status).toBe("COMPLETED")
+    expect((await umbra.job(job.id)).status).toBe("CANCELLED")
+    const types = store.facts.get(job.id)!.map(fact => fact.type)
+    expect(types).toEqual(["job_submitted", "job_cancelled"])
+    expect(umbra.owns(job.id)).toBe(true)
+  })
+
+  it("whoever waits for a job hears of its end when the job has moved to another engine", async () => {
+    const store = createMemoryStore({ partitions: 1 })
+    const stuck = gate()
+    const journal = openMemory(store)
+    const beat = journal.beat.bind(journal)
+    let isSilent = false
+    journal.beat = row => (isSilent ? Promise.reject(new Error("no way")) : beat(row))
+    const first = await open({ at: journal, engine: quick, handlers: [stuck.handler] })
+    const job = await first.submit(flow([{ id: "a", handler: "gate" }]))
+    await stuck.came()
+    const ended = first.wait(job.id)
+    isSilent = true
+    const second = await openOn(store, { handlers: [handler("gate", () => "from the second")] })
+    await second.wait(job.id)
+    isSilent = false
+    expect((await ended).output).toEqual({ a: "from the second" })
+    stuck.open("from the first")
+  })
+})
+
+describe("group commit", () => {
+  it("whoever waits for a batch is answered, also when all that was in it has been forgotten", async () => {
+    const holdings = new Map([
+      [0, { epoch: 1, nextSeq: 1 }],
+      [1, { epoch: 1, nextSeq: 1 }],
+    ])
+    const clock = new VirtualClock()
+    const events = { durable() {} } as unknown as CommitterEvents
+    const committer = new Committer({ journal: openMemory(), clock, events, holdings })
+    committer.answer({ partition: 0, jobId: "a job" }, 1, "{}")
+    const other = committer.durable({ partition: 1, id: "another job" })
+    const own = committer.durable({ partition: 0, id: "a job" })
+    own.catch(() => {})
+    holdings.delete(0)
+    committer.forget(0)
+    await other
+    await expect(own).rejects.toMatchObject({ code: "E610" })
+  })
+})
+
+describe("take-over", () => {
+  it("that fails half way, because the store went away, is begun again", async () => {
+    const store = createMemoryStore()
+    const busy = gate()
+    const first = await openOn(store, { handlers: [busy.handler], engine: { drainSeconds: 0.01 } })
+    const job = await first.submit(flow([{ id: "a", handler: "gate" }]))
+    await busy.came()
+    await first.close()
+    const journal = openMemory(store)
+    const readFacts = journal.readFacts.bind(journal)
+    let failures = 2
+    journal.readFacts = (...args) =>
+      failures-- > 0 ? Promise.reject(new JournalUnavailableError("away")) : readFacts(...args)
+    const { log, said } = collectLog()
+    const second = await open({ at: journal, log, engine: quick, handlers: [handler("gate", () => "again")] })
+    expect(await second.wait(job.id, { timeoutMs: 5_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(said("could not adjust partitions")).toBe(true)
+    busy.open()
+  })
+
+  it("wakes what waits also when the messages could not be read", async () => {
+    const store = createMemoryStore()
+    const clock = new VirtualClock()
+    const first = await openOn(store, { clock })
+    const job = await first.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 60 } }]))
+    await until("it has left memory", () => !first.activity(job.id).isHere)
+    await first.close()
+    const journal = openMemory(store)
+    const readMessages = journal.readMessages.bind(journal)
+    let failures = 1
+    journal.readMessages = query =>
+      failures-- > 0 ? Promise.reject(new JournalUnavailableError("away")) : readMessages(query)
+    const second = await open({ at: journal, clock, engine: quick })
+    await until("it owns the job", () => {
+      clock.advance(20)
+      return second.owns(job.id) && failures <= 0
+    })
+    clock.advance(60_000)
+    expect(await second.wait(job.id, { timeoutMs: 5_000 })).toMatchObject({ status: "COMPLETED" })
+  })
+
+  it("does not follow from a database that was away for everybody", () => {
+    let now = 0
+    const peers = new Peers({ leaseMs: 10_000, beatMs: 3_000, now: () => now })
+    const peer = (beat: number) => [{ engine: "peer", place: "elsewhere#1", beat }]
+    expect(peers.alive(peer(1))).toContain("peer")
+    now += 3_000
+    expect(peers.alive(peer(2))).toContain("peer")
+    // A minute without answers; ours comes a moment before the peer's next beat.
+    now += 60_000
+    expect(peers.alive(peer(2))).toContain("peer")
+    for (let silence = 3_000; silence < 10_000; silence += 3_000) {
+      now += 3_000
+      expect(peers.alive(peer(2))).toContain("peer")
+    }
+    now += 3_000
+    expect(peers.alive(peer(2))).not.toContain("peer")
+  })
+})
+
+describe("inbox", () => {
+  it("a command for a job that cannot be read is refused, and those behind it are carried out", async () => {
+    const store = createMemoryStore({ partitions: 2 })
+    const first = await openOn(store)
+    const second = await openOn(store)
+    await until("both own one", async () => new Set(store.partitions.map(row => row.owner)).size === 2)
+    const nap = flow([{ id: "a", handler: "sleep", config: { seconds: 3600 } }])
+    const [bad, good] = [await first.submit(nap), await first.submit(nap)]
+    await until("they have left memory", () => [bad, good].every(job => !first.activity(job.id).isHere))
+    store.facts.get(bad.id)!.shift()
+    const refused = second.cancel(bad.id)
+    const cancelled = second.cancel(good.id)
+    await expect(refused).rejects.toMatchObject({ code: "E507" })
+    await cancelled
+    expect((await first.job(good.id)).status).toBe("CANCELLED")
+  })
+})
+
+describe("memory", () => {
+  it("a job that a refused command brought in is let go again", async () => {
+    const store = createMemoryStore()
+    const first = await openOn(store)
+    const second = await openOn(store)
+    await until("both own partitions", async () => new Set(store.partitions.map(row => row.owner)).size === 2)
+    const job = await first.submit(flow([{ id: "a", handler: "input" }]))
+    await job.wait()
+    expect(second.owns(job.id)).toBe(false)
+    await expect(second.retry(job.id)).rejects.toMatchObject({ code: "E307" })
+    await until("it has left memory", () => !first.activity(job.id).isHere)
+  })
+})

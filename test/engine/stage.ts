@@ -1,0 +1,85 @@
+/** Engines for tests: opened on what the test says and closed when it is over. */
+import { onTestFinished } from "vitest"
+import type { WorkflowDefinition } from "../../src/definition/index.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import type { MemoryStore } from "../../src/journal/memory-store.ts"
+import type { Journal } from "../../src/journal/port.ts"
+import { logTo } from "../../src/log.ts"
+import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
+import { defineHandler, type Handler, type HandlerContext } from "../../src/worker/handler.ts"
+
+export async function open(options: UmbraOptions & { at?: string | Journal } = {}): Promise<Umbra> {
+  const { at = "memory:", ...rest } = options
+  const umbra = await openUmbra(at, rest)
+  onTestFinished(() => umbra.close())
+  return umbra
+}
+
+/** An engine of its own on a store that others share, as processes share a database. Beats every 20 ms, lease 100 ms. */
+export function openOn(store: MemoryStore, options: UmbraOptions = {}): Promise<Umbra> {
+  const engine = { beatSeconds: 0.02, leaseSeconds: 0.1, ...options.engine }
+  return open({ ...options, engine, at: openMemory(store) })
+}
+
+type Run = (config: never, ctx: HandlerContext) => unknown
+
+export function handler(name: string, run: Run): Handler {
+  return defineHandler({ name, run: run as (config: unknown, ctx: HandlerContext) => unknown })
+}
+
+/** A handler that returns when the test says so. */
+export function gate(name = "gate") {
+  const entered: HandlerContext[] = []
+  const waiters: (() => void)[] = []
+  let leave: (output?: unknown) => void = () => {}
+  const left = new Promise(resolve => {
+    leave = resolve
+  })
+  return {
+    entered,
+    open: (output: unknown = "through") => leave(output),
+    /** Resolves when `count` attempts have come. */
+    async came(count = 1): Promise<HandlerContext> {
+      while (entered.length < count) await new Promise<void>(resolve => waiters.push(resolve))
+      return entered[count - 1]!
+    },
+    handler: handler(name, (_config, ctx) => {
+      entered.push(ctx)
+      for (const wake of waiters.splice(0)) wake()
+      return left
+    }),
+  }
+}
+
+/** Fails at once, for good. */
+export const broken = handler("broken", () => {
+  throw Object.assign(new Error("it is broken"), { retryable: false })
+})
+
+export function flow(nodes: WorkflowDefinition["nodes"], rest: Partial<WorkflowDefinition> = {}) {
+  return { name: "flow", nodes, ...rest } satisfies WorkflowDefinition
+}
+
+/** Quick retries, for tests that use the real clock. */
+export const soon = { max_attempts: 3, initial_seconds: 0.01, max_seconds: 0.02, jitter: 0 }
+
+export function collectLog() {
+  const lines: { level: string; message: string; fields: Record<string, unknown> }[] = []
+  const log = logTo((level, fields, message) => lines.push({ level, fields, message: message ?? "" }))
+  return { log, lines, said: (text: string) => lines.some(line => line.message.includes(text)) }
+}
+
+/** Node states of a job by node id. */
+export async function states(umbra: Umbra, jobId: string): Promise<Record<string, string>> {
+  const { nodes } = await umbra.graph(jobId)
+  return Object.fromEntries(nodes.map(node => [node.id, node.status]))
+}
+
+/** Looks until it is so: for what happens in another process, where nothing can be awaited. */
+export async function until(what: string, isSo: () => unknown, timeoutMs = 10_000): Promise<void> {
+  const deadline = performance.now() + timeoutMs
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)
+    await new Promise(resolve => setTimeout(resolve, 5))
+  }
+}

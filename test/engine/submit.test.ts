@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { flow, gate, handler, open, openOn, until } from "./stage.ts"
+
+const one = flow([{ id: "a", handler: "input" }])
+
+describe("idempotency keys", () => {
+  it("the same key gives the same job, and other content is refused", async () => {
+    const umbra = await open()
+    const first = await umbra.submit(one, { n: 1 }, { idempotencyKey: "k" })
+    await first.wait()
+    const again = await umbra.submit(one, { n: 1 }, { idempotencyKey: "k" })
+    expect(again.id).toBe(first.id)
+    await expect(umbra.submit(one, { n: 2 }, { idempotencyKey: "k" })).rejects.toMatchObject({ code: "E306" })
+    const other = await umbra.submit(one, { n: 2 }, { idempotencyKey: "k", owner: "somebody else" })
+    expect(other.id).not.toBe(first.id)
+  })
+
+  it("submissions with one key at the same time are one job with one submission", async () => {
+    let runs = 0
+    const store = createMemoryStore()
+    const umbra = await openOn(store, { handlers: [handler("count", () => ++runs)] })
+    const counted = flow([{ id: "a", handler: "count" }])
+    const jobs = await Promise.all(
+      Array.from({ length: 10 }, () => umbra.submit(counted, null, { idempotencyKey: "k" })),
+    )
+    expect(new Set(jobs.map(job => job.id)).size).toBe(1)
+    expect((await jobs[0]!.wait()).output).toEqual({ a: 1 })
+    const facts = await openMemory(store).readFacts([jobs[0]!.id])
+    expect(facts.filter(fact => fact.type === "job_submitted")).toHaveLength(1)
+  })
+
+  it("a process that died between claiming the key and submitting leaves nothing behind that blocks it", async () => {
+    const store = createMemoryStore()
+    const journal = openMemory(store)
+    const claimKey = journal.claimKey.bind(journal)
+    // Claims, and never comes back: as a process that is killed right there.
+    journal.claimKey = async claim => {
+      await claimKey(claim)
+      return new Promise(() => {})
+    }
+    const first = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 0.1 } })
+    void first.submit(one, { n: 1 }, { idempotencyKey: "k" })
+    await until("the key is claimed", () => store.keys.size === 1)
+    const [claim] = [...store.keys.values()]
+    await first.close()
+    const second = await openOn(store)
+    const job = await second.submit(one, { n: 1 }, { idempotencyKey: "k" })
+    expect(job.id).toBe(claim!.jobId)
+    expect((await job.wait()).status).toBe("COMPLETED")
+  })
+
+  it("a key claimed by a dead process is submitted by whoever owns its partition now", async () => {
+    const store = createMemoryStore()
+    const first = await openOn(store)
+    await first.submit(one, { n: 0 })
+    const second = await openOn(store)
+    const probe = await second.submit(one, { n: 0 })
+    await until("both own partitions", () => second.owns(probe.id) && !first.owns(probe.id))
+    // An id of a partition that the second engine owns, claimed but never submitted.
+    const seen = await openMemory(store).claimKey({
+      owner: "local",
+      key: "other",
+      jobId: probe.id,
+      fingerprint: "x",
+      createdAt: Date.now(),
+    })
+    expect(seen.jobId).toBe(probe.id)
+    const journal = openMemory(store)
+    const claimed = await second.submit(one, { n: 5 }, { idempotencyKey: "k" })
+    await claimed.wait()
+    const claim = [...store.keys.values()].find(({ key }) => key === "k")!
+    // Forget the job, keep the claim: what a kill between the two leaves.
+    store.jobs.delete(claimed.id)
+    store.facts.delete(claimed.id)
+    expect(first.owns(claim.jobId)).toBe(false)
+    const job = await first.submit(one, { n: 5 }, { idempotencyKey: "k" })
+    expect(job.id).toBe(claim.jobId)
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const facts = await journal.readFacts([job.id])
+    expect(facts.filter(fact => fact.type === "job_submitted")).toHaveLength(1)
+  })
+})
+
+describe("the way in", () => {
+  it("bad input, an unknown workflow and bad options are refused with a code, and nothing is stored", async () => {
+    const umbra = await open()
+    const typed = flow([{ id: "a", handler: "input" }], {
+      input: { type: "object", required: ["n"], properties: { n: { type: "number" } } },
+    })
+    await expect(umbra.submit(typed, { n: "one" })).rejects.toMatchObject({ code: "E304" })
+    await expect(umbra.submit("nobody-knows-it", {})).rejects.toMatchObject({ code: "E305" })
+    await expect(umbra.submit(one, {}, { priority: 0.5 })).rejects.toMatchObject({ code: "E309" })
+    await expect(umbra.submit(flow([{ id: "a", handler: "nobody" }]))).rejects.toMatchObject({
+      name: "UmbraError",
+    })
+    expect(await umbra.jobs()).toEqual([])
+  })
+
+  it("overload is refused early and taken again when there is room", async () => {
+    const busy = gate()
+    const umbra = await open({ handlers: [busy.handler], engine: { maxLiveJobs: 2 } })
+    const held = flow([{ id: "a", handler: "gate" }])
+    const jobs = [await umbra.submit(held), await umbra.submit(held)]
+    await expect(umbra.submit(held)).rejects.toMatchObject({ code: "E611" })
+    busy.open()
+    for (const job of jobs) await job.wait()
+    expect((await (await umbra.submit(held)).wait()).status).toBe("COMPLETED")
+  })
+})
+
+describe("handlers that are not here", () => {
+  it("a ready node waits for a worker with its handler, says so, and goes on when one is there", async () => {
+    const store = createMemoryStore()
+    const busy = gate("special")
+    const first = await openOn(store, { handlers: [busy.handler], engine: { drainSeconds: 0.01 } })
+    const job = await first.submit(flow([{ id: "a", handler: "special" }]))
+    await busy.came()
+    await first.close()
+    const second = await openOn(store)
+    await until("it knows that it cannot run it", () => second.activity(job.id).unserved.length === 1)
+    expect(second.activity(job.id).unserved).toEqual([{ node: "a", handler: "special" }])
+    const { nodes } = await second.graph(job.id)
+    expect(nodes[0]).toMatchObject({ status: "QUEUED", waiting_on: { kind: "worker", handler: "special" } })
+    second.addHandlers([handler("special", () => "at last")])
+    expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED", output: { a: "at last" } })
+    busy.open()
+  })
+})

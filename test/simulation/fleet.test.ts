@@ -1,0 +1,24 @@
+import { expect, it } from "vitest"
+import { Fleet } from "./fleet.ts"
+
+/** Each found a fault once: a partition that nobody could take any more, a job that nobody woke any more. */
+const known = [15, 1098]
+const RANDOM = 13
+const first = Number(process.env.UMBRA_SIMULATION_SEED ?? Math.floor(Math.random() * 2 ** 31))
+const seeds = [...known, ...Array.from({ length: RANDOM }, (_, index) => first + index)]
+
+it(`J5 J6 J8 a fleet that dies, is robbed of partitions and loses answers keeps every job right (seeds from ${first})`, async () => {
+  let executions = 0
+  for (const seed of seeds) {
+    const outcome = await new Fleet(seed).run({ engines: 3, steps: 120 })
+    expect(outcome.violations, `UMBRA_SIMULATION_SEED=${seed}`).toEqual([])
+    expect(outcome.acknowledged).toBeGreaterThan(10)
+    executions += outcome.executions
+  }
+  expect(executions).toBeGreaterThan(seeds.length * 50)
+}, 120_000)
+
+it("the same seed gives the same run", async () => {
+  const run = () => new Fleet(first).run({ engines: 3, steps: 60 })
+  expect(await run()).toEqual(await run())
+})

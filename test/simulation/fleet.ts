@@ -1,0 +1,238 @@
+/**
+ * A fleet from a seed: engines on one store, under one virtual clock. They are killed, replaced, and robbed of
+ * partitions that they believe to own; then the weather clears, and everything must come right.
+ */
+import type { Task } from "../../src/broker/port.ts"
+import { compileWorkflow, type Plan } from "../../src/definition/index.ts"
+import { Engine } from "../../src/engine/engine.ts"
+import { Plans } from "../../src/engine/plans.ts"
+import { Queries } from "../../src/engine/queries.ts"
+import { engineSettings } from "../../src/engine/settings.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { silentLog } from "../../src/log.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { type Random, randomFrom } from "../crash/random.ts"
+import { unreliable, type Weather } from "./unreliable.ts"
+import { SimulatedWorker } from "./worker.ts"
+
+const PARTITIONS = 4
+const OWNER = "simulation"
+
+interface Member {
+  readonly engine: Engine
+  isDead: boolean
+}
+
+export interface Outcome {
+  readonly violations: readonly string[]
+  readonly acknowledged: number
+  readonly executions: number
+  readonly deaths: number
+}
+
+export class Fleet {
+  readonly #random: Random
+  readonly #clock: VirtualClock
+  readonly #store: MemoryStore = createMemoryStore({ partitions: PARTITIONS })
+  readonly #weather: Weather = { faults: 0.08 }
+  readonly #violations: string[] = []
+  readonly #acknowledged = new Set<string>()
+  readonly #started = new Set<string>()
+  #plans: readonly { readonly plan: Plan; readonly version: number }[] = []
+  #members: Member[] = []
+  #executions = 0
+  #deaths = 0
+  #ids = 0
+
+  constructor(seed: number) {
+    this.#random = randomFrom(seed)
+    this.#clock = new VirtualClock({ seed })
+  }
+
+  async run(options: { readonly engines: number; readonly steps: number }): Promise<Outcome> {
+    await this.#storeWorkflows()
+    for (let i = 0; i < options.engines; i++) this.#start()
+    for (let step = 0; step < options.steps; step++) {
+      this.#something()
+      await this.#pass(this.#random.between(1, 400))
+    }
+    this.#weather.faults = 0
+    // Far beyond every timer, backoff and time to wait for an answer.
+    for (let minutes = 0; minutes < 20; minutes++) await this.#pass(60_000)
+    await this.#judge()
+    for (const member of this.#members) member.isDead = true
+    return {
+      violations: this.#violations,
+      acknowledged: this.#acknowledged.size,
+      executions: this.#executions,
+      deaths: this.#deaths,
+    }
+  }
+
+  /** Moves time on, timer by timer, with everything that follows from each in between. */
+  async #pass(ms: number): Promise<void> {
+    const until = this.#clock.now() + ms
+    for (;;) {
+      // The committer flushes on the next turn; what that causes may need one more.
+      for (let turn = 0; turn < 3; turn++) await new Promise(resolve => setImmediate(resolve))
+      const next = this.#clock.next
+      if (next === null || next > until) break
+      this.#clock.advance(next - this.#clock.now())
+    }
+    this.#clock.advance(until - this.#clock.now())
+  }
+
+  #something(): void {
+    const chance = this.#random.next()
+    if (chance < 0.6) this.#submit()
+    else if (chance < 0.72) this.#command()
+    else if (chance < 0.82) this.#rob()
+    else if (chance < 0.92) this.#kill()
+  }
+
+  #start(): void {
+    const member: { engine?: Engine; isDead: boolean } = { isDead: false }
+    const isDead = () => member.isDead
+    const [clock, random] = [this.#clock, this.#random]
+    const journal = unreliable({ store: this.#store, clock, random, weather: this.#weather, isDead })
+    member.engine = new Engine({
+      journal,
+      location: null,
+      clock,
+      log: silentLog,
+      settings: {
+        ...engineSettings(),
+        // Half of them keep no output in memory and fetch what they need.
+        largeOutputBytes: random.pick([5, 1 << 18]),
+        beatSeconds: 0.2,
+        leaseSeconds: 1000,
+        lossLimit: 1000,
+        parkAfterMs: 300,
+      },
+      broker: events =>
+        new SimulatedWorker({
+          clock,
+          random,
+          events,
+          isDead,
+          starts: task => this.#starts(member as Member, task),
+        }),
+      observer: { changed() {}, ended() {}, progressed() {} },
+    })
+    void member.engine.start()
+    this.#members.push(member as Member)
+  }
+
+  /** Its peers see at once that it is gone; a new one comes. */
+  #kill(): void {
+    const member = this.#random.pick(this.#members)
+    member.isDead = true
+    this.#deaths++
+    this.#members = this.#members.filter(other => other !== member)
+    for (const row of this.#store.partitions) if (row.owner === member.engine.id) row.owner = null
+    this.#store.engines.delete(member.engine.id)
+    this.#start()
+  }
+
+  /** A lease that ran out while its owner was only slow: somebody may take the partition. */
+  #rob(): void {
+    const row = this.#random.pick(this.#store.partitions)
+    row.owner = null
+    row.epoch++
+  }
+
+  #submit(): void {
+    const member = this.#random.pick(this.#members)
+    const { plan, version } = this.#random.pick(this.#plans)
+    const partition = this.#random.between(0, PARTITIONS - 1)
+    const id = this.#newId(partition)
+    const command = {
+      type: "submit",
+      owner: OWNER,
+      workflow: plan.name,
+      workflowVersion: version,
+      input: null,
+      ttlSeconds: null,
+      priority: 0,
+    } as const
+    // An id whose partition somebody else owns travels to its owner.
+    member.engine.submitOnce(id, plan, command).then(
+      () => member.isDead || this.#acknowledged.add(id),
+      () => {},
+    )
+  }
+
+  #command(): void {
+    if (this.#acknowledged.size === 0) return
+    const member = this.#random.pick(this.#members)
+    const id = this.#random.pick([...this.#acknowledged])
+    const type = this.#random.pick(["cancel", "retry", "retry"] as const)
+    member.engine.command(id, { type }).catch(() => {})
+  }
+
+  /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
+  #starts(member: Member, task: Task): void {
+    const partition = Number.parseInt(task.jobId.slice(15, 18), 16)
+    const holding = member.engine.owner.holdings.get(partition)
+    if (holding?.epoch !== this.#store.partitions[partition]!.epoch) return
+    this.#executions++
+    const name = `${task.jobId} ${task.nodeId} attempt ${task.attempt}`
+    if (this.#started.has(name)) this.#violations.push(`${name} started twice`)
+    this.#started.add(name)
+    const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(
+      ({ type, data }) => type === "node_completed" && JSON.parse(data!).node === task.node,
+    )
+    if (isComplete) this.#violations.push(`${name} started although the node is complete`)
+  }
+
+  async #judge(): Promise<void> {
+    const journal = openMemory(this.#store)
+    const parts = { journal, plans: new Plans(journal), largeOutputBytes: 1 << 20 }
+    const queries = new Queries({ ...parts, live: () => undefined, isRunning: () => false })
+    for (const id of this.#acknowledged)
+      if (!this.#store.jobs.has(id)) this.#violations.push(`${id} was acknowledged and is lost`)
+    for (const row of this.#store.jobs.values()) {
+      const found = await queries.verify(row)
+      const { facts } = await queries.fold(row.id)
+      const done = facts.flatMap(({ fact }) => (fact.type === "node_completed" ? [fact.node] : []))
+      if (new Set(done).size < done.length) found.push("a node was completed twice")
+      if (facts.filter(({ fact }) => fact.type === "job_submitted").length !== 1)
+        found.push("submitted twice")
+      if (row.finishedAt === null) found.push(`is stuck in ${row.status}`)
+      this.#violations.push(...found.map(violation => `${row.id}: ${violation}`))
+    }
+    const owned = this.#members.reduce((sum, { engine }) => sum + engine.ownedPartitions, 0)
+    if (owned !== PARTITIONS) this.#violations.push(`${owned} of ${PARTITIONS} partitions are owned`)
+  }
+
+  async #storeWorkflows(): Promise<void> {
+    const journal = openMemory(this.#store)
+    const handlers = { get: (name: string) => ({ name }), names: () => [] }
+    const plans: { plan: Plan; version: number }[] = []
+    for (let i = 0; i < 6; i++) {
+      const { plan } = compileWorkflow(randomWorkflow(this.#random, `w${i}`), { handlers })
+      const definition = JSON.stringify(plan!.canonical)
+      const row = { owner: OWNER, name: plan!.name, hash: plan!.hash, definition, createdAt: 0 }
+      plans.push({ plan: plan!, version: (await journal.putWorkflow(row)).version })
+    }
+    this.#plans = plans
+  }
+
+  /** Its own count instead of chance, so that the same seed gives the same ids. */
+  #newId(partition: number): string {
+    const time = this.#clock.now().toString(16).padStart(12, "0")
+    const count = (++this.#ids).toString(16).padStart(12, "0")
+    return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-8000-${count}`
+  }
+}
+
+function randomWorkflow(random: Random, name: string) {
+  const nodes = Array.from({ length: random.between(1, 6) }, (_, index) => ({
+    id: `n${index}`,
+    handler: "simulated",
+    dependencies: Array.from({ length: index }, (_, other) => `n${other}`).filter(() => random.chance(0.4)),
+    retry: { max_attempts: 3, initial_seconds: 0.5, max_seconds: 2, jitter: 0.5 },
+  }))
+  return { name, nodes }
+}

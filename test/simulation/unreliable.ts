@@ -1,0 +1,62 @@
+/**
+ * A journal on a shared store, as one process of a fleet sees it: answers take time, appends fail before or after they
+ * were applied, and once the process is dead nothing comes back. All time is the clock's, all chance the seed's.
+ */
+import type { Clock } from "../../src/engine/clock.ts"
+import { JournalUnavailableError } from "../../src/journal/errors.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import type { MemoryStore } from "../../src/journal/memory-store.ts"
+import type { Journal } from "../../src/journal/port.ts"
+import type { Random } from "../crash/random.ts"
+
+export interface Weather {
+  /** Share of calls that fail; half of the appends among them were applied. */
+  faults: number
+}
+
+const verbs = [
+  "append",
+  "readFacts",
+  "readFact",
+  "readJob",
+  "dueJobs",
+  "readWorkflow",
+  "beat",
+  "takePartitions",
+  "releasePartitions",
+  "readMessages",
+  "readAnswer",
+  "withdrawMessage",
+  "sendMessage",
+] as const
+
+/** Sent twice these would be two: a real journal hides lost answers of them behind its own retries. */
+const neverLost: ReadonlySet<string> = new Set(["sendMessage", "withdrawMessage"])
+
+export function unreliable(parts: {
+  readonly store: MemoryStore
+  readonly clock: Clock
+  readonly random: Random
+  readonly weather: Weather
+  readonly isDead: () => boolean
+}): Journal {
+  const { store, clock, random, weather, isDead } = parts
+  const journal = openMemory(store)
+  const later = () => new Promise<void>(resolve => clock.after(random.between(0, 40), resolve))
+  const call = async (verb: string, send: () => Promise<unknown>): Promise<unknown> => {
+    const fails = !neverLost.has(verb) && random.chance(weather.faults)
+    const isApplied = !fails || random.chance(0.5)
+    await later()
+    if (isDead()) return new Promise(() => {})
+    const answer = isApplied ? await send() : null
+    await later()
+    if (isDead()) return new Promise(() => {})
+    if (fails) throw new JournalUnavailableError(`${verb}: no answer`)
+    return answer
+  }
+  for (const verb of verbs) {
+    const send = journal[verb].bind(journal) as (...args: unknown[]) => Promise<unknown>
+    Object.assign(journal, { [verb]: (...args: unknown[]) => call(verb, () => send(...args)) })
+  }
+  return journal
+}

@@ -1,0 +1,68 @@
+/** A broker that runs nothing: attempts take virtual time and end as the seed says, and every start is judged. */
+import type { Broker, Outcome, Task, TaskEvents } from "../../src/broker/port.ts"
+import type { Clock } from "../../src/engine/clock.ts"
+import type { Random } from "../crash/random.ts"
+
+export interface SimulatedWorkerParts {
+  readonly clock: Clock
+  readonly random: Random
+  readonly events: TaskEvents
+  readonly isDead: () => boolean
+  readonly starts: (task: Task) => void
+}
+
+export class SimulatedWorker implements Broker {
+  readonly #parts: SimulatedWorkerParts
+  readonly #running = new Map<string, () => void>()
+
+  constructor(parts: SimulatedWorkerParts) {
+    this.#parts = parts
+  }
+
+  runs(): boolean {
+    return true
+  }
+
+  dispatch(task: Task): void {
+    const { clock, random, events, isDead, starts } = this.#parts
+    const key = keyOf(task)
+    if (this.#running.has(key)) return
+    const begin = () => {
+      if (isDead() || !this.#running.has(key)) return
+      starts(task)
+      const outcome = outcomeOf(task, random, clock.now())
+      const end = () => {
+        if (isDead() || !this.#running.delete(key)) return
+        events.finished(task, outcome)
+      }
+      this.#running.set(key, clock.after(random.between(1, 300), end))
+    }
+    this.#running.set(key, () => {})
+    if (task.announce) events.started(task, "simulated").then(begin, () => this.#running.delete(key))
+    else begin()
+  }
+
+  cancel(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): void {
+    const key = keyOf(task)
+    this.#running.get(key)?.()
+    this.#running.delete(key)
+  }
+
+  async drain(): Promise<void> {
+    for (const cancel of this.#running.values()) cancel()
+    this.#running.clear()
+  }
+}
+
+function keyOf(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): string {
+  return `${task.jobId}/${task.node}/${task.attempt}`
+}
+
+function outcomeOf(task: Task, random: Random, now: number): Outcome {
+  const output = { by: task.attempt }
+  if (random.chance(0.15))
+    return { type: "failed", fault: { code: "E400", message: "by chance", retryable: random.chance(0.9) } }
+  if (random.chance(0.15))
+    return { type: "waiting", waiting: { kind: "timer", until: now + random.between(10, 5000), output } }
+  return { type: "completed", output, text: JSON.stringify(output) }
+}
