@@ -90,12 +90,17 @@ function runCase(name: string): DefinitionFigure {
 
 export async function definitions(): Promise<readonly DefinitionFigure[]> {
   const figures: DefinitionFigure[] = []
+  console.log("definitions")
   for (const name of Object.keys(cases)) {
     const { stdout } = await promisify(execFile)(process.execPath, [
       ...process.execArgv,
       ...["--import", "tsx", fileURLToPath(import.meta.url), name],
     ])
-    figures.push(JSON.parse(stdout) as DefinitionFigure)
+    const figure = JSON.parse(stdout) as DefinitionFigure
+    figures.push(figure)
+    const { seconds, cpuSeconds, megabytes: memory, detail } = figure
+    const time = `${seconds.toFixed(2)} s (${cpuSeconds.toFixed(2)} s of processor)`
+    console.log(`  ${name.padEnd(42)} ${time} ${String(memory).padStart(5)} MB  ${detail}`)
   }
   return figures
 }

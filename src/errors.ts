@@ -32,6 +32,16 @@ export const errorTable = {
   E202: kind("template cannot be evaluated", 422),
   E203: kind("template limit reached", 422),
 
+  E301: kind("no such job", 404),
+  E302: kind("job has ended", 409),
+  E303: kind("job has not ended", 409),
+  E304: kind("input does not fit the workflow", 422),
+  E305: kind("no such workflow", 404),
+  E306: kind("idempotency key used for something else", 409),
+  E307: kind("nothing to retry", 409),
+  E308: kind("not supported by this engine", 422),
+  E309: kind("invalid submission", 422),
+
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),
   E403: kind("config refused when the node ran", 422),
@@ -50,15 +60,13 @@ export const errorTable = {
   E416: kind("signal did not arrive in time", 504),
   E417: kind("process died too often while the node ran", 500),
 
-  E301: kind("no such job", 404),
-  E302: kind("job has ended", 409),
-  E303: kind("job has not ended", 409),
-  E304: kind("input does not fit the workflow", 422),
-  E305: kind("no such workflow", 404),
-  E306: kind("idempotency key used for something else", 409),
-  E307: kind("nothing to retry", 409),
-  E308: kind("not supported by this engine", 422),
-  E309: kind("invalid submission", 422),
+  E501: kind("storage unavailable", 503, true),
+  E502: kind("storage refused the data", 422),
+  E503: kind("folder in use by another process", 409, true),
+  E504: kind("unknown storage location", 422),
+  E505: kind("database does not match this release", 500),
+  E506: kind("database denied access or rejected a statement", 500),
+  E507: kind("journal of a job cannot be read", 500),
 
   E601: kind("file cannot be read", 400),
   E602: kind("handlers cannot be loaded", 400),
@@ -69,14 +77,6 @@ export const errorTable = {
   E612: kind("engine is closed", 503),
   E613: kind("no engine answered", 503, true),
   E620: kind("setting is wrong", 400),
-
-  E501: kind("storage unavailable", 503, true),
-  E502: kind("storage refused the data", 422),
-  E503: kind("folder in use by another process", 409, true),
-  E504: kind("unknown storage location", 422),
-  E505: kind("database does not match this release", 500),
-  E506: kind("database denied access or rejected a statement", 500),
-  E507: kind("journal of a job cannot be read", 500),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

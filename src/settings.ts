@@ -37,10 +37,6 @@ export function readSettings<S extends object>(
   return Object.freeze(found) as S
 }
 
-export function defaultsOf<S extends object>(table: SettingTable<S>): S {
-  return readSettings(table, {}, {})
-}
-
 function fromEnvironment<T>(setting: Setting<T>, environment: Environment): T {
   const text = environment[setting.variable]?.trim()
   return text === undefined || text === "" ? setting.default : setting.read(text)

@@ -7,12 +7,11 @@
  * 3. A slot is taken from `start` until `ended`, which the runner calls exactly once, whatever the handler does.
  */
 import type { Json } from "../core/json.ts"
+import type { Progress } from "../core/view.ts"
 import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
-import type { Broker, Outcome, Task, TaskEvents } from "./port.ts"
-
-type Progress = Parameters<TaskEvents["progress"]>[1]
+import type { Broker, Outcome, Task, TaskEvents, TaskName } from "./port.ts"
 
 /** What a running attempt reports. None of these throws. */
 export interface AttemptEvents {
@@ -41,10 +40,8 @@ export interface Runner {
 export interface LocalBrokerOptions {
   readonly runner: Runner
   readonly events: TaskEvents
-  /** Attempts at once. Default 100. */
-  readonly concurrency?: number
-  /** This process's name in `started`. */
-  readonly worker?: string
+  /** Attempts at once. */
+  readonly concurrency: number
 }
 
 const sliceMs = 10
@@ -64,10 +61,10 @@ export class LocalBroker implements Broker {
   constructor(options: LocalBrokerOptions) {
     this.#runner = options.runner
     this.#lanes = new Lanes(handler => options.runner.limits(handler))
-    this.#concurrency = options.concurrency ?? 100
+    this.#concurrency = options.concurrency
     this.#pool = {
       events: options.events,
-      worker: options.worker ?? `local-${process.pid}`,
+      worker: `local-${process.pid}`,
       running: 0,
       ended: attempt => this.#ended(attempt),
     }
@@ -88,7 +85,7 @@ export class LocalBroker implements Broker {
   }
 
   /** Does the task hold a slot, as opposed to waiting for one? */
-  isRunning(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): boolean {
+  isRunning(task: TaskName): boolean {
     return this.#attempts.get(keyOf(task))?.isRunning ?? false
   }
 
@@ -103,7 +100,7 @@ export class LocalBroker implements Broker {
     this.#wake()
   }
 
-  cancel(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): void {
+  cancel(task: TaskName): void {
     const key = keyOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
@@ -165,8 +162,8 @@ export class LocalBroker implements Broker {
   }
 }
 
-function keyOf(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): string {
-  return `${task.jobId}/${task.node}/${task.attempt}`
+function keyOf({ jobId, node, attempt }: TaskName): string {
+  return `${jobId}/${node}/${attempt}`
 }
 
 interface Pool {

@@ -1,7 +1,9 @@
+import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
+import type { Progress } from "../core/view.ts"
 
-/** One attempt at one node, on its way to a worker. (job_id, node, attempt) names it; the attempt fences its result. */
+/** One attempt at one node, on its way to a worker. */
 export interface Task {
   readonly jobId: string
   /** Position in the document. */
@@ -23,6 +25,9 @@ export interface Task {
   readonly announce: boolean
 }
 
+/** What names a task; the attempt fences its result. */
+export type TaskName = Pick<Task, "jobId" | "node" | "attempt">
+
 export interface LateTemplate {
   readonly path: readonly (string | number)[]
   readonly source: string
@@ -42,16 +47,11 @@ export type Outcome =
   | { readonly type: "failed"; readonly fault: Fault }
   | { readonly type: "waiting"; readonly waiting: Waiting }
 
-/** What a node waits for after its handler has returned. The worker is free meanwhile. */
-export type Waiting =
-  | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
-
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
   /** Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves. */
   started(task: Task, worker: string): Promise<void>
-  progress(task: Task, progress: { readonly percent: number | null; readonly message: string | null }): void
+  progress(task: Task, progress: Progress): void
   preview(task: Task, data: Json): void
   finished(task: Task, outcome: Outcome): void
 }
@@ -62,7 +62,7 @@ export interface Broker {
   runs(handler: string): boolean
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
-  cancel(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): void
+  cancel(task: TaskName): void
   /** Stops taking tasks; resolves when those running have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
 }

@@ -1,28 +1,27 @@
 /** The handlers a command knows: the built-in ones, and those of the modules given with `--handlers`. */
-import { type HandlerCatalog, type HandlerSpec, handlerCatalog } from "../definition/handler.ts"
+import { type HandlerCatalog, handlerCatalog } from "../definition/handler.ts"
 import { UmbraError } from "../errors.ts"
 import type { Handler } from "../worker/handler.ts"
-import { builtinCatalog } from "../worker/handlers/catalog.ts"
+import { builtinSpecs } from "../worker/handlers/specs.ts"
 
 export async function loadCatalog(modules: readonly string[]): Promise<HandlerCatalog> {
   return catalogWith(await loadUserHandlers(modules))
 }
 
 export function catalogWith(handlers: readonly Handler[]): HandlerCatalog {
-  const builtin = builtinCatalog()
-  return handlerCatalog([...builtin.names().map(name => builtin.get(name) as HandlerSpec), ...handlers])
+  return handlerCatalog([...builtinSpecs, ...handlers])
 }
 
 export async function loadUserHandlers(modules: readonly string[]): Promise<readonly Handler[]> {
   if (modules.length === 0) return []
   // Imported only here: a compiler for TypeScript comes with it.
   const { loadHandlers } = await import("../worker/load.ts")
-  const builtin = builtinCatalog()
   const found = new Map<string, Handler>()
   for (const module of modules) {
     for (const handler of await loadHandlers(module)) {
       const { name } = handler
-      if (builtin.get(name)) throw clash(module, name, "is the name of a built-in handler")
+      if (builtinSpecs.some(spec => spec.name === name))
+        throw clash(module, name, "is the name of a built-in handler")
       if (found.has(name)) throw clash(module, name, "is defined twice")
       found.set(name, handler)
     }

@@ -7,7 +7,7 @@ import { readFileSync } from "node:fs"
 import { Command, CommanderError, Option } from "commander"
 import { UmbraError } from "../errors.ts"
 import { exitCode, exitCodeOf } from "./exit.ts"
-import { jobsProgram } from "./jobs-program.ts"
+import { jobsProgram } from "./jobs/program.ts"
 import {
   handlersOption,
   label,

@@ -1,5 +1,6 @@
 /** Options that several commands share, and how their texts become values. Imports nothing that is slow to load. */
 import { type Command, InvalidArgumentError, Option } from "commander"
+import { type JobStatus, jobStatuses } from "../core/states.ts"
 
 const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
@@ -12,7 +13,7 @@ export const handlersOption = (): Option =>
 export const privateAddressesOption = (): Option =>
   new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
 
-/** Where the jobs are, and the settings. */
+/** Where the jobs are, and the settings, which are in force before the command's own code runs. */
 export function withStore(command: Command): Command {
   return command
     .addOption(
@@ -27,6 +28,7 @@ export function withStore(command: Command): Command {
         string[]
       >(collect),
     )
+    .hook("preAction", async (_, started) => (await import("./settings.ts")).applySettings(started.opts()))
 }
 
 export function wholeNumber(text: string): number {
@@ -58,16 +60,11 @@ export function label(text: string, before: Readonly<Record<string, string>> = {
   return { ...before, [text.slice(0, mark)]: text.slice(mark + 1) }
 }
 
-const statuses = [
-  ...["PENDING", "QUEUED", "DISPATCHING", "PROCESSING", "PREVIEW"],
-  ...["COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "DELETED"],
-]
-
 /** `failed,cancelled` */
-export function statusList(text: string, before: readonly string[] = []): string[] {
-  const named = text.split(",").map(status => status.trim().toUpperCase())
-  const unknown = named.find(status => !statuses.includes(status))
+export function statusList(text: string, before: readonly JobStatus[] = []): JobStatus[] {
+  const named = text.split(",").map(status => status.trim().toUpperCase() as JobStatus)
+  const unknown = named.find(status => !jobStatuses.includes(status))
   if (unknown !== undefined)
-    throw new InvalidArgumentError(`There is no status ${unknown}: it is one of ${statuses.join(", ")}.`)
+    throw new InvalidArgumentError(`There is no status ${unknown}: it is one of ${jobStatuses.join(", ")}.`)
   return [...before, ...named]
 }

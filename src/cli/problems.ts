@@ -16,7 +16,7 @@ export function sortProblems(problems: readonly Problem[]): Problem[] {
 }
 
 export function renderProblems(problems: readonly Problem[], listing: Listing): string {
-  const lines = listing.text?.split(/\r\n|\r|\n/) ?? []
+  const lines = listing.text?.split(/\r?\n/) ?? []
   const blocks = sortProblems(problems).map(problem => renderProblem(problem, lines, listing))
   const count = problems.length === 1 ? "1 problem" : `${problems.length} problems`
   return `${blocks.join("\n\n")}\n\n${listing.paint.red(`✗ ${listing.name}: ${count}`)}\n`

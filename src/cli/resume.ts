@@ -2,8 +2,7 @@
  * `umbra resume`: opens the store as an engine and stays until every unfinished job has ended, or needs something that
  * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
  */
-import type { JobStatus } from "../core/states.ts"
-import { jobHasEnded, jobStatuses } from "../core/states.ts"
+import { type JobStatus, jobHasEnded, jobStatuses } from "../core/states.ts"
 import type { GraphView } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import { Reader } from "../engine/reader.ts"
@@ -15,15 +14,13 @@ import { exitCode } from "./exit.ts"
 import { loadUserHandlers } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { errorText } from "./result.ts"
-import { applySettings, type SettingOptions } from "./settings.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
 import { count, duration, paintFor } from "./terminal.ts"
 
-export interface ResumeOptions extends StoreOptions, SettingOptions {
+export interface ResumeOptions extends StoreOptions {
   readonly handlers?: readonly string[]
   readonly json?: boolean
   readonly patience: number
-  readonly allowPrivateAddresses?: boolean
 }
 
 /** What came of a job that was unfinished when the command began. */
@@ -43,15 +40,10 @@ const AT_ONCE = 100
 const LOOK_AGAIN_MS = 1000
 
 export async function resume(options: ResumeOptions): Promise<number> {
-  await applySettings(options)
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const location = existingStore(options)
   const { store, unfinished } = await lookFirst(location)
-  const umbra = await openUmbra(store, {
-    handlers,
-    log: commandLog("warn").log,
-    ...(options.allowPrivateAddresses ? { worker: { allowPrivateAddresses: true } } : {}),
-  })
+  const umbra = await openUmbra(store, { handlers, log: commandLog("warn").log })
   const stop = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => {

@@ -11,12 +11,11 @@ import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
 import { renderProblems } from "./problems.ts"
 import { finalJob, resultText } from "./result.ts"
-import { applySettings, type SettingOptions } from "./settings.ts"
 import { readSource } from "./source.ts"
 import { type StoreOptions, storeFlags, storeLocation, storeName } from "./store.ts"
 import { paintFor } from "./terminal.ts"
 
-export interface RunOptions extends StoreOptions, SettingOptions {
+export interface RunOptions extends StoreOptions {
   readonly input?: string
   readonly handlers?: readonly string[]
   readonly json?: boolean
@@ -24,11 +23,9 @@ export interface RunOptions extends StoreOptions, SettingOptions {
   readonly label?: Readonly<Record<string, string>>
   readonly idempotencyKey?: string
   readonly priority?: number
-  readonly allowPrivateAddresses?: boolean
 }
 
 export async function run(file: string, options: RunOptions): Promise<number> {
-  await applySettings(options)
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const plan = await loadPlan(file, handlers)
   if (plan === null) return exitCode.invalid
@@ -36,11 +33,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
-  const umbra = await openUmbra(location, {
-    handlers,
-    log: log.log,
-    ...(options.allowPrivateAddresses ? { worker: { allowPrivateAddresses: true } } : {}),
-  })
+  const umbra = await openUmbra(location, { handlers, log: log.log })
   try {
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))

@@ -1,6 +1,7 @@
 /**
- * `--set NAME=VALUE` and `--config FILE` (S10). Both become variables of this process before anything reads them, so
- * threads see the same figures. A flag counts before a variable, a variable before the file.
+ * `--set NAME=VALUE`, flags that are short for it, and `--config FILE` (S10). They become variables of this process
+ * before anything reads them, so threads see the same figures. A flag counts before a variable, a variable before the
+ * file.
  */
 import { parse } from "yaml"
 import { engineTable } from "../engine/settings.ts"
@@ -9,9 +10,10 @@ import { journalTable } from "../journal/settings.ts"
 import { workerTable } from "../worker/settings.ts"
 import { readText } from "./source.ts"
 
-export interface SettingOptions {
+interface SettingOptions {
   readonly set?: readonly string[]
   readonly config?: string
+  readonly allowPrivateAddresses?: boolean
 }
 
 /** Not figures of a room, but settable in the same way. */
@@ -25,6 +27,7 @@ const variables: ReadonlySet<string> = new Set([
 export async function applySettings({
   set = [],
   config = process.env.UMBRA_CONFIG,
+  allowPrivateAddresses,
 }: SettingOptions): Promise<void> {
   if (config) {
     for (const [name, value] of Object.entries(await readConfig(config)))
@@ -35,6 +38,7 @@ export async function applySettings({
     if (mark < 1) throw wrong(`--set takes NAME=VALUE, not "${assignment}".`)
     process.env[variableOf(assignment.slice(0, mark), "--set")] = assignment.slice(mark + 1)
   }
+  if (allowPrivateAddresses) process.env[workerTable.allowPrivateAddresses.variable] = "true"
 }
 
 async function readConfig(file: string): Promise<Record<string, unknown>> {

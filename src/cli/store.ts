@@ -3,6 +3,8 @@ import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { openReader, type Reader } from "../engine/reader.ts"
 import { UmbraError } from "../errors.ts"
+import { isPostgres } from "../journal/open.ts"
+import { labelOf } from "../journal/postgres.ts"
 import type { Environment } from "../settings.ts"
 
 export interface StoreOptions {
@@ -28,10 +30,6 @@ export function storeLocation(options: StoreOptions, environment: Environment = 
   return location
 }
 
-export function isPostgres(location: string): boolean {
-  return /^postgres(ql)?:/i.test(location)
-}
-
 function mustBePostgres(location: string): void {
   if (!isPostgres(location))
     throw new UmbraError(
@@ -42,10 +40,7 @@ function mustBePostgres(location: string): void {
 
 /** The store for a person: never a user or a password. */
 export function storeName(location: string): string {
-  if (!isPostgres(location)) return location
-  if (!URL.canParse(location)) return "PostgreSQL"
-  const { host, pathname } = new URL(location)
-  return `PostgreSQL at ${host || "localhost"}${pathname}`
+  return isPostgres(location) ? labelOf(location) : location
 }
 
 /** What to add to a command that we suggest, so that it finds the same store. */

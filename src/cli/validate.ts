@@ -46,7 +46,7 @@ async function judge(file: string, modules: readonly string[]): Promise<Verdict>
 
 function renderHuman(file: string, { source, problems, summary }: Verdict): string {
   const paint = paintFor(process.stdout)
-  const name = source?.name ?? file
+  const name = source?.name ?? (file === "-" ? "<stdin>" : file)
   if (problems.length === 0) return `${paint.green(`✓ ${name} is valid`)} (${summary})\n`
   const listing = renderProblems(problems, { name, paint, ...(source && { text: source.text }) })
   const unknownHandler = problems.some(({ code }) => code === "E103")

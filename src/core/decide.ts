@@ -11,7 +11,7 @@ import type {
 import type { Fact } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
-import { COMPLETED, isInFlight, type JobState, RUNNING, SKIPPED, WAITING } from "./state.ts"
+import { isDone, isInFlight, type JobState, RUNNING, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
 
 /**
@@ -83,14 +83,7 @@ function decideResult(
     case "waiting":
       return startWaiting(state, command, at)
     case "skip":
-      return [
-        {
-          type: "node_skipped",
-          at,
-          node,
-          ...jobResult(command),
-        },
-      ]
+      return [{ type: "node_skipped", at, node, ...jobResult(command) }]
     case "preview":
       return [{ type: "preview_published", at, node, attempt, data: command.data }]
   }
@@ -237,8 +230,7 @@ function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusa
 /** A result that the job already has, for those who ask twice. */
 function isRepeated(state: JobState, command: Command): boolean {
   if (command.type !== "completed" || command.attempt !== state.attempt[command.node]) return false
-  const status = state.nodeStatus[command.node]
-  return status === COMPLETED || status === SKIPPED
+  return isDone(state, command.node)
 }
 
 function expiry(ttlSeconds: number | null, now: number): number | null {

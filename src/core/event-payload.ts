@@ -2,8 +2,7 @@ import type { EventSource } from "./events.ts"
 import type { Fact, JobSubmitted } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
-import { shownOutput } from "./large.ts"
-import type { JobState } from "./state.ts"
+import { type JobState, shownOutput, skippedOutput } from "./state.ts"
 import type { JobStatus, NodeStatus } from "./states.ts"
 
 /** What an event says besides its name: the particulars of the fact that caused it. */
@@ -58,7 +57,7 @@ export function nodePayload(
     case "COMPLETED":
       return completedPayload(state, node, fact)
     case "SKIPPED":
-      return { output: { skipped: true } }
+      return { output: skippedOutput }
     case "FAILED":
       return failedPayload(state, node)
     case "CANCELLED":

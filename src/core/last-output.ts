@@ -1,4 +1,5 @@
 import type { Command } from "./commands.ts"
+import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
 import { type JobState, skippedOutput } from "./state.ts"
 
@@ -36,7 +37,7 @@ export function completionOf(
 
 function waitingNode(
   state: JobState,
-  outputOf: (waiting: NonNullable<ReturnType<JobState["waiting"]["get"]>>) => Json | undefined,
+  outputOf: (waiting: Waiting) => Json | undefined,
 ): { readonly node: number; readonly output: Json } | null {
   for (const [node, waiting] of state.waiting) {
     const output = outputOf(waiting)

@@ -28,6 +28,11 @@ export class LargeOutput {
 
 export type Output = Json | LargeOutput
 
+/** An output as it is shown: one that is not in memory is shown by its size and the fact that has it. */
+export function shownOutput(output: Output): Json {
+  return output instanceof LargeOutput ? { $large: { bytes: output.bytes, seq: output.seq } } : output
+}
+
 /** J12 */
 export const skippedOutput: Json = Object.freeze({ skipped: true })
 

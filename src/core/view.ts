@@ -1,8 +1,17 @@
+import type { Fault } from "./faults.ts"
 import { jobOutput } from "./job-output.ts"
 import type { Json, JsonObject } from "./json.ts"
-import { shownOutput } from "./large.ts"
 import type { Adjacency } from "./plan.ts"
-import { isDone, type JobState, nodeStatusOf, type Output, PENDING, QUEUED, WAITING } from "./state.ts"
+import {
+  isDone,
+  type JobState,
+  nodeStatusOf,
+  type Output,
+  PENDING,
+  QUEUED,
+  shownOutput,
+  WAITING,
+} from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 
 /**
@@ -16,7 +25,14 @@ import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 /** What only the process that runs the job knows: which nodes a worker has in hand, and how far it is. */
 export interface LiveOverlay {
   isRunning(node: number): boolean
-  progress?(node: number): { readonly percent: number | null; readonly message: string | null } | undefined
+  progress?(node: number): Progress | undefined
+}
+
+/** How far a handler says it is. Latest wins; never stored. */
+export interface Progress {
+  /** 0 to 100; null: not known. */
+  readonly percent: number | null
+  readonly message: string | null
 }
 
 /**
@@ -59,7 +75,7 @@ export interface NodeView {
   readonly worker: string | null
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
-  readonly progress: { readonly percent: number | null; readonly message: string | null } | null
+  readonly progress: Progress | null
   readonly preview?: Json
 }
 
@@ -99,7 +115,6 @@ export interface JobView {
 
 export function graphView(state: JobState, live?: LiveOverlay): GraphView {
   const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live))
-  const isReady = ({ waiting_on }: NodeView) => waiting_on?.kind === "worker"
   return {
     status: state.status,
     workflow_status: workflowStatus(state, nodes, live),
@@ -179,11 +194,7 @@ function nodeError(state: JobState, node: number): ErrorView | null {
   return failed === undefined || isDone(state, node) ? null : errorView(state, failed.fault, failed.cause)
 }
 
-function errorView(
-  state: JobState,
-  fault: NonNullable<JobState["fault"]>["fault"],
-  node: number | undefined,
-): ErrorView {
+function errorView(state: JobState, fault: Fault, node: number | undefined): ErrorView {
   return {
     code: fault.code,
     message: fault.message,
@@ -198,11 +209,15 @@ function workflowStatus(
   live: LiveOverlay | undefined,
 ): WorkflowStatus | null {
   if (state.status === "PENDING" || jobHasEnded(state.status)) return null
-  const ready = nodes.some(({ waiting_on }) => waiting_on?.kind === "worker")
+  const ready = nodes.some(isReady)
   if (nodes.some(({ status }) => status === "RUNNING") || (live === undefined && ready)) return "RUNNING"
   if (ready) return "READY_TO_RESUME"
   const waits = nodes.filter(({ waiting_on }) => waiting_on !== null && isWait(waiting_on)).length
   return waits === 1 ? "WAITING_SINGLE" : "WAITING_PARALLEL"
+}
+
+function isReady({ waiting_on }: NodeView): boolean {
+  return waiting_on?.kind === "worker"
 }
 
 function isWait({ kind }: WaitingOn): boolean {

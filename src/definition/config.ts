@@ -7,6 +7,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
 import type { HandlerSpec } from "./handler.ts"
 import { valueAt } from "./json-value.ts"
+import type { Suggester } from "./suggest.ts"
 
 export interface ConfigIssue {
   readonly path: readonly (string | number)[]
@@ -25,28 +26,55 @@ interface RichIssue {
   readonly errors?: readonly (readonly RichIssue[])[]
 }
 
+export interface ConfigCheck {
+  readonly isTemplate: (text: string) => boolean
+  readonly suggest: Suggester
+}
+
 export function configIssues(
   handler: HandlerSpec,
   config: Json,
-  isTemplate: (text: string) => boolean,
+  { isTemplate, suggest }: ConfigCheck,
 ): ConfigIssue[] {
   const result = runSchema(handler, config)
   if (result?.issues === undefined) return []
   const certain = (result.issues as readonly RichIssue[]).filter(issue =>
     isCertain(issue, config, isTemplate),
   )
-  return certain.flatMap((issue): ConfigIssue[] => {
+  const known = keysOfShape(handler.config)
+  const issues: ConfigIssue[] = []
+  const misspelt = new Set<string | number>()
+  for (const issue of certain) {
     const path = keysOf(issue)
-    if (issue.code !== "unrecognized_keys" || issue.keys === undefined)
-      return [{ path, message: wording(issue, path, config), key: false }]
-    return issue.keys.map(key => ({ path: [...path, key], message: `Unknown key "${key}"`, key: true }))
-  })
+    if (issue.code !== "unrecognized_keys" || issue.keys === undefined) {
+      issues.push({ path, message: wording(issue, path, config), key: false })
+      continue
+    }
+    for (const key of issue.keys) {
+      const nearest = path.length === 0 ? suggest.nearest(key, known) : undefined
+      if (nearest !== undefined) misspelt.add(nearest)
+      const hint = nearest === undefined ? "" : ` Did you mean "${nearest}"?`
+      issues.push({ path: [...path, key], message: `Unknown key "${key}".${hint}`, key: true })
+    }
+  }
+  // That a key is missing follows from its being misspelt.
+  const isConsequence = ({ path }: ConfigIssue): boolean =>
+    path.length === 1 && misspelt.has(path[0]!) && valueAt(config, path) === undefined
+  return issues.filter(issue => !isConsequence(issue))
+}
+
+/** The keys an object schema of zod declares; other libraries do not tell theirs. */
+function keysOfShape(schema: unknown): string[] {
+  const shape = (schema as { readonly shape?: unknown } | undefined)?.shape
+  return typeof shape === "object" && shape !== null ? Object.keys(shape) : []
 }
 
 function wording(issue: RichIssue, path: readonly (string | number)[], config: Json): string {
   const isMissing = path.length > 0 && valueAt(config, path) === undefined
-  const message = isMissing ? issue.message.replace(/, received undefined$/, "") : issue.message
-  return isMissing ? `"${path.at(-1)}" is missing. ${message}` : message
+  if (!isMissing) return issue.message
+  // What may be anything but must be there: zod has no better word for it.
+  const message = issue.message.replace(/, received undefined$/, "").replace(/^.*nonoptional$/, "Add it")
+  return `"${path.at(-1)}" is missing. ${message}`
 }
 
 /** A schema that is asynchronous or throws on text where it expects something else is left to the run. */

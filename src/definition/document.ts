@@ -22,6 +22,8 @@ export interface SourceDocument {
   readonly value: Json | undefined
   /** Syntax errors, duplicate keys and values that JSON does not have; all E101. */
   readonly problems: readonly Problem[]
+  /** Paths of values that those problems are about and that are therefore not known. */
+  readonly unread?: readonly string[]
   readonly locate: Locate
 }
 

@@ -15,10 +15,12 @@ type Report = (path: DocumentPath, message: string) => void
 
 export function checkInputSchema(root: Schema, problems: ProblemList): void {
   const report: Report = (path, message) => problems.add("E101", ["input", ...path], message)
-  if (root.type !== undefined && root.type !== "object") {
+  const { type, ...rest } = root
+  if (type !== undefined && type !== "object") {
     report(["type"], 'The input of a job is a mapping: its schema must have "type: object".')
   }
-  checkReferences(root, subschemas(root, report), report)
+  // The root without its type, which has just been looked at.
+  checkReferences(root, subschemas(rest, report), report)
 }
 
 export interface SchemaSafety {

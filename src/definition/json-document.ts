@@ -11,6 +11,8 @@ import { type DocumentPath, formatPath, type Locate, type Place, type Problem } 
 export interface ReadDocument {
   readonly value: Json | undefined
   readonly problems: readonly Problem[]
+  /** Paths whose value could not be read; null stands there. What is wrong with that follows from a problem above. */
+  readonly unread?: readonly string[]
   readonly locate: Locate
 }
 

@@ -148,8 +148,10 @@ export class NodeAnalysis {
   }
 
   #checkConfig(handler: HandlerSpec, config: ValueTemplate, position: number): void {
-    for (const issue of configIssues(handler, config.source, isTemplate)) {
-      const message = `The config does not fit handler "${handler.name}": ${issue.message.replace(/\.$/, "")}.`
+    const { suggest } = this.#options
+    for (const issue of configIssues(handler, config.source, { isTemplate, suggest })) {
+      const text = /[.?]$/.test(issue.message) ? issue.message : `${issue.message}.`
+      const message = `The config does not fit handler "${handler.name}": ${text}`
       const path = ["nodes", position, "config", ...issue.path]
       this.#options.problems.add("E102", path, message, { key: issue.key })
     }

@@ -4,7 +4,7 @@ import { isTemplate } from "../template/index.ts"
 import { isObject, valueAt } from "./json-value.ts"
 import type { DefinitionLimits } from "./limits.ts"
 import { reservedIds } from "./names.ts"
-import type { DocumentPath, ProblemList } from "./problem.ts"
+import { type DocumentPath, formatPath, type ProblemList } from "./problem.ts"
 import { headSchema, type NodeDefinition, nodeSchema, retryKeys, type WorkflowDefinition } from "./schema.ts"
 import type { Suggester } from "./suggest.ts"
 
@@ -96,12 +96,19 @@ function reportIssues(
   base: DocumentPath,
   context: ShapeContext,
 ): void {
+  // What a misspelt key was meant to be: that it is missing follows from the misspelling.
+  const meant = new Set<string | undefined>()
+  for (const issue of issues) {
+    if (issue.code !== "unrecognized_keys") continue
+    const path = [...base, ...(issue.path as (string | number)[])]
+    for (const key of issue.keys) meant.add(reportUnknownKey([...path, key], context))
+  }
   for (const issue of issues) {
     const inner = issue.path as (string | number)[]
     const path = [...base, ...inner]
-    if (issue.code === "unrecognized_keys") {
-      for (const key of issue.keys) reportUnknownKey([...path, key], context)
-    } else if (valueAt(source, inner) === undefined) {
+    if (issue.code === "unrecognized_keys") continue
+    if (valueAt(source, inner) === undefined) {
+      if (inner.length === 1 && meant.has(String(inner[0]))) continue
       const owner = base.length === 0 ? "The workflow" : "The node"
       context.problems.add(
         "E101",
@@ -110,16 +117,14 @@ function reportIssues(
       )
     } else {
       const found = describe(valueAt(source, inner))
-      context.problems.add(
-        "E101",
-        path,
-        `"${String(inner.at(-1))}" is ${found}; expected ${expected(issue, inner)}.`,
-      )
+      const what = formatPath(inner.slice(inner.findLastIndex(part => typeof part === "string")))
+      context.problems.add("E101", path, `"${what}" is ${found}; expected ${expected(issue, inner)}.`)
     }
   }
 }
 
-function reportUnknownKey(path: DocumentPath, { problems, suggest }: ShapeContext): void {
+/** Answers with the key that was probably meant. */
+function reportUnknownKey(path: DocumentPath, { problems, suggest }: ShapeContext): string | undefined {
   const key = String(path.at(-1))
   const owner = path.at(-2)
   const known =
@@ -131,6 +136,7 @@ function reportUnknownKey(path: DocumentPath, { problems, suggest }: ShapeContex
   const nearest = suggest.nearest(key, known)
   const advice = nearest === undefined ? `Known are ${known.join(", ")}.` : `Did you mean "${nearest}"?`
   problems.add("E101", path, `Unknown key ${JSON.stringify(key)}. ${advice}`, { key: true })
+  return nearest
 }
 
 const words: Readonly<Record<string, string>> = {
@@ -147,6 +153,7 @@ const words: Readonly<Record<string, string>> = {
 const kinds: Readonly<Record<string, string>> = { int: "a whole number", number: "a number", string: "text" }
 
 function expected(issue: Issue, inner: readonly PropertyKey[]): string {
+  if (inner[0] === "dependencies" && inner.length > 1) return "the id of a node, as text"
   const known = words[String(inner.at(-1))]
   if (known !== undefined) return known
   if (issue.code === "invalid_type") return kinds[issue.expected] ?? `a ${issue.expected}`

@@ -3,9 +3,20 @@
  * resolves each alias by a search of the whole document and knows no positions for what JSON cannot hold.
  * Its own check of duplicate keys compares each key with all others (quadratic), so it is off and done here.
  */
-import { type Alias, isAlias, isMap, isScalar, isSeq, type Node, type Pair, type YAMLMap } from "yaml"
-import type { Json } from "../core/json.ts"
+import {
+  type Alias,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml"
+import type { Json, JsonObject } from "../core/json.ts"
 import { duplicateKey, type ReadDocument } from "./json-document.ts"
+import { isObject } from "./json-value.ts"
 import type { DefinitionLimits } from "./limits.ts"
 import { lineFinder } from "./lines.ts"
 import { type DocumentPath, formatPath, type Position, type Problem } from "./problem.ts"
@@ -22,14 +33,16 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
   const composed = composeYaml(text, limits.depth)
   if (composed.document === undefined) return failed(composed.message, composed.offset)
   const { document } = composed
-  const faults = document.errors.map(
+  const all = document.errors.map(
     (error): Problem => ({
       code: "E101",
-      message: `Not valid YAML: ${error.message.replace(/[.\s]+$/, "")}.`,
+      message: `Not valid YAML: ${error.message.replace(/[.\s]+$/, "")}.${adviceFor(text, error)}`,
       path: "",
       ...position(error.pos[0]),
     }),
   )
+  // The reader goes on behind a fault, and takes the rest of its line for more of them.
+  const faults = all.filter(({ line }, i) => line !== all[i - 1]?.line)
   if (faults.length > 0) return { value: undefined, problems: faults, locate: () => position(0) }
   if (document.directives?.yaml.explicit && document.directives.yaml.version !== "1.2") {
     return failed("Only YAML 1.2 is read. Remove the %YAML line.", 0)
@@ -41,8 +54,17 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
   return {
     value,
     problems: walk.problems,
+    unread: walk.unread,
     locate: yamlLocator(document.contents, { text, position, aliases: walk.aliases }),
   }
+}
+
+/** What stands behind most syntax errors in workflows: text that YAML reads as something else. */
+function adviceFor(text: string, { pos: [at], message }: YAMLError): string {
+  const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at + 1)
+  if (/(?:[:-]|^)\s+\{[{%#]/.test(line))
+    return ' Put a value that begins with a template in quotes: "{{ … }} …".'
+  return /^Nested mappings/.test(message) ? ' Put text that holds ": " in quotes.' : ""
 }
 
 const plainTags = new Set(
@@ -51,6 +73,7 @@ const plainTags = new Set(
 
 class Walk {
   readonly problems: Problem[] = []
+  readonly unread: string[] = []
   readonly aliases: AliasTargets = new Map()
   readonly #anchors = new Map<string, Node>()
   readonly #open = new Set<Node>()
@@ -114,9 +137,13 @@ class Walk {
   #mapping(node: YAMLMap, path: DocumentPath, depth: number): Json {
     const found: Record<string, Json> = {}
     const first = new Map<string, Position>()
+    let merged: JsonObject | undefined
     for (const pair of node.items as Pair<Node, Node | null>[]) {
       const key = this.#key(pair, path)
-      if (key === undefined) continue
+      if (key === undefined) {
+        merged = this.#merged(pair, path, depth) ?? merged
+        continue
+      }
       const memberPath = [...path, key]
       const earlier = first.get(key)
       const at = this.#position(pair.key.range?.[0] ?? 0)
@@ -127,14 +154,25 @@ class Walk {
         Object.defineProperty(found, key, { value, enumerable: true, configurable: true, writable: true })
       else found[key] = value
     }
-    return found
+    return merged === undefined ? found : { ...merged, ...found }
+  }
+
+  /** What a merge key was meant to add: it is refused, but that keys are missing would only follow from that. */
+  #merged(
+    { key, value }: Pair<Node, Node | null>,
+    path: DocumentPath,
+    depth: number,
+  ): JsonObject | undefined {
+    if (!isScalar(key) || key.value !== "<<") return undefined
+    const meant = this.value(value, path, depth)
+    return isObject(meant) ? (meant as JsonObject) : undefined
   }
 
   #key(pair: Pair<Node, Node | null>, path: DocumentPath): string | undefined {
     const { key } = pair
     if (isScalar(key) && typeof key.value === "string") {
       if (key.value !== "<<" || key.type !== "PLAIN") return key.value
-      this.#refuse(
+      this.#report(
         key,
         path,
         "Merge keys (<<) are not part of YAML 1.2. Write the keys out, or put it in quotes.",
@@ -146,7 +184,7 @@ class Walk {
       return undefined
     }
     const shown = isScalar(key) ? String(key.value) : "this"
-    this.#refuse(key, path, `A key must be a string. Put ${shown} in quotes, or write a list.`)
+    this.#report(key, path, `A key must be a string. Put ${shown} in quotes, or write a list.`)
     return undefined
   }
 
@@ -161,9 +199,14 @@ class Walk {
   }
 
   #refuse(node: Node, path: DocumentPath, message: string): null {
+    this.#report(node, path, message)
+    this.unread.push(formatPath(path))
+    return null
+  }
+
+  #report(node: Node, path: DocumentPath, message: string): void {
     const at = this.#position(node.range?.[0] ?? 0)
     this.problems.push({ code: "E101", message, path: formatPath(path), ...at })
-    return null
   }
 
   #stop(node: Node, path: DocumentPath, message: string): null {

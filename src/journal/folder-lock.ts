@@ -81,10 +81,12 @@ function hold(folder: string, mine: number, own: LockHolder, options: FolderLock
 
 async function refuseIfHeld(folder: string, number: number, own: LockHolder, watchMs: number): Promise<void> {
   const path = lockPath(folder, number)
-  const holder = await readHolder(path)
-  if (holder?.released) return
-  const life = holder ? await lifeOf(holder, own) : "unknown"
+  const found = await readHolder(path)
+  if (found?.released) return
+  const life = found ? await lifeOf(found, own) : "unknown"
   if (life === "dead" || (life === "unknown" && !(await beats(path, watchMs)))) return
+  // Just made when it was looked at, it has its content by now.
+  const holder = found ?? (await readHolder(path))
   const who = holder
     ? `process ${holder.pid}${holder.host === own.host ? "" : ` on ${holder.host}`} since ${holder.since}`
     : "a process that is just starting"

@@ -7,6 +7,7 @@
  */
 import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
+import type { Progress } from "../core/view.ts"
 import { type Log, type LogLevel, logTo } from "../log.ts"
 import { HandlerError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"
@@ -25,7 +26,7 @@ export interface Call {
 
 /** Where reports go. None of these throws. */
 export interface Reports {
-  progress(progress: { readonly percent: number | null; readonly message: string | null }): void
+  progress(progress: Progress): void
   preview(data: Json): void
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
 }

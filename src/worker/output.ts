@@ -6,6 +6,7 @@
  * 3. Work is bounded by the size limit before the text is made: a small graph of shared parts can be huge as text.
  */
 import type { Json } from "../core/json.ts"
+import { formatPath } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
 
 export interface Checked {
@@ -136,11 +137,9 @@ function notJson(what: string, problem: Problem): UmbraError {
 
 /** The ends of a long path say enough. */
 function pathText(path: Path): string {
-  const shown = path.length > 20 ? [...path.slice(0, 10), "…", ...path.slice(-10)] : path
-  return shown
-    .map(key => (typeof key === "number" ? `[${key}]` : `.${key}`))
-    .join("")
-    .replace(/^\./, "")
+  return path.length > 20
+    ? `${formatPath(path.slice(0, 10))} … ${formatPath(path.slice(-10))}`
+    : formatPath(path)
 }
 
 function tooLarge(limits: { readonly maxBytes: number; readonly what: string }): UmbraError {

@@ -39,13 +39,12 @@ export class Redactor {
     return cleaned(value, this.clean)
   }
 
-  /** A logger's fields may hold anything; what is not JSON becomes text first. */
   fields(fields: object): Record<string, unknown> {
     return this.value(plainFields(fields)) as Record<string, unknown>
   }
 }
 
-/** Fields that a logger was given, as JSON: they may hold anything. */
+/** Fields that a logger was given, which may hold anything: what is not JSON becomes text. */
 export function plainFields(fields: object): JsonObject {
   try {
     return JSON.parse(

@@ -1,9 +1,9 @@
 /** Runs attempts: in this process, or in a thread for handlers that ask for one. */
-
 import type { Limit } from "../broker/lanes.ts"
 import type { AttemptEvents, Runner, RunningAttempt } from "../broker/local.ts"
 import type { Outcome, Task } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
+import type { Progress } from "../core/view.ts"
 import { type Log, type LogLevel, silentLog } from "../log.ts"
 import { Attempt, type Work } from "./attempt.ts"
 import { Context, type Reports } from "./context.ts"
@@ -125,7 +125,7 @@ class EventReports implements Reports {
     this.#log = log
   }
 
-  progress(progress: Parameters<Reports["progress"]>[0]): void {
+  progress(progress: Progress): void {
     this.#events.progress(progress)
   }
 

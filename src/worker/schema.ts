@@ -1,5 +1,6 @@
 /** A value through a Standard Schema: what the schema gives, or an error that names every path that does not fit. */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
+import { formatPath } from "../definition/problem.ts"
 import { type ErrorCode, UmbraError } from "../errors.ts"
 
 export interface SchemaCheck {
@@ -32,8 +33,5 @@ function accepted(check: SchemaCheck, result: StandardSchemaV1.Result<unknown>):
 
 function pathText(path: StandardSchemaV1.Issue["path"]): string {
   const keys = (path ?? []).map(part => (typeof part === "object" ? part.key : part))
-  return keys
-    .map(key => (typeof key === "number" ? `[${key}]` : `.${String(key)}`))
-    .join("")
-    .replace(/^\./, "")
+  return formatPath(keys.map(key => (typeof key === "number" ? key : String(key))))
 }

@@ -29,7 +29,7 @@ export function secretsFromEnvironment(
 
 /** The secrets that these templates name, each known and long enough. Throws E407 with the name, never the value. */
 export function secretsOf(late: readonly LateTemplate[], source: SecretSource): Secret[] {
-  const names = new Set(late.flatMap(({ source }) => namesIn(compiled(source))))
+  const names = new Set(late.flatMap(({ source }) => namesIn(compileTemplate(source))))
   return [...names].map(name => ({ name, value: secretNamed(name, source) }))
 }
 
@@ -66,18 +66,17 @@ function secretNamed(name: string, source: SecretSource): string {
   )
 }
 
-export interface Filled {
-  readonly config: Json
-  readonly redactor: Redactor
-}
-
 /** `config` with its late templates rendered. `redactor` knows the secrets, and what templates made of them. */
-export function fillIn(config: Json, late: readonly LateTemplate[], redactor: Redactor): Filled {
+export function fillIn(
+  config: Json,
+  late: readonly LateTemplate[],
+  redactor: Redactor,
+): { readonly config: Json; readonly redactor: Redactor } {
   const secrets = Object.fromEntries(redactor.secrets.map(({ name, value }) => [name, value]))
   const derived: Secret[] = []
   let filled = config
   for (const { path, source, names, nodes } of late) {
-    const template = compiled(source)
+    const template = compileTemplate(source)
     const value = template.render({
       names: { ...names, secrets },
       node: id => (Object.hasOwn(nodes, id) ? nodes[id] : undefined),
@@ -104,17 +103,4 @@ function withValue(target: Json, path: LateTemplate["path"], value: Json): Json 
   if (Array.isArray(target)) return target.map((item, i) => (i === key ? withValue(item, rest, value) : item))
   const fields = target as { readonly [key: string]: Json }
   return { ...fields, [key]: withValue(fields[key] ?? null, rest, value) }
-}
-
-/** Late templates are few and come back with every job; the oldest goes when there are too many. */
-const templates = new Map<string, Template>()
-const templatesKept = 1000
-
-function compiled(source: string): Template {
-  const known = templates.get(source)
-  if (known !== undefined) return known
-  const template = compileTemplate(source)
-  if (templates.size >= templatesKept) templates.delete(templates.keys().next().value as string)
-  templates.set(source, template)
-  return template
 }

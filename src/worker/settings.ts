@@ -2,7 +2,6 @@
 import { availableParallelism } from "node:os"
 import {
   amount,
-  defaultsOf,
   type Environment,
   readSettings,
   type Setting,
@@ -53,8 +52,6 @@ export const workerTable: SettingTable<WorkerSettings> = {
   threadMemoryMb: wholeNumber("UMBRA_THREAD_MEMORY_MB", 512),
   allowPrivateAddresses: privateAddresses,
 }
-
-export const defaultWorkerSettings: WorkerSettings = defaultsOf(workerTable)
 
 /** What is given, else what the environment says, else the default. */
 export function workerSettings(given?: Partial<WorkerSettings>, environment?: Environment): WorkerSettings {

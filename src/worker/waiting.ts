@@ -1,4 +1,5 @@
 /** What a handler returns instead of an output when its node should wait without holding a worker. */
+import type { Waiting } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
 
 /** A registered symbol: a user's module may have loaded a second copy of this one. */
@@ -29,12 +30,10 @@ export function isWait(value: unknown): value is Wait {
 }
 
 /** `output` has been checked by then: it is what the timer's node completes with. */
-export function waitingOf(wait: Wait, output: Json) {
-  if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output } as const
+export function waitingOf(wait: Wait, output: Json): Waiting {
+  if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { name, until } = wait
-  return until === undefined
-    ? ({ kind: "signal", name } as const)
-    : ({ kind: "signal", name, until } as const)
+  return until === undefined ? { kind: "signal", name } : { kind: "signal", name, until }
 }
 
 export function outputOf(wait: Wait): unknown {

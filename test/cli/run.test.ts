@@ -110,6 +110,7 @@ describe("umbra run", () => {
     ]
     const known = (await Promise.all(starts)).map(({ stdout }) => JSON.parse(stdout).job_id)
     expect(await jobIds(onPostgres())).toEqual(expect.arrayContaining(known))
+    expect(await jobIds(["--config", path("umbra.yaml")])).toEqual(expect.arrayContaining(known))
   })
 })
 

@@ -24,15 +24,15 @@ export const rooms: Readonly<Record<string, Room>> = {
   // node:vm only as a timer around our own code: src/definition/deadline.ts.
   definition: {
     rooms: ["core", "template", "errors"],
-    packages: [...schemas, "yaml", "@cfworker/json-schema", "node:crypto", "node:util", "node:vm"],
+    packages: [...schemas, "yaml", "@cfworker/json-schema", "node:crypto", "node:vm"],
   },
   journal: {
-    rooms: ["core", "errors", "failpoints", "log", "settings", "thread"],
+    rooms: ["core", "errors", "settings", "thread"],
     packages: ["pg", "@electric-sql/pglite", "node:*"],
   },
-  broker: { rooms: ["core", "errors", "failpoints"], packages: ["@redis/client", "node:*"] },
+  broker: { rooms: ["core", "failpoints"], packages: [] },
   worker: {
-    rooms: ["core", "template", "definition", "broker", "errors", "failpoints", "log", "settings", "thread"],
+    rooms: ["core", "template", "definition", "broker", "errors", "log", "settings", "thread"],
     packages: [...schemas, "jiti", "node:*"],
   },
   engine: {
@@ -42,7 +42,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       "definition",
       "journal",
       "broker",
-      "worker",
       "errors",
       "failpoints",
       "log",
@@ -51,27 +50,13 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
-  testing: {
-    rooms: [
-      "core",
-      "template",
-      "definition",
-      "journal",
-      "broker",
-      "worker",
-      "engine",
-      "errors",
-      "failpoints",
-      "log",
-    ],
-    packages: ["node:*"],
-  },
+  testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "errors", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
     packages: [],
   },
   index: {
-    rooms: ["core", "definition", "journal", "worker", "engine", "errors", "log", "umbra"],
+    rooms: ["core", "definition", "worker", "engine", "errors", "log", "umbra"],
     packages: [],
   },
   cli: {

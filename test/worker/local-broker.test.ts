@@ -111,11 +111,12 @@ describe("local broker", () => {
   it("is told of the start only by work that is still running after the delay", async () => {
     const { handler, gates } = held("held")
     const quick = defineHandler({ name: "quick", run: async () => null })
-    const { run, of } = worker([handler, quick], { settings: { startedAfterSeconds: 0.05 }, worker: "w1" })
+    const { run, of } = worker([handler, quick], { settings: { startedAfterSeconds: 0.05 } })
     await run(task("quick"))
     const slow = task("held")
     const outcome = run(slow)
-    await expect.poll(() => of("started")).toEqual([{ type: "started", task: slow, data: "w1" }])
+    const data = `local-${process.pid}`
+    await expect.poll(() => of("started")).toEqual([{ type: "started", task: slow, data }])
     gates[0]!.open()
     await outcome
     expect(of("started")).toHaveLength(1)

@@ -1,11 +1,11 @@
 import { describe, expect, it } from "vitest"
-import { defaultWorkerSettings, workerSettings } from "../../src/worker/settings.ts"
+import { workerSettings } from "../../src/worker/settings.ts"
 
 describe("S10 worker settings", () => {
   it("what is given counts before the environment, the environment before the default", () => {
     const environment = { UMBRA_CONCURRENCY: "7", UMBRA_GRACE_SECONDS: "0.5", UMBRA_THREADS: "" }
     const settings = workerSettings({ concurrency: 3 }, environment)
-    expect(settings).toEqual({ ...defaultWorkerSettings, concurrency: 3, graceSeconds: 0.5 })
+    expect(settings).toEqual({ ...workerSettings({}, {}), concurrency: 3, graceSeconds: 0.5 })
   })
 
   it.each([

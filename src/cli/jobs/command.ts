@@ -6,16 +6,16 @@
 import type { JobCommand } from "../../engine/engine.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { UmbraError } from "../../errors.ts"
+import { isPostgres } from "../../journal/open.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
 import { exitCode } from "../exit.ts"
 import { loadUserHandlers } from "../handlers.ts"
 import { follow } from "../live/follow.ts"
 import { commandLog } from "../log.ts"
 import { report } from "../run.ts"
-import { applySettings, type SettingOptions } from "../settings.ts"
-import { existingStore, isPostgres, type StoreOptions, storeFlags, withReader } from "../store.ts"
+import { existingStore, type StoreOptions, storeFlags, withReader } from "../store.ts"
 
-export interface CommandOptions extends StoreOptions, SettingOptions {
+export interface CommandOptions extends StoreOptions {
   readonly json?: boolean
 }
 
@@ -26,7 +26,6 @@ export interface CancelOptions extends CommandOptions {
 export interface RetryOptions extends CommandOptions {
   readonly wait?: boolean
   readonly handlers?: readonly string[]
-  readonly allowPrivateAddresses?: boolean
 }
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
@@ -59,7 +58,6 @@ interface CarriedOut {
 }
 
 async function carryOut(jobId: string, command: JobCommand, options: CommandOptions): Promise<CarriedOut> {
-  await applySettings(options)
   const location = existingStore(options)
   const asked = isPostgres(location) ? await askEngine(jobId, command, options) : null
   if (asked !== null) return { job: asked, byEngine: true }
@@ -90,14 +88,9 @@ function send(umbra: Umbra, jobId: string, command: JobCommand): Promise<void> {
 
 /** Tries again and stays until the job has ended; its nodes run here unless another engine owns it. */
 async function retryHere(jobId: string, options: RetryOptions): Promise<number> {
-  await applySettings(options)
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const log = commandLog()
-  const umbra = await openUmbra(existingStore(options), {
-    handlers,
-    log: log.log,
-    ...(options.allowPrivateAddresses ? { worker: { allowPrivateAddresses: true } } : {}),
-  })
+  const umbra = await openUmbra(existingStore(options), { handlers, log: log.log })
   try {
     const { plan } = await umbra.queries.fold(jobId)
     const missing = plan.nodes.find(node => umbra.handlers.get(node.handler) === undefined)

@@ -1,6 +1,7 @@
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
 import type { NodeStatus } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
+import { rowLengths, topologicalOrder, transpose } from "../../definition/graph.ts"
 import { exitCode } from "../exit.ts"
 import { mermaidText } from "../graph-picture.ts"
 import { type DrawnGraph, treeOf } from "../live/tree.ts"
@@ -70,16 +71,7 @@ function graphOf({ nodes, edges }: GraphView): DrawnGraph {
   for (const { from, to } of edges) above[positions.get(to)!]!.push(positions.get(from)!)
   const starts = new Int32Array(nodes.length + 1)
   for (const [node, parents] of above.entries()) starts[node + 1] = starts[node]! + parents.length
-  return { nodes, order: orderOf(above), dependencies: { starts, items: Int32Array.from(above.flat()) } }
-}
-
-/** A topological order; the graph of a job has no cycle. */
-function orderOf(above: readonly (readonly number[])[]): Int32Array {
-  const below: number[][] = above.map(() => [])
-  const left = above.map(parents => parents.length)
-  for (const [node, parents] of above.entries()) for (const parent of parents) below[parent]!.push(node)
-  const order = left.flatMap((n, node) => (n === 0 ? [node] : []))
-  for (let i = 0; i < order.length; i++)
-    for (const next of below[order[i]!]!) if (--left[next]! === 0) order.push(next)
-  return Int32Array.from(order)
+  const dependencies = { starts, items: Int32Array.from(above.flat()) }
+  const { order } = topologicalOrder(rowLengths(dependencies), transpose(dependencies))
+  return { nodes, order, dependencies }
 }

@@ -2,7 +2,8 @@
 import type { JobEvent } from "../../core/events.ts"
 import type { JsonObject } from "../../core/json.ts"
 import type { Graph } from "../../core/plan.ts"
-import type { JobStatus, NodeStatus } from "../../core/states.ts"
+import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
+import type { Progress } from "../../core/view.ts"
 import type { JobActivity } from "../../umbra.ts"
 
 export interface BoardNode {
@@ -65,7 +66,7 @@ export class Board {
     if (event.to === undefined) return
     this.status = event.to as JobStatus
     if (event.type === "job.pending") this.startedAt = event.at
-    this.endedAt = endStates.has(event.to) ? event.at : null
+    this.endedAt = jobHasEnded(this.status) ? event.at : null
   }
 
   #applyToNode(node: BoardNode, event: JobEvent): void {
@@ -111,8 +112,6 @@ const zero: Record<NodeStatus, number> = {
   CANCELLED: 0,
 }
 
-const endStates: ReadonlySet<string> = new Set(["COMPLETED", "FAILED", "CANCELLED", "EXPIRED", "DELETED"])
-
 function newNode(id: string): BoardNode {
   return {
     id,
@@ -126,7 +125,7 @@ function newNode(id: string): BoardNode {
   }
 }
 
-function progressText({ percent, message }: { percent: number | null; message: string | null }): string {
+function progressText({ percent, message }: Progress): string {
   return [percent === null ? "" : `${Math.floor(percent)} %`, message ?? ""].filter(Boolean).join(" ")
 }
 

@@ -57,6 +57,7 @@ export const sleepSpec = {
   output: z.object({ woke_at: z.iso.datetime().describe("When the wait ended.") }),
 } satisfies HandlerSpec
 
+/** What every workflow can use without registering anything. */
 export const builtinSpecs = [
   inputSpec,
   outputSpec,

@@ -14,7 +14,7 @@ if (port === null) throw new Error("This file runs in a worker thread only.")
 const say = (message: FromThread): void => port.postMessage(message)
 
 const reports: Reports = {
-  progress: progress => say({ type: "progress", ...progress }),
+  progress: progress => say({ type: "progress", progress }),
   preview: data => say({ type: "preview", data }),
   log: (level, fields, message) => say({ type: "log", level, fields: plainFields(fields), message }),
 }

@@ -1,6 +1,7 @@
 /** What the worker and one of its threads say to each other. */
 import type { Outcome } from "../../broker/port.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
+import type { Progress } from "../../core/view.ts"
 import type { LogLevel } from "../../log.ts"
 import type { Secret } from "../redact.ts"
 
@@ -34,7 +35,7 @@ export type ThreadOutcome =
   | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject }
 
 export type FromThread =
-  | { readonly type: "progress"; readonly percent: number | null; readonly message: string | null }
+  | { readonly type: "progress"; readonly progress: Progress }
   | { readonly type: "preview"; readonly data: Json }
   | {
       readonly type: "log"

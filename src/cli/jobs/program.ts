@@ -1,6 +1,7 @@
 /** `umbra jobs …`: the list of its commands. Their code is imported when one runs. */
 import { Command, Option } from "commander"
-import { countFrom1, handlersOption, privateAddressesOption, statusList, withStore } from "./options.ts"
+import type { JobStatus } from "../../core/states.ts"
+import { countFrom1, handlersOption, privateAddressesOption, statusList, withStore } from "../options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
@@ -17,32 +18,32 @@ export function jobsProgram(finish: Finish): Command {
 
   command("list", "list jobs, newest first")
     .addOption(
-      new Option("--status <status>", "only these, separated by commas").argParser<string[]>(statusList),
+      new Option("--status <status>", "only these, separated by commas").argParser<JobStatus[]>(statusList),
     )
     .option("--workflow <name>", "only jobs of this workflow")
     .option("--limit <count>", "jobs of one page", countFrom1, 20)
     .option("--after <job>", "the page behind this job")
     .option("--deleted", "show deleted jobs too")
     .addOption(json)
-    .action(async options => finish((await import("./jobs/list.ts")).list(options)))
+    .action(async options => finish((await import("./list.ts")).list(options)))
 
   command("show <job>", "show a job and its nodes")
     .addOption(json)
-    .action(async (job, options) => finish((await import("./jobs/show.ts")).show(job, options)))
+    .action(async (job, options) => finish((await import("./show.ts")).show(job, options)))
 
   command("graph <job>", "print a job's graph with the state of every node")
     .addOption(new Option("--format <format>", "how").choices(["tree", "mermaid", "json"]).default("tree"))
     .option("--json", "the same as --format json")
-    .action(async (job, options) => finish((await import("./jobs/graph.ts")).graph(job, options)))
+    .action(async (job, options) => finish((await import("./graph.ts")).graph(job, options)))
 
   command("events <job>", "print everything that happened to a job")
     .option("--json", "print a line of JSON per event")
-    .action(async (job, options) => finish((await import("./jobs/events.ts")).events(job, options)))
+    .action(async (job, options) => finish((await import("./events.ts")).events(job, options)))
 
   command("cancel <job>", "cancel a job that has not ended")
     .option("--reason <text>", "why; it is kept with the job")
     .addOption(json)
-    .action(async (job, options) => finish((await import("./jobs/command.ts")).cancel(job, options)))
+    .action(async (job, options) => finish((await import("./command.ts")).cancel(job, options)))
 
   command("retry <job>", "run again what is not done of a job that failed, expired or was cancelled")
     .option(
@@ -52,16 +53,16 @@ export function jobsProgram(finish: Finish): Command {
     .addOption(handlersOption())
     .addOption(privateAddressesOption())
     .addOption(json)
-    .action(async (job, options) => finish((await import("./jobs/command.ts")).retry(job, options)))
+    .action(async (job, options) => finish((await import("./command.ts")).retry(job, options)))
 
   command("delete <job>", "hide a job that has ended")
     .addOption(json)
-    .action(async (job, options) => finish((await import("./jobs/command.ts")).remove(job, options)))
+    .action(async (job, options) => finish((await import("./command.ts")).remove(job, options)))
 
   command("verify [job]", "compare the journal of a job, folded, with its projection")
     .option("--all", "every job of the store")
     .addOption(json)
-    .action(async (job, options) => finish((await import("./jobs/verify.ts")).verify(job, options)))
+    .action(async (job, options) => finish((await import("./verify.ts")).verify(job, options)))
 
   return jobs
 }
