@@ -116,6 +116,7 @@ export class Umbra {
       engine: this.#engine,
       handlers,
       ttlSeconds: figures.ttlSeconds,
+      now: () => clock.now(),
     })
     this.queries = new Queries({
       journal,

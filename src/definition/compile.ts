@@ -24,13 +24,11 @@ export function compileWorkflow(source: unknown, options: AnalysisOptions): Comp
 function planOf(workflow: AnalysedWorkflow): Plan {
   const { head, dependencies, successors, inDegrees, order, positions, input, output } = workflow
   const canonical = canonicalOf(workflow)
-  const outputNode = workflow.nodes.findLastIndex(({ definition }) => definition.handler === "output")
   return Object.freeze({
     name: head.name,
     hash: hashOf(canonical),
     nodes: Object.freeze(workflow.nodes.map(planNode)),
     ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical },
-    outputNode: output !== null || outputNode === -1 ? null : outputNode,
     exits: exitsOf(successors),
     ttlSeconds: head.ttl_seconds ?? null,
   })

@@ -13,4 +13,3 @@ export {
   workflowJsonSchema,
 } from "./schema.ts"
 export { validateWorkflow } from "./validate.ts"
-export { nextVersion } from "./version.ts"

@@ -23,8 +23,6 @@ export interface Plan extends Graph {
   /** JSON Schema of the job's input. */
   readonly input: JsonObject | null
   readonly output: ValueTemplate | null
-  /** Position of the node with handler `output`, if the job's output is that node's. */
-  readonly outputNode: number | null
   readonly exits: Int32Array
   readonly ttlSeconds: number | null
   /** The definition in canonical form: what is stored, and what `hash` is of. */

@@ -143,11 +143,6 @@ export class Committer {
     return this.#flight === null && this.#closed.length === 0 && this.#open.isEmpty
   }
 
-  /** Facts not yet on their way: what a restart would lose, and what overload is judged by. */
-  get backlog(): number {
-    return this.#open.facts.length + this.#closed.reduce((sum, { batch }) => sum + batch.facts.length, 0)
-  }
-
   /** Gives up on appends that do not come through. */
   stop(): void {
     this.#stopped = true

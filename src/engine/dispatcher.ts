@@ -7,6 +7,7 @@ import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
+import { readOutput } from "./load.ts"
 import {
   type LargeInput,
   largeInputs,
@@ -100,17 +101,16 @@ export class Dispatcher {
   async #fetch(job: LiveJob, large: readonly LargeInput[]): Promise<Fetched> {
     const fetched = new Map<number, Json>(leavingInputs(job))
     for (const { node, seq } of large) {
-      const data = await this.#readFact(job, seq)
-      fetched.set(node, JSON.parse(data ?? "{}").output ?? null)
+      fetched.set(node, await this.#readOutput(job, seq))
     }
     return fetched
   }
 
   /** As long as the store is away the job waits: nothing is wrong with it. */
-  async #readFact(job: LiveJob, seq: number): Promise<string | null> {
+  async #readOutput(job: LiveJob, seq: number): Promise<Json> {
     for (;;) {
       try {
-        return await this.#journal.readFact(job.id, seq)
+        return await readOutput(this.#journal, job.id, seq)
       } catch (error) {
         if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
         await new Promise<void>(resolve => this.#clock.after(AGAIN_MS, resolve))

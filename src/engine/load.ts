@@ -1,5 +1,6 @@
 import { apply } from "../core/apply.ts"
 import type { Fact, JobSubmitted } from "../core/facts.ts"
+import type { Json } from "../core/json.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import { resetEarliestTimer, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -54,6 +55,13 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
   for (const { fact } of facts) apply(state, fact)
   resetEarliestTimer(state)
   return { plan, state, facts, lastSeq: rows.at(-1)!.seq }
+}
+
+/** An output that is not in memory, from the fact that has it. */
+export async function readOutput(journal: Journal, jobId: string, seq: number): Promise<Json> {
+  const data = await journal.readFact(jobId, seq)
+  if (data === null) throw new UmbraError("E507", `Fact ${seq} of job ${jobId} is not there any more.`)
+  return (JSON.parse(data) as { readonly output: Json }).output
 }
 
 /** What is too large to keep is read, looked at, and left where it is. */

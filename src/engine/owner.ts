@@ -4,7 +4,7 @@ import type { Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { completionOf } from "../core/last-output.ts"
-import { isInFlight, LargeOutput, newJobState } from "../core/state.ts"
+import { LargeOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { nextTimer, resetEarliestTimer, takeDueRetries, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -318,10 +318,6 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#alarms.clear(job)
     this.jobs.delete(job.id)
     if (!hasEnded) this.#observer.parked(wake)
-  }
-
-  isRunning(job: LiveJob, node: number): boolean {
-    return job.running.has(node) && isInFlight(job.state, node)
   }
 }
 

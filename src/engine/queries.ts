@@ -1,5 +1,4 @@
 import { expand, type JobEvent } from "../core/events.ts"
-import type { Json } from "../core/json.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
@@ -9,7 +8,7 @@ import type { JobFilter, JobRow } from "../journal/port.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
-import { decodeRows, type FoldedJob, foldJob, type LoadParts, readJobs } from "./load.ts"
+import { decodeRows, type FoldedJob, foldJob, type LoadParts, readJobs, readOutput } from "./load.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
@@ -145,8 +144,7 @@ export class Queries {
   async #fetchLarge(jobId: string, state: JobState): Promise<void> {
     for (const [node, output] of state.outputs.entries()) {
       if (!(output instanceof LargeOutput)) continue
-      const data = await this.#parts.journal.readFact(jobId, output.seq)
-      state.outputs[node] = (JSON.parse(data ?? "{}").output ?? null) as Json
+      state.outputs[node] = await readOutput(this.#parts.journal, jobId, output.seq)
     }
   }
 }

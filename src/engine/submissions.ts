@@ -46,6 +46,7 @@ export class Submissions {
   readonly #engine: Engine
   readonly #handlers: HandlerCatalog
   readonly #ttlSeconds: number | null
+  readonly #now: () => number
   /** Workflows given as objects are compiled and stored once. */
   readonly #byObject = new WeakMap<object, Map<string, Promise<NewlyStored>>>()
   readonly #turns = new Map<string, Promise<string>>()
@@ -55,7 +56,9 @@ export class Submissions {
     engine: Engine
     handlers: HandlerCatalog
     ttlSeconds: number | null
+    now: () => number
   }) {
+    this.#now = parts.now
     this.#journal = parts.journal
     this.#engine = parts.engine
     this.#handlers = parts.handlers
@@ -158,7 +161,7 @@ export class Submissions {
       name: plan.name,
       hash: plan.hash,
       definition,
-      createdAt: Date.now(),
+      createdAt: this.#now(),
     })
     this.#engine.plans.add(row, plan)
     return { owner, name: row.name, version: row.version, plan, unchanged: row.unchanged }
@@ -181,7 +184,7 @@ export class Submissions {
       key: idempotencyKey!,
       jobId: this.#engine.newJobId(),
       fingerprint,
-      createdAt: Date.now(),
+      createdAt: this.#now(),
     }
     const winner = await this.#journal.claimKey(claim)
     if (winner.fingerprint !== fingerprint)

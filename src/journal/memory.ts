@@ -3,6 +3,8 @@
  * await in between, which makes it atomic. A store that is passed in is shared, as a database is by its processes:
  * take-over and fencing can be tried without one. No clock, no chance: a simulation on it repeats exactly.
  */
+
+import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
 import { createMemoryStore, isOpen, type MemoryStore } from "./memory-store.ts"
@@ -88,10 +90,11 @@ class MemoryJournal implements port.Journal {
     const key = pair(workflow.owner, workflow.name)
     const versions = this.#store.workflows.get(key) ?? []
     const latest = versions.at(-1)
-    if (latest?.hash === workflow.hash) return { ...latest, version: versions.length, unchanged: true }
+    const next = nextVersion(latest && { version: versions.length, hash: latest.hash }, workflow.hash)
+    if (latest !== undefined && next.unchanged) return { ...latest, ...next }
     versions.push({ ...workflow })
     this.#store.workflows.set(key, versions)
-    return { ...workflow, version: versions.length, unchanged: false }
+    return { ...workflow, ...next }
   }
 
   async readWorkflow(key: { readonly owner: string; readonly name: string; readonly version?: number }) {

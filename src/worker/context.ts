@@ -12,6 +12,7 @@ import { type Log, type LogLevel, logTo } from "../log.ts"
 import { HandlerError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"
 import { checkOutput } from "./output.ts"
+import { ownCopy } from "./own-copy.ts"
 import type { Redactor } from "./redact.ts"
 
 /** What a handler may know of the task it works on. */
@@ -45,6 +46,7 @@ export class Context implements HandlerContext {
   readonly #options: ContextOptions
   #controller: AbortController | undefined
   #abortReason: unknown
+  #input: Json | undefined
   #parents: JsonObject | undefined
   #log: Log | undefined
   #amounts: Record<string, number> | undefined
@@ -79,11 +81,12 @@ export class Context implements HandlerContext {
   }
 
   get input(): Json {
-    return this.#options.call.input
+    this.#input ??= ownCopy(this.#options.call.input)
+    return this.#input
   }
 
   get parents(): JsonObject {
-    this.#parents ??= this.#options.call.parents()
+    this.#parents ??= ownCopy(this.#options.call.parents())
     return this.#parents
   }
 

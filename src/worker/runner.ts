@@ -10,6 +10,7 @@ import { Context, type Reports } from "./context.ts"
 import { Deadlines } from "./deadlines.ts"
 import { execute, failed, withRule } from "./execute.ts"
 import type { Handler } from "./handler.ts"
+import { ownCopy } from "./own-copy.ts"
 import { Redactor } from "./redact.ts"
 import type { HandlerRegistry } from "./registry.ts"
 import { fillIn, type SecretSource, secretsFromEnvironment, secretsOf } from "./secrets.ts"
@@ -92,7 +93,7 @@ export class TaskRunner implements Runner {
       return this.#threads.run({ ...run, module, maxOutputBytes, maxPreviewBytes })
     }
     const context = this.#context(task, run.reports, redactor)
-    const outcome = execute({ handler, config, context, redactor, maxOutputBytes })
+    const outcome = execute({ handler, config: ownCopy(config), context, redactor, maxOutputBytes })
     if (!(outcome instanceof Promise)) return outcome
     return { outcome, abort: reason => context.abort(reason), kill: () => context.end() }
   }

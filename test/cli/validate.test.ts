@@ -100,6 +100,19 @@ describe("umbra validate", () => {
     expect({ code, stdout }).toEqual({ code: 0, stdout: "✓ <stdin> is valid (greet, 2 nodes, 1 edge)\n" })
   })
 
+  it("calls standard input so also when there is nothing in it", async () => {
+    const { stdout } = await umbra(["validate", "-"], { stdin: "" })
+    expect(stdout).toContain("✗ <stdin>: 1 problem\n")
+  })
+
+  it("J4 shows the line that it names: a lone carriage return begins none", async () => {
+    const stdin = '{"name":"x",\r"nodes":[\r{"id":"a","handler":"transfrom"}]}'
+    const { stdout } = await umbra(["validate", "-"], { stdin })
+    const [place, , source = "", caret = ""] = stdout.split("\n")
+    expect(place).toMatch(/^<stdin>:1:44 /)
+    expect(caret.indexOf("^")).toBe(source.indexOf('"transfrom"'))
+  })
+
   it("J4 shows every problem in the order of the document, with source line, caret and a count", async () => {
     const { code, stdout } = await umbra(["validate", "bad.yaml"], { cwd })
     expect(code).toBe(2)

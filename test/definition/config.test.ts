@@ -91,6 +91,17 @@ describe("E102 config against the handler's schema, with templates anywhere", ()
     expect(check(schema, { a: [1], t: "{{ input.t }}" })).toEqual(["E102 config.a[0]"])
   })
 
+  it("suggests the key that was meant, and says it plainly where any value would do", () => {
+    const config = z.strictObject({ value: z.unknown(), timeout: z.number().optional() })
+    const handlers = handlerCatalog([{ name: "h", config }])
+    const node = { id: "a", handler: "h", config: { timout: 3 } }
+    const problems = validateWorkflow({ name: "x", nodes: [node] }, { handlers })
+    expect(problems.map(({ message }) => message).sort()).toEqual([
+      'The config does not fit handler "h": "value" is missing. Add it.',
+      'The config does not fit handler "h": Unknown key "timout". Did you mean "timeout"?',
+    ])
+  })
+
   it("says which key is missing", () => {
     const handlers = handlerCatalog([{ name: "h", config: z.object({ prompt: z.string() }) }])
     const [problem] = validateWorkflow({ name: "x", nodes: [{ id: "a", handler: "h" }] }, { handlers })

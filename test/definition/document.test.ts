@@ -53,6 +53,16 @@ nodes:
     expect(parseDocument(text).locate(["nodes", 0, "config", key], { offset })).toEqual(position)
   })
 
+  it.each([
+    ["value: {{ input.x }} and more", "begins with a template in quotes"],
+    ["value: {{ input.x }}{{ input.y }}", "begins with a template in quotes"],
+    ["value: {% if input.x %}a{% endif %}", "begins with a template in quotes"],
+    ["- {{ input.x }} and more", "begins with a template in quotes"],
+    ["value: Hello: {{ input.x }}", 'holds ": " in quotes'],
+  ])("says once what to do about %s", (line, advice) => {
+    expect(messages(`config:\n  ${line}\n`)).toEqual([expect.stringContaining(advice)])
+  })
+
   it("reports duplicate keys, keys and values that JSON does not have, each at its place", () => {
     expect(messages("a: 1\na: 2\n1: x\nn: .nan\nb: !!binary aGk=\n<<: {x: 1}\nt: {{ x }}\n")).toEqual([
       '2:1 The key "a" stands twice, first on line 1. Remove one of them.',

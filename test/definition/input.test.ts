@@ -139,6 +139,7 @@ describe("E101 an input schema that cannot be used", () => {
 
   it.each<[object, string[]]>([
     [{ type: "array" }, ["E101 input.type"]],
+    [{ type: "objekt" }, ["E101 input.type"]],
     [{ properties: { a: { type: "strin" } } }, ["E101 input.properties.a.type"]],
     [{ properties: { a: 3 } }, ["E101 input.properties.a"]],
     [{ required: "a" }, ["E101 input.required"]],

@@ -166,12 +166,25 @@ describe("J4 all causes at once, no consequences", () => {
     dependencies: [9lives, second, third]
     config: { v: "{{ second.x }} {{ nodes['third'] }}" }
 `)
-    expect(places(text)).toEqual([
-      "E101 3:11 nodes[0].id",
-      "E101 4:5 nodes[1].id",
-      "E101 4:7 nodes[1].ids",
-      "E101 5:5 nodes[2]",
+    expect(places(text)).toEqual(["E101 3:11 nodes[0].id", "E101 4:7 nodes[1].ids", "E101 5:5 nodes[2]"])
+  })
+
+  it("leaves out that a key is missing where it is misspelt", () => {
+    expect(places("nam: x\nnods:\n  - {}\n")).toEqual(["E101 1:1 nam", "E101 2:1 nods"])
+    expect(places(yaml("  - { id: a, hander: echo }\n"))).toEqual(["E101 3:14 nodes[0].hander"])
+    expect(places(yaml("  - { id: a, handler: llm_service, config: { promt: hello } }\n"))).toEqual([
+      "E102 3:46 nodes[0].config.promt",
     ])
+    expect(places(yaml("  - { id: a, handler: llm_service, config: { other: hello } }\n"))).toHaveLength(2)
+  })
+
+  it("leaves out what follows from a value that could not be read", () => {
+    expect(places("name: x\nnodes: &all\n  - *all\n")).toEqual(["E101 3:5 nodes[0]"])
+    expect(places(yaml("  - { id: !!binary aGk=, handler: echo }\n"))).toHaveLength(1)
+    const merged = yaml("  - &a { id: a, handler: echo }\n  - { <<: *a, id: b, dependencies: [gone] }\n")
+    expect(places(merged)).toEqual(["E101 4:7 nodes[1]", "E105 4:37 nodes[1].dependencies[0]"])
+    const unquoted = yaml("  - id: a\n    handler: llm_service\n    config:\n      prompt: {{ input.x }}\n")
+    expect(places(unquoted)).toEqual(["E101 6:16 nodes[0].config.prompt"])
   })
 
   it("leaves out entries, exits and what is behind a cycle", () => {

@@ -30,6 +30,23 @@ describe("one attempt", () => {
     })
   })
 
+  it("J5 gives the handler copies of its own: what it does to them changes neither plan nor state", async () => {
+    const given = () => ({ list: [1, { deep: "x" }], word: "w", ["__proto__"]: { a: 1 } })
+    const [config, input, parents] = [given(), given(), { p: given() }]
+    const spoil = (value: { list: unknown[] }) => {
+      value.list.push("more")
+      ;(value.list[1] as Record<string, unknown>).deep = "changed"
+      return value.list.length
+    }
+    const spoiler = defineHandler({
+      name: "spoiler",
+      run: (own, ctx) => [own, ctx.input, ctx.parents.p].map(value => spoil(value as { list: unknown[] })),
+    })
+    const outcome = await worker([spoiler]).run(task("spoiler", { config, input, parents: () => parents }))
+    expect(outputIn(outcome)).toEqual([3, 3, 3])
+    expect([config, input, parents]).toEqual([given(), given(), { p: given() }])
+  })
+
   it("J8 the idempotency key is the same for every attempt at a node", async () => {
     const keys = defineHandler({ name: "keys", run: (_, ctx) => [ctx.idempotencyKey, ctx.attempt] })
     const { run } = worker([keys])

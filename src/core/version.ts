@@ -11,11 +11,9 @@ export interface NextVersion {
 
 /**
  * Compared with the latest only: going back to older content is a change and gets a number of its own,
- * so that `latest` always means what was submitted last.
+ * so that `latest` always means what was submitted last. The SQL stores say the same in put_workflow.sql.
  */
-export function nextVersion(existing: readonly StoredVersion[], hash: string): NextVersion {
-  let latest: StoredVersion | undefined
-  for (const stored of existing) if (latest === undefined || stored.version > latest.version) latest = stored
+export function nextVersion(latest: StoredVersion | undefined, hash: string): NextVersion {
   if (latest === undefined) return { version: 1, unchanged: false }
   if (latest.hash === hash) return { version: latest.version, unchanged: true }
   return { version: latest.version + 1, unchanged: false }
