@@ -1,6 +1,5 @@
-import { readFileSync, readlinkSync } from "node:fs"
-import { hostname } from "node:os"
 import type { EngineBeat } from "../journal/port.ts"
+import { lifeOf, ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 
 /**
  * Which engines live. Liveness only decides who tries to take over; what protects the data is the epoch.
@@ -41,37 +40,16 @@ export class Peers {
   }
 }
 
-/** Host, boot, process namespace and pid: together they name a process that can be looked for. */
+/** What this engine's beat says of where it runs. */
 export function thisPlace(): string {
-  return `${hostKey()}#${process.pid}`
-}
-
-let cachedHost: string | null = null
-
-function hostKey(): string {
-  cachedHost ??= [
-    hostname(),
-    read(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim()),
-    read(() => readlinkSync("/proc/self/ns/pid")),
-  ].join("|")
-  return cachedHost
-}
-
-function read(get: () => string): string {
-  try {
-    return get()
-  } catch {
-    return "?"
-  }
+  return JSON.stringify(ownIdentity())
 }
 
 function hasDiedHere(place: string): boolean {
-  const mark = place.lastIndexOf("#")
-  if (place.slice(0, mark) !== hostKey() || place.includes("?")) return false
   try {
-    process.kill(Number(place.slice(mark + 1)), 0)
+    return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"
+  } catch {
+    // Another release may say it in another way: then only its beat tells.
     return false
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === "ESRCH"
   }
 }

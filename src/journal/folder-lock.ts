@@ -15,7 +15,7 @@
 import { readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { UmbraError } from "../errors.ts"
-import { lifeOf, ownIdentity, type ProcessIdentity } from "./process-identity.ts"
+import { lifeOf, ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 
 export interface LockHolder extends ProcessIdentity {
   /** ISO 8601. */
@@ -38,7 +38,7 @@ const BEAT_MS = 1_000
 const WATCH_MS = 5_000
 
 export async function lockFolder(folder: string, options: FolderLockOptions): Promise<FolderLock> {
-  const own: LockHolder = { ...(await ownIdentity()), since: new Date().toISOString() }
+  const own: LockHolder = { ...ownIdentity(), since: new Date().toISOString() }
   for (;;) {
     const newest = await newestLock(folder)
     if (newest > 0) await refuseIfHeld(folder, newest, own, options.watchMs ?? WATCH_MS)
@@ -83,7 +83,7 @@ async function refuseIfHeld(folder: string, number: number, own: LockHolder, wat
   const path = lockPath(folder, number)
   const found = await readHolder(path)
   if (found?.released) return
-  const life = found ? await lifeOf(found, own) : "unknown"
+  const life = found ? lifeOf(found, own) : "unknown"
   if (life === "dead" || (life === "unknown" && !(await beats(path, watchMs)))) return
   // Just made when it was looked at, it has its content by now.
   const holder = found ?? (await readHolder(path))

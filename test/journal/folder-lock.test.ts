@@ -2,7 +2,7 @@ import { readdir, readFile, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { type FolderLock, lockFolder } from "../../src/journal/folder-lock.ts"
-import { ownIdentity } from "../../src/journal/process-identity.ts"
+import { ownIdentity } from "../../src/process-identity.ts"
 import { freshFolder } from "./folder.ts"
 
 const quick = { onLost: () => {}, beatMs: 20, watchMs: 300 }
@@ -16,10 +16,7 @@ async function lock(folder: string, options = quick): Promise<FolderLock> {
 /** A lock left by a process that differs from this one in what the test says. */
 async function leaveLock(folder: string, differs: object): Promise<string> {
   const path = join(folder, "lock.4")
-  await writeFile(
-    path,
-    JSON.stringify({ ...(await ownIdentity()), since: "2026-01-01T00:00:00.000Z", ...differs }),
-  )
+  await writeFile(path, JSON.stringify({ ...ownIdentity(), since: "2026-01-01T00:00:00.000Z", ...differs }))
   return path
 }
 
@@ -88,7 +85,7 @@ describe("the lock on a folder", () => {
     const folder = await freshFolder()
     await lock(folder)
     const holder = JSON.parse(await readFile(join(folder, "lock.1"), "utf8"))
-    expect(holder).toMatchObject(await ownIdentity())
+    expect(holder).toMatchObject(ownIdentity())
     expect(Number.isNaN(Date.parse(holder.since))).toBe(false)
   })
 })

@@ -1,8 +1,8 @@
 /**
  * Which process is this, and does that one still live? A pid alone is not enough: it is reused, and it means
- * nothing in another container or on another machine that shares the folder.
+ * nothing in another container or on another machine that shares the store.
  */
-import { readFile, readlink } from "node:fs/promises"
+import { readFileSync, readlinkSync } from "node:fs"
 import { hostname } from "node:os"
 
 export interface ProcessIdentity {
@@ -16,19 +16,19 @@ export interface ProcessIdentity {
 
 export type Life = "alive" | "dead" | "unknown"
 
-export async function ownIdentity(): Promise<ProcessIdentity> {
-  const boot = await readFile("/proc/sys/kernel/random/boot_id", "utf8").catch(() => "")
-  const namespace = await readlink("/proc/self/ns/pid").catch(() => "")
-  const started = (await processStat(process.pid))?.started ?? ""
-  return { pid: process.pid, host: hostname(), boot: boot.trim(), namespace, started }
+export function ownIdentity(): ProcessIdentity {
+  const boot = orEmpty(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim())
+  const namespace = orEmpty(() => readlinkSync("/proc/self/ns/pid"))
+  const started = processStat(process.pid)?.started ?? ""
+  return { pid: process.pid, host: hostname(), boot, namespace, started }
 }
 
 /** "unknown" where this process cannot see the other one: only a sign of life can tell. */
-export async function lifeOf(other: ProcessIdentity, own: ProcessIdentity): Promise<Life> {
+export function lifeOf(other: ProcessIdentity, own: ProcessIdentity): Life {
   const visible = other.host === own.host && other.boot === own.boot && other.namespace === own.namespace
   if (!visible) return "unknown"
   if (!pidExists(other.pid)) return "dead"
-  const stat = await processStat(other.pid)
+  const stat = processStat(other.pid)
   if (!stat || other.started === "") return "unknown"
   return stat.started === other.started && !stat.zombie ? "alive" : "dead"
 }
@@ -44,9 +44,17 @@ function pidExists(pid: number): boolean {
 }
 
 /** /proc/PID/stat: the name in brackets may hold spaces and brackets; state follows it, start time is field 22. */
-async function processStat(pid: number): Promise<{ started: string; zombie: boolean } | null> {
-  const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => null)
-  const fields = stat?.slice(stat.lastIndexOf(")") + 2).split(" ")
-  const started = fields?.[19]
-  return started === undefined ? null : { started, zombie: fields?.[0] === "Z" || fields?.[0] === "X" }
+function processStat(pid: number): { started: string; zombie: boolean } | null {
+  const stat = orEmpty(() => readFileSync(`/proc/${pid}/stat`, "utf8"))
+  const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ")
+  const started = fields[19]
+  return started === undefined ? null : { started, zombie: fields[0] === "Z" || fields[0] === "X" }
+}
+
+function orEmpty(read: () => string): string {
+  try {
+    return read()
+  } catch {
+    return ""
+  }
 }
