@@ -75,50 +75,68 @@ function renderFound({ path, template }: Found, run: Run, late: Late | undefined
 const MAX_DEPTH = 500
 
 /** Finds and compiles every template. Object keys are not templates. */
-export function compileValue(value: Json): { value: ValueTemplate; problems: ValueProblem[] } {
-  const templates: Found[] = []
-  const problems: ValueProblem[] = []
-  const path: (string | number)[] = []
+export function compileValue(value: Json): { value: ValueTemplate; problems: readonly ValueProblem[] } {
+  const search = new Search()
+  const shape = search.shapeOf(value)
+  return { value: new CompiledValue(value, search.templates, shape), problems: search.problems }
+}
 
-  const compileText = (text: string): Shape | null => {
-    if (!isTemplate(text)) return null
-    const at = path.slice()
+class Search {
+  readonly templates: Found[] = []
+  readonly problems: ValueProblem[] = []
+  readonly #path: (string | number)[] = []
+
+  /** `null` where no template is. Nothing is made for such a part: most of a large workflow's values are. */
+  shapeOf(value: Json): Shape | null {
+    if (typeof value === "string") return isTemplate(value) ? this.#text(value) : null
+    if (typeof value !== "object" || value === null) return null
+    if (this.#path.length >= MAX_DEPTH) {
+      const problem = `a value nested deeper than ${MAX_DEPTH} levels cannot be searched for templates`
+      this.problems.push({ path: this.#path.slice(), error: new TemplateSyntaxError(problem, "", 0) })
+      return null
+    }
+    return isList(value) ? this.#list(value) : this.#mapping(value as JsonObject)
+  }
+
+  #text(text: string): Shape | null {
+    const path = this.#path.slice()
     try {
-      const found = { path: at, template: compileTemplate(text) }
-      templates.push(found)
+      const found = { path, template: compileTemplate(text) }
+      this.templates.push(found)
       return { kind: "template", found }
     } catch (error) {
       if (!(error instanceof TemplateSyntaxError)) throw error
-      problems.push({ path: at, error })
+      this.problems.push({ path, error })
       return null
     }
   }
 
-  const inside = <K extends string | number>(key: K, child: Json): readonly [K, Shape] | null => {
-    path.push(key)
-    const shape = search(child)
-    path.pop()
-    return shape === null ? null : [key, shape]
+  #list(source: readonly Json[]): Shape | null {
+    let children: (readonly [number, Shape])[] | undefined
+    for (let i = 0; i < source.length; i++) {
+      const shape = this.#inside(i, source[i] as Json)
+      if (shape === null) continue
+      children ??= []
+      children.push([i, shape])
+    }
+    return children === undefined ? null : { kind: "list", source, children }
   }
 
-  const search = (each: Json): Shape | null => {
-    if (typeof each === "string") return compileText(each)
-    if (typeof each !== "object" || each === null) return null
-    if (path.length >= MAX_DEPTH) {
-      const problem = `a value nested deeper than ${MAX_DEPTH} levels cannot be searched for templates`
-      problems.push({ path: path.slice(), error: new TemplateSyntaxError(problem, "", 0) })
-      return null
+  #mapping(source: JsonObject): Shape | null {
+    let children: (readonly [string, Shape])[] | undefined
+    for (const key of Object.keys(source)) {
+      const shape = this.#inside(key, source[key] as Json)
+      if (shape === null) continue
+      children ??= []
+      children.push([key, shape])
     }
-    if (isList(each)) {
-      const children = each.map((child, i) => inside(i, child)).filter(child => child !== null)
-      return children.length === 0 ? null : { kind: "list", source: each, children }
-    }
-    const children = Object.keys(each)
-      .map(key => inside(key, each[key] as Json))
-      .filter(child => child !== null)
-    return children.length === 0 ? null : { kind: "mapping", source: each, children }
+    return children === undefined ? null : { kind: "mapping", source, children }
   }
 
-  const shape = search(value)
-  return { value: new CompiledValue(value, templates, shape), problems }
+  #inside(key: string | number, child: Json): Shape | null {
+    this.#path.push(key)
+    const shape = this.shapeOf(child)
+    this.#path.pop()
+    return shape
+  }
 }
