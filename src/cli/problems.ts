@@ -15,9 +15,15 @@ export function sortProblems(problems: readonly Problem[]): Problem[] {
   return [...problems].sort((a, b) => (a.line ?? 0) - (b.line ?? 0) || (a.column ?? 0) - (b.column ?? 0))
 }
 
+/** Nobody reads more at once; a generated document may have hundreds of thousands. */
+const MOST_SHOWN = 100
+
 export function renderProblems(problems: readonly Problem[], listing: Listing): string {
   const lines = listing.text?.split(/\r?\n/) ?? []
-  const blocks = sortProblems(problems).map(problem => renderProblem(problem, lines, listing))
+  const sorted = sortProblems(problems)
+  const blocks = sorted.slice(0, MOST_SHOWN).map(problem => renderProblem(problem, lines, listing))
+  const more = problems.length - blocks.length
+  if (more > 0) blocks.push(listing.paint.dim(`… and ${more} more: --json lists them all`))
   const count = problems.length === 1 ? "1 problem" : `${problems.length} problems`
   return `${blocks.join("\n\n")}\n\n${listing.paint.red(`✗ ${listing.name}: ${count}`)}\n`
 }

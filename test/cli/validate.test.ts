@@ -136,6 +136,17 @@ describe("umbra validate", () => {
     ])
   })
 
+  it("shows a hundred problems to a person, and says where the rest are", async () => {
+    const nodes = Array.from({ length: 130 }, (_, i) => ({ id: `n${i}`, handler: "nobody_has_this" }))
+    const stdin = JSON.stringify({ name: "many", nodes })
+    const { stdout } = await umbra(["validate", "-"], { stdin })
+    expect(stdout.match(/ error E103 /g)).toHaveLength(100)
+    expect(stdout).toContain("… and 30 more: --json lists them all")
+    expect(stdout).toContain("✗ <stdin>: 130 problems")
+    const all = await umbra(["validate", "-", "--json"], { stdin })
+    expect(JSON.parse(all.stdout).errors).toHaveLength(130)
+  })
+
   it("prints the same as JSON", async () => {
     const { valid, errors, exit } = await asJson("bad.yaml")
     expect({ valid, exit }).toEqual({ valid: false, exit: 2 })
