@@ -63,7 +63,13 @@ const { path: cwd, remove } = folderWith({
   "latin1.yaml": Buffer.from([0x6e, 0x61, 0xef, 0x76, 0x65]),
   "wide.yaml":
     'name: wide\nnodes:\n  - { id: a, handler: transform, config: { value: "日本\u001b[31m {{ oops }}" } }\n',
-  "long.json": `{"name":"long","nodes":[${'{"id":"x","handler":"transform","config":{"value":1}},'.repeat(200)}{"id":"y","handler":"nope"}]}`,
+  "long.json": JSON.stringify({
+    name: "long",
+    nodes: [
+      ...Array.from({ length: 200 }, (_, i) => ({ id: `x${i}`, handler: "transform", config: { value: 1 } })),
+      { id: "y", handler: "nope" },
+    ],
+  }),
 })
 mkdirSync(join(cwd, "folder"))
 symlinkSync("loop.yaml", join(cwd, "loop.yaml"))
