@@ -16,7 +16,14 @@ export interface ProcessIdentity {
 
 export type Life = "alive" | "dead" | "unknown"
 
+let own: ProcessIdentity | null = null
+
 export function ownIdentity(): ProcessIdentity {
+  own ??= identify()
+  return own
+}
+
+function identify(): ProcessIdentity {
   const boot = orEmpty(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim())
   const namespace = orEmpty(() => readlinkSync("/proc/self/ns/pid"))
   const started = processStat(process.pid)?.started ?? ""

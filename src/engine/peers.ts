@@ -31,8 +31,9 @@ export class Peers {
     for (const { engine, beat, place } of engines) {
       const seen = this.#seen.get(engine)
       if (seen === undefined || seen.beat !== beat) this.#seen.set(engine, { beat, since: now })
-      const since = seen !== undefined && seen.beat === beat ? seen.since : now
-      if (now - since < this.#leaseMs && !hasDiedHere(place)) living.add(engine)
+      const hasBeaten = seen !== undefined && seen.beat !== beat
+      const isSilent = seen !== undefined && seen.beat === beat && now - seen.since >= this.#leaseMs
+      if (hasBeaten || !(isSilent || hasDiedHere(place))) living.add(engine)
     }
     for (const engine of this.#seen.keys())
       if (!engines.some(row => row.engine === engine)) this.#seen.delete(engine)

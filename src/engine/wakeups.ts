@@ -88,6 +88,8 @@ export class Wakeups {
     this.#timer?.cancel()
     const cancel = this.#clock.after(at - this.#clock.now(), () => {
       this.#timer = null
+      // A look under way may have asked the store before this job was in it.
+      this.#lookAgain ||= this.#looking !== null
       void this.#lookNow()
     })
     this.#timer = { at, cancel }
