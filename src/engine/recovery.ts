@@ -50,17 +50,17 @@ export class Recovery {
   }
 
   async #loadOne(id: string): Promise<LiveJob | null> {
-    const epoch = this.#epochOf(id)
+    const epoch = this.#epoch(partitionOf(id))
     const rows = (await readJobs(this.#parts, [id])).get(id)
     const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
     // Also when there is no such job: another owner may have made it since.
-    if (epoch === undefined || this.#epochOf(id) !== epoch) throw partitionMoved(partitionOf(id))
+    if (epoch === undefined || this.#epoch(partitionOf(id)) !== epoch) throw partitionMoved(partitionOf(id))
     if (job !== null) this.#owner.adopt(job)
     return job
   }
 
-  #epochOf(id: string): number | undefined {
-    return this.#owner.holdings.get(partitionOf(id))?.epoch
+  #epoch(partition: number): number | undefined {
+    return this.#owner.holdings.get(partition)?.epoch
   }
 
   /** After take-over: everything that was in flight is lost with its process, and goes on here. Answers until when it looked. */
@@ -97,6 +97,7 @@ export class Recovery {
   ): Promise<number | null> {
     let { after } = query
     for (;;) {
+      const epochs = new Map(query.partitions.map(partition => [partition, this.#epoch(partition)]))
       const due = await this.#parts.journal.dueJobs({
         ...query,
         ...(after === undefined ? {} : { after }),
@@ -106,14 +107,14 @@ export class Recovery {
       for (const { id } of due.jobs)
         await (this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing))
       const ids = due.jobs.map(job => job.id).filter(id => !this.#owner.jobs.has(id))
-      if (ids.length > 0) await this.#wakePage(ids, act)
+      if (ids.length > 0) await this.#wakePage(ids, epochs, act)
       after = due.jobs.at(-1)
       if (due.jobs.length < PAGE) return due.nextWakeAt
     }
   }
 
-  async #wakePage(ids: readonly string[], act: (job: LiveJob) => void): Promise<void> {
-    const waking = this.#wakeAll(ids, act)
+  async #wakePage(ids: readonly string[], epochs: Epochs, act: (job: LiveJob) => void): Promise<void> {
+    const waking = this.#wakeAll(ids, epochs, act)
     const over = waking.catch(nothing)
     for (const id of ids) this.#waking.set(id, over)
     try {
@@ -123,12 +124,13 @@ export class Recovery {
     }
   }
 
-  async #wakeAll(ids: readonly string[], act: (job: LiveJob) => void): Promise<void> {
-    const epochs = ids.map(id => this.#epochOf(id))
+  /** `epochs` are from before the store was asked: what was due for an earlier owner may be lost for this one. */
+  async #wakeAll(ids: readonly string[], epochs: Epochs, act: (job: LiveJob) => void): Promise<void> {
     const rows = await readJobs(this.#parts, ids)
-    for (const [index, id] of ids.entries()) {
+    for (const id of ids) {
       const job = await this.#fold(id, rows.get(id) ?? [])
-      if (job === null || epochs[index] === undefined || this.#epochOf(id) !== epochs[index]) continue
+      const epoch = epochs.get(partitionOf(id))
+      if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       this.#owner.adopt(job)
       act(job)
     }
@@ -146,6 +148,8 @@ export class Recovery {
     }
   }
 }
+
+type Epochs = ReadonlyMap<number, number | undefined>
 
 const nothing = () => {}
 

@@ -1,8 +1,9 @@
 import { expect, it } from "vitest"
 import { Fleet } from "./fleet.ts"
 
-/** Each found a fault once: a partition that nobody could take any more, a job that nobody woke any more. */
-const known = [15, 1098, 328_265_756]
+/** Each found a fault once: a partition that nobody could take any more, a job that nobody woke any more, an attempt
+ * started twice. */
+const known = [15, 1098, 70_275, 328_265_756]
 const RANDOM = 13
 const first = Number(process.env.UMBRA_SIMULATION_SEED ?? Math.floor(Math.random() * 2 ** 31))
 const seeds = [...known, ...Array.from({ length: RANDOM }, (_, index) => first + index)]
