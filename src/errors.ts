@@ -40,7 +40,7 @@ export const errorTable = {
   E306: kind("idempotency key used for something else", 409),
   E307: kind("nothing to retry", 409),
   E308: kind("not supported by this engine", 422),
-  E309: kind("invalid submission", 422),
+  E309: kind("invalid argument", 422),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),

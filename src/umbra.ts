@@ -4,6 +4,7 @@ import type { Json } from "./core/json.ts"
 import { jobHasEnded } from "./core/states.ts"
 import type { GraphView, Progress } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { JobHandle } from "./engine/job-handle.ts"
@@ -77,6 +78,7 @@ export class Umbra {
   readonly #engine: Engine
   readonly #submissions: Submissions
   readonly #watchers = new Watchers()
+  readonly #maxOutputBytes: number
   #broker: LocalBroker | null = null
 
   constructor(parts: {
@@ -98,6 +100,7 @@ export class Umbra {
       ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
     })
     this.handlers = handlers
+    this.#maxOutputBytes = settings.maxOutputBytes
     this.#journal = journal
     this.#engine = new Engine({
       journal,
@@ -227,6 +230,7 @@ export class Umbra {
   }
 
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
+    checkFilter(filter)
     const rows = await this.#journal.listJobs({ owner: localOwner, limit: 50, ...filter })
     return rows.map(snapshotOfRow)
   }
@@ -237,6 +241,7 @@ export class Umbra {
   }
 
   async cancel(jobId: string, reason?: string): Promise<void> {
+    checkReason(reason)
     await this.#engine.command(mustBeJobId(jobId), {
       type: "cancel",
       ...(reason === undefined ? {} : { reason }),
@@ -253,7 +258,8 @@ export class Umbra {
   }
 
   async signal(jobId: string, name: string, data: Json = null): Promise<void> {
-    await this.#engine.command(mustBeJobId(jobId), { type: "signal", name, data })
+    const checked = checkSignal(name, data, this.#maxOutputBytes)
+    await this.#engine.command(mustBeJobId(jobId), { type: "signal", name, data: checked })
   }
 
   /** Lets running handlers end (within the drain time), makes everything durable and lets go of the store. */

@@ -13,6 +13,7 @@ import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
 import { isDone, isInFlight, type JobState, RUNNING, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
+import { wholeTime } from "./whole-time.ts"
 
 /**
  * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
@@ -144,7 +145,8 @@ function failure(state: JobState, node: number, fault: Fault, given: Circumstanc
   const base = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
   if (!fault.retryable || failures >= policy.maxAttempts) return base
   const asked = (fault.retry_after_seconds ?? 0) * 1000
-  return { ...base, retry_at: given.now + Math.max(asked, retryDelay(policy, failures, given.random)) }
+  const delay = Math.max(asked, retryDelay(policy, failures, given.random))
+  return { ...base, retry_at: wholeTime(given.now + delay) }
 }
 
 function startWaiting(
@@ -234,7 +236,7 @@ function isRepeated(state: JobState, command: Command): boolean {
 }
 
 function expiry(ttlSeconds: number | null, now: number): number | null {
-  return ttlSeconds === null ? null : now + ttlSeconds * 1000
+  return ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
 }
 
 function refuse(refused: RefusalReason): Refusal {

@@ -12,7 +12,7 @@ export class Batch {
   readonly facts: NewFact[] = []
   readonly epochs = new Map<number, number>()
   readonly jobs = new Set<LiveJob>()
-  readonly answers: { messageId: number; partition: number; jobId: string; answer: string }[] = []
+  readonly answers: Answered[] = []
   readonly messages: NewMessage[] = []
   readonly waiters: Waiter[] = []
   /** Effects in the order they were caused, in columns: a busy batch has thousands. */
@@ -39,7 +39,7 @@ export class Batch {
    * What goes to the store. Called when no further fact can join: every fact applied so far is in this batch or an
    * earlier one, so the live state is exactly what the projection must say.
    */
-  close(now: number): StoredBatch {
+  close(now: number): ClosedBatch {
     const newJobs: NewJob[] = []
     const changedJobs: JobChange[] = []
     for (const job of this.jobs) {
@@ -66,7 +66,20 @@ export class Batch {
   /** Takes out what a job had put in that is gone. */
   drop(jobId: string): void {
     keep(this.facts, fact => fact.jobId !== jobId)
+    keep(this.answers, answer => answer.jobId !== jobId)
   }
+}
+
+interface Answered {
+  readonly messageId: number
+  readonly partition: number
+  readonly jobId: string
+  readonly answer: string
+}
+
+/** What goes to the store, with the job of each answer: what a job is refused is not answered either. */
+export interface ClosedBatch extends StoredBatch {
+  readonly answers: readonly Answered[]
 }
 
 /** In place, and without spreading: a batch may hold more facts than a call can have arguments. */

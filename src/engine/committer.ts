@@ -3,8 +3,8 @@ import type { Fact } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalDataError } from "../journal/errors.ts"
-import type { Journal, Batch as StoredBatch } from "../journal/port.ts"
-import { ABORT, Batch, DISPATCH, END } from "./batch.ts"
+import type { Journal } from "../journal/port.ts"
+import { ABORT, Batch, type ClosedBatch, DISPATCH, END } from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
 
@@ -49,7 +49,7 @@ export class Committer {
   readonly #events: CommitterEvents
   readonly #holdings: ReadonlyMap<number, Holding>
   #open = new Batch()
-  readonly #closed: { readonly batch: Batch; stored: StoredBatch }[] = []
+  readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #flight: Batch | null = null
   #scheduled = false
   #stopped = false
@@ -202,7 +202,8 @@ export class Committer {
 
   /** The database will never take this job's facts: those that build on them must not be sent either. */
   #giveUp(batch: Batch, jobId: string, error: unknown): void {
-    for (const waiter of batch.waiters) if (waiter.jobId === jobId) waiter.reject(error)
+    for (const { waiters } of [batch, ...this.#closed.map(closed => closed.batch), this.#open])
+      for (const waiter of waiters) if (waiter.jobId === jobId) waiter.reject(error)
     this.#open.drop(jobId)
     for (const closed of this.#closed) closed.stored = without(closed.stored, jobId)
     for (const job of batch.jobs) if (job.id === jobId) this.#events.refused(job, error)
@@ -225,7 +226,7 @@ export class Committer {
     this.#events.durable(batch.jobs)
   }
 
-  async #send(stored: StoredBatch): Promise<Sent> {
+  async #send(stored: ClosedBatch): Promise<Sent> {
     if (stored.facts.length === 0 && stored.answers.length === 0 && stored.messages.length === 0)
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     for (let tries = 1; ; tries++) {
@@ -234,7 +235,7 @@ export class Committer {
         if (tries > 1) this.#events.available()
         return { held, refused: [] }
       } catch (error) {
-        if (error instanceof JournalDataError) return this.#bisect(stored, error)
+        if (isOfTheData(error)) return this.#bisect(stored, error)
         if (this.#stopped) throw error
         this.#events.unavailable(error, tries)
         await this.#pause(retryDelayMs(tries))
@@ -254,8 +255,8 @@ export class Committer {
   }
 
   /** A data error fails only the job it belongs to. */
-  async #bisect(stored: StoredBatch, error: unknown): Promise<Sent> {
-    const ids = [...new Set(stored.facts.map(fact => fact.jobId))]
+  async #bisect(stored: ClosedBatch, error: unknown): Promise<Sent> {
+    const ids = [...new Set([...stored.facts, ...stored.answers].map(row => row.jobId))]
     if (ids.length <= 1) {
       return {
         held: new Set(stored.fences.map(fence => fence.partition)),
@@ -270,16 +271,21 @@ export class Committer {
   }
 }
 
+/** A statement that cannot even be made fails the same way for ever: the database is not away. */
+function isOfTheData(error: unknown): boolean {
+  return error instanceof JournalDataError || error instanceof TypeError || error instanceof RangeError
+}
+
 interface Sent {
   readonly held: ReadonlySet<number>
   readonly refused: readonly { readonly jobId: string; readonly error: unknown }[]
 }
 
-function without(stored: StoredBatch, jobId: string): StoredBatch {
+function without(stored: ClosedBatch, jobId: string): ClosedBatch {
   return filtered(stored, id => id !== jobId)
 }
 
-function withoutPartition(stored: StoredBatch, partition: number): StoredBatch {
+function withoutPartition(stored: ClosedBatch, partition: number): ClosedBatch {
   const isOther = (row: { readonly partition: number }) => row.partition !== partition
   return {
     fences: stored.fences.filter(isOther),
@@ -291,13 +297,13 @@ function withoutPartition(stored: StoredBatch, partition: number): StoredBatch {
   }
 }
 
-function filtered(stored: StoredBatch, keep: (jobId: string) => boolean): StoredBatch {
+function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean): ClosedBatch {
   return {
     fences: stored.fences,
     facts: stored.facts.filter(fact => keep(fact.jobId)),
     newJobs: stored.newJobs.filter(job => keep(job.id)),
     changedJobs: stored.changedJobs.filter(job => keep(job.id)),
-    answers: stored.answers,
+    answers: stored.answers.filter(answer => keep(answer.jobId)),
     messages: stored.messages.filter(message => keep(message.jobId)),
   }
 }

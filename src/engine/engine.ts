@@ -169,7 +169,7 @@ export class Engine {
     this.mustBeOpen()
     const answer = this.#ownership.owns(partitionOf(jobId))
       ? await this.#here(jobId, command)
-      : await this.#inbox.ask(jobId, command, ANSWER_MS)
+      : await this.#elsewhere(jobId, command)
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
   }
 
@@ -205,6 +205,12 @@ export class Engine {
     await this.owner.committer.durable(job)
     this.owner.letGo(job)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** An id may name a partition that nobody will ever own: looked up first, or the question would wait in vain. */
+  async #elsewhere(jobId: string, command: JobCommand): Promise<Answer> {
+    if ((await this.#parts.journal.readJob(jobId)) === null) return { refused: "no_such_job" }
+    return this.#inbox.ask(jobId, command, ANSWER_MS)
   }
 
   /** Results that came in while draining become durable; unless the database is away. */

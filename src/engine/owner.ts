@@ -111,9 +111,15 @@ export class Owner implements TaskEvents, CommitterEvents {
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
     this.committer.closeIfFull()
-    for (const fact of decided) {
-      apply(job.state, fact, this.committer.effectsFor(job))
-      this.committer.record(job, fact, outputText)
+    try {
+      for (const fact of decided) {
+        apply(job.state, fact, this.committer.effectsFor(job))
+        this.committer.record(job, fact, outputText)
+      }
+    } catch (error) {
+      // Half applied: invariant 2.
+      this.#quarantine(job, error)
+      throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
     if (command.type === "completed" && outputText !== undefined)

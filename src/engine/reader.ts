@@ -3,6 +3,7 @@ import type { GraphView } from "../core/view.ts"
 import { UmbraError } from "../errors.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobRow, Journal } from "../journal/port.ts"
+import { checkFilter } from "./arguments.ts"
 import { systemClock } from "./clock.ts"
 import { type JobCommand, refusalError } from "./engine.ts"
 import { isJobId, partitionOf } from "./ids.ts"
@@ -54,6 +55,7 @@ export class Reader {
 
   /** Newest first, of every owner unless one is named. */
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
+    checkFilter(filter)
     return (await this.#queries.list({ limit: 50, ...filter })).map(snapshotOfRow)
   }
 

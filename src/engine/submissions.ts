@@ -13,6 +13,7 @@ import {
 } from "../definition/index.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
+import { checkOptions } from "./arguments.ts"
 import type { Engine } from "./engine.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`). */
@@ -40,6 +41,12 @@ interface NewlyStored extends StoredPlan {
   readonly unchanged: boolean
 }
 
+/** What an object that was given as a workflow said at the time, and what was stored of it. */
+interface Known {
+  readonly text: string
+  readonly byOwner: Map<string, Promise<NewlyStored>>
+}
+
 /** The way in: from a workflow and an input to a durable job. */
 export class Submissions {
   readonly #journal: Journal
@@ -47,8 +54,8 @@ export class Submissions {
   readonly #handlers: HandlerCatalog
   readonly #ttlSeconds: number | null
   readonly #now: () => number
-  /** Workflows given as objects are compiled and stored once. */
-  readonly #byObject = new WeakMap<object, Map<string, Promise<NewlyStored>>>()
+  /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
+  readonly #byObject = new WeakMap<object, Known>()
   readonly #turns = new Map<string, Promise<string>>()
 
   constructor(parts: {
@@ -71,8 +78,9 @@ export class Submissions {
     options: SubmitOptions & { owner: string },
   ): Promise<string> {
     this.#engine.mustBeOpen()
+    checkOptions(options)
     const stored = await this.#resolve(source, options.owner)
-    const checked = checkSubmission(stored.plan, input, options)
+    const checked = checkSubmission(stored.plan, input)
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
@@ -96,7 +104,7 @@ export class Submissions {
       ttlSeconds:
         options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
       priority: options.priority ?? 0,
-      ...(options.labels === undefined ? {} : { labels: options.labels }),
+      ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
     }
   }
 
@@ -125,8 +133,7 @@ export class Submissions {
 
   /** `again`: look at the store also when this very object was stored before. */
   #storeOnce(source: Exclude<WorkflowSource, string>, owner: string, again: boolean): Promise<NewlyStored> {
-    const byOwner = this.#byObject.get(source) ?? new Map<string, Promise<NewlyStored>>()
-    this.#byObject.set(source, byOwner)
+    const byOwner = this.#knownAs(source)
     let stored = again ? undefined : byOwner.get(owner)
     if (stored === undefined) {
       stored = this.#store(planOf(source, this.#handlers), owner)
@@ -137,15 +144,27 @@ export class Submissions {
     return stored
   }
 
-  async #byName(reference: string, owner: string): Promise<StoredPlan> {
-    const [, name, version] = /^(.+?)(?:@(\d+))?$/.exec(reference) ?? []
-    if (version !== undefined) {
-      const plan = await this.#engine.plans.get(owner, name!, Number(version))
-      return { owner, name: name!, version: Number(version), plan }
+  #knownAs(source: Exclude<WorkflowSource, string>): Known["byOwner"] {
+    // What the builder made cannot be changed. A definition can; and what is no definition is refused by the compiler.
+    const text = isMade(source) ? "" : textOf(source)
+    if (text === null) return new Map()
+    let known = this.#byObject.get(source)
+    if (known?.text !== text) {
+      known = { text, byOwner: new Map() }
+      this.#byObject.set(source, known)
     }
-    const row = await this.#journal.readWorkflow({ owner, name: name! })
-    if (row === null)
-      throw new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+    return known.byOwner
+  }
+
+  async #byName(reference: string, owner: string): Promise<StoredPlan> {
+    const [, name, version] = /^([^\0]+?)(?:@(\d{1,9}))?$/.exec(reference) ?? []
+    if (name === undefined) throw noSuchWorkflow(reference)
+    if (version !== undefined) {
+      const plan = await this.#engine.plans.get(owner, name, Number(version))
+      return { owner, name, version: Number(version), plan }
+    }
+    const row = await this.#journal.readWorkflow({ owner, name })
+    if (row === null) throw noSuchWorkflow(reference)
     return {
       owner,
       name: row.name,
@@ -200,9 +219,28 @@ export class Submissions {
   }
 }
 
+function noSuchWorkflow(reference: string): UmbraError {
+  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+}
+
 function planOf(source: Exclude<WorkflowSource, string>, handlers: HandlerCatalog): Plan {
-  const definition = "definition" in source ? source.definition : source
+  const definition = isMade(source) ? source.definition : source
   return planOrThrow(compileWorkflow(definition, { handlers }))
+}
+
+/** Made with the builder? Callers need not have types: what is given may be anything. */
+function isMade(source: unknown): source is Workflow {
+  return typeof source === "object" && source !== null && "definition" in source
+}
+
+/** null: this is no definition. */
+function textOf(source: unknown): string | null {
+  if (typeof source !== "object" || source === null) return null
+  try {
+    return JSON.stringify(source)
+  } catch {
+    return null
+  }
 }
 
 function planOrThrow(compiled: CompileResult): Plan {
@@ -219,8 +257,7 @@ function invalidWorkflow(problems: readonly Problem[]): UmbraError {
   )
 }
 
-function checkSubmission(plan: Plan, input: unknown, options: SubmitOptions): Json {
-  checkOptions(options)
+function checkSubmission(plan: Plan, input: unknown): Json {
   const unsupported = plan.nodes.find(node => node.provider !== null || node.forEach !== null)
   if (unsupported !== undefined)
     throw new UmbraError(
@@ -228,23 +265,10 @@ function checkSubmission(plan: Plan, input: unknown, options: SubmitOptions): Js
       `Node "${unsupported.id}" uses ${unsupported.provider === null ? "for_each" : "provider"}, which this engine does not run yet.`,
     )
   const { value, problems } = checkInput(plan.input, input)
-  if (problems === undefined) return value
+  // A copy: the caller may go on with its own, the job's input stays as the journal has it.
+  if (problems === undefined) return JSON.parse(JSON.stringify(value)) as Json
   const text = problems.map(problem => `${problem.path}: ${problem.message}`).join("; ")
   throw new UmbraError("E304", `The input does not fit workflow "${plan.name}": ${text}`, {
     details: { problems },
   })
-}
-
-function checkOptions({ priority, ttlSeconds, labels, idempotencyKey }: SubmitOptions): void {
-  const wrong = (what: string): never => {
-    throw new UmbraError("E309", `${what}.`)
-  }
-  if (priority !== undefined && (!Number.isInteger(priority) || Math.abs(priority) > 1000))
-    wrong("priority must be a whole number from -1000 to 1000")
-  if (ttlSeconds != null && !(Number.isFinite(ttlSeconds) && ttlSeconds > 0))
-    wrong("ttl_seconds must be a number above 0")
-  if (idempotencyKey !== undefined && !(idempotencyKey.length > 0 && idempotencyKey.length <= 255))
-    wrong("an idempotency key has 1 to 255 characters")
-  if (labels !== undefined && !Object.values(labels).every(value => typeof value === "string"))
-    wrong("labels must be texts by name")
 }

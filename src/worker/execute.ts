@@ -85,11 +85,14 @@ function conclusion(execution: Execution, returned: unknown, wait?: Wait): Outco
   const { value, text } = redactor === null ? checked : redacted(checked, redactor)
   const usage = context.used
   context.end()
-  if (wait !== undefined) return { type: "waiting", waiting: waitingOf(wait, value) }
+  if (wait !== undefined)
+    return { type: "waiting", waiting: waitingOf(wait, value, redactor?.clean ?? asItIs) }
   return usage === undefined
     ? { type: "completed", output: value, text }
     : { type: "completed", output: value, text, usage }
 }
+
+const asItIs = (text: string) => text
 
 function redacted(checked: Checked, redactor: Redactor): Checked {
   const value = redactor.value(checked.value)

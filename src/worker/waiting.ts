@@ -1,6 +1,7 @@
 /** What a handler returns instead of an output when its node should wait without holding a worker. */
 import type { Waiting } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
+import { wholeTime } from "../core/whole-time.ts"
 
 /** A registered symbol: a user's module may have loaded a second copy of this one. */
 const brand = Symbol.for("umbra.wait")
@@ -13,26 +14,28 @@ export type Wait =
 export function waitUntil(time: Date | number, output: unknown = null): Wait {
   const until = Number(time)
   if (!Number.isFinite(until)) throw new TypeError("waitUntil expects a Date or milliseconds since 1970.")
-  return { [brand]: "timer", until, output }
+  return { [brand]: "timer", until: wholeTime(until), output }
 }
 
 /** `return waitForSignal(name)`: the node waits for a signal and completes with what it carries; it fails at `until`. */
 export function waitForSignal(name: string, options: { readonly until?: Date | number } = {}): Wait {
+  if (typeof name !== "string" || name === "") throw new TypeError("waitForSignal expects the signal's name.")
   if (options.until === undefined) return { [brand]: "signal", name }
   const until = Number(options.until)
   if (!Number.isFinite(until))
     throw new TypeError("waitForSignal: until must be a Date or milliseconds since 1970.")
-  return { [brand]: "signal", name, until }
+  return { [brand]: "signal", name, until: wholeTime(until) }
 }
 
 export function isWait(value: unknown): value is Wait {
   return typeof value === "object" && value !== null && brand in value
 }
 
-/** `output` has been checked by then: it is what the timer's node completes with. */
-export function waitingOf(wait: Wait, output: Json): Waiting {
+/** `output` has been checked by then: it is what the timer's node completes with. `clean` takes secrets out of a name. */
+export function waitingOf(wait: Wait, output: Json, clean: (text: string) => string): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
-  const { name, until } = wait
+  const { until } = wait
+  const name = clean(wait.name)
   return until === undefined ? { kind: "signal", name } : { kind: "signal", name, until }
 }
 

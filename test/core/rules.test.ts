@@ -233,6 +233,11 @@ describe("J17 expiry", () => {
     expect(job.status("a")).toBe("CANCELLED")
   })
 
+  it("its time is a whole millisecond of the calendar, as it is stored", () => {
+    expect(new Job([{ id: "a", dependencies: [] }], { ttlSeconds: 0.00025 }).state.expiresAt).toBe(1_000_001)
+    expect(new Job([{ id: "a", dependencies: [] }], { ttlSeconds: 1e300 }).state.expiresAt).toBe(8.64e15)
+  })
+
   it("a retry gives it a whole TTL again", () => {
     const job = new Job(chain("a"), { ttlSeconds: 60 })
     job.pass(60)

@@ -140,6 +140,29 @@ describe("one attempt", () => {
   })
 
   it.each([
+    [1000.2, 1001],
+    [1e300, 8.64e15],
+  ])(
+    "a time to wait for is a whole millisecond of the calendar, as it is stored: %d",
+    async (time, until) => {
+      const timer = defineHandler({ name: "timer", run: () => waitUntil(time) })
+      const signal = defineHandler({ name: "signal", run: () => waitForSignal("go", { until: time }) })
+      const { run } = worker([timer, signal])
+      expect(await run(task("timer"))).toMatchObject({ waiting: { until } })
+      expect(await run(task("signal"))).toMatchObject({ waiting: { until } })
+    },
+  )
+
+  it("a signal to wait for has a name", async () => {
+    const nameless = defineHandler({ name: "nameless", run: () => waitForSignal(5 as never) })
+    const { run } = worker([nameless])
+    expect(await run(task("nameless"))).toMatchObject({
+      type: "failed",
+      fault: { message: "waitForSignal expects the signal's name." },
+    })
+  })
+
+  it.each([
     [
       "a string",
       () => {

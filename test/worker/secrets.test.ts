@@ -6,6 +6,7 @@ import { fail } from "../../src/worker/fail.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { Redactor } from "../../src/worker/redact.ts"
 import { secretsFromEnvironment } from "../../src/worker/secrets.ts"
+import { waitForSignal, waitUntil } from "../../src/worker/waiting.ts"
 import { faultIn, outputIn, task, worker } from "./support.ts"
 
 const value = 'p@ss "word"/ü+42'
@@ -97,16 +98,18 @@ describe("secrets", () => {
             cause: new Error(text),
           })
         if (how === "string") throw text
+        if (how === "timer") return waitUntil(5, { text })
+        if (how === "signal") return waitForSignal(`for ${text}`)
         if (how === "fail") fail(text, { details: { nested: [text] } })
         return { text, [text]: { text } }
       },
     })
     const { run, reports } = worker([echo], { secrets })
-    for (const how of ["return", "throw", "string", "fail"]) {
+    for (const how of ["return", "throw", "string", "fail", "timer", "signal"]) {
       await run(task("echo", { config: { how, key: null }, late: [late(["key"], "{{ secrets.KEY }}")] }))
     }
     const told = JSON.stringify(reports.map(({ type, data }) => ({ type, data })))
-    expect(reports.filter(({ type }) => type === "finished")).toHaveLength(4)
+    expect(reports.filter(({ type }) => type === "finished")).toHaveLength(6)
     expect(told).toContain("[secret KEY]")
     for (const [, form] of encodings) {
       const written = form(value)

@@ -1,0 +1,75 @@
+import type { Json } from "../core/json.ts"
+import { checkJson } from "../definition/json-value.ts"
+import { ProblemList } from "../definition/problem.ts"
+import { UmbraError } from "../errors.ts"
+import type { JobFilter } from "../journal/port.ts"
+import { isJobId } from "./ids.ts"
+import type { SubmitOptions } from "./submissions.ts"
+
+/**
+ * What callers hand over beside a workflow and its input, checked before anything is decided on it: callers need not
+ * have types, and a store cannot keep everything that memory can. Throws E309.
+ */
+export function checkOptions(options: SubmitOptions & { readonly owner: string }): void {
+  const { owner, priority, ttlSeconds, labels, idempotencyKey } = options
+  mustBeText("owner", owner, 200)
+  if (idempotencyKey !== undefined) mustBeText("an idempotency key", idempotencyKey, 255)
+  if (priority !== undefined && (!Number.isInteger(priority) || Math.abs(priority) > 1000))
+    wrong("priority must be a whole number from -1000 to 1000")
+  if (ttlSeconds != null && !(Number.isFinite(ttlSeconds) && ttlSeconds > 0))
+    wrong("ttl_seconds must be a number above 0")
+  if (labels !== undefined) checkLabels(labels)
+}
+
+/** Labels are shown with every line of a list: they are no place for documents. */
+const longestLabels = 65_536
+
+function checkLabels(labels: unknown): void {
+  const isMapping = typeof labels === "object" && labels !== null && !Array.isArray(labels)
+  if (!isMapping || !Object.values(labels).every(value => typeof value === "string"))
+    wrong("labels must be texts by name")
+  if (JSON.stringify(labels).length > longestLabels)
+    wrong(`labels must not be longer than ${longestLabels} characters in all`)
+}
+
+export function checkReason(reason: unknown): void {
+  if (reason !== undefined && !(typeof reason === "string" && reason.length <= 10_000))
+    wrong("the reason of a cancellation must be a text of at most 10,000 characters")
+}
+
+/** What a signal carries becomes a node's output, and has its limits. A copy: the caller may go on with its own. */
+export function checkSignal(name: unknown, data: unknown, maxBytes: number): Json {
+  mustBeText("a signal's name", name, 255)
+  const problems = new ProblemList()
+  checkJson(data, signalBounds, problems)
+  const [problem] = problems.sorted()
+  if (problem !== undefined)
+    wrong(`a signal carries JSON, and ${problem.path || "this"} is none (${problem.message})`)
+  const text = JSON.stringify(data)
+  if (Buffer.byteLength(text) > maxBytes) wrong(`a signal's data must not be larger than ${maxBytes} bytes`)
+  return JSON.parse(text) as Json
+}
+
+/** For a list of jobs. */
+export function checkFilter({ limit, after }: Partial<JobFilter>): void {
+  if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0))
+    wrong("limit must be a whole number from 0")
+  if (after != null && !isJobId(after)) wrong("after must be a job's id")
+}
+
+const signalBounds = { depth: 64, values: 10_000_000 }
+
+/**
+ * Names and keys are stored as text, which holds no NUL and no half of a character (two keys would become one), and
+ * compared in indexes, which hold nothing long.
+ */
+function mustBeText(what: string, value: unknown, longest: number): void {
+  if (typeof value === "string" && value !== "" && value.length <= longest && !unfit.test(value)) return
+  wrong(`${what} has 1 to ${longest} characters, and no control characters or halves of one`)
+}
+
+const unfit = /[\p{Cc}\p{Surrogate}]/u
+
+function wrong(what: string): never {
+  throw new UmbraError("E309", `${what}.`)
+}

@@ -1,0 +1,132 @@
+import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { waitForSignal } from "../../src/worker/waiting.ts"
+import { flow, gate, handler, open } from "./stage.ts"
+
+const one = flow([{ id: "a", handler: "input" }])
+const ring: Record<string, unknown> = {}
+ring.ring = ring
+
+describe("what comes beside a workflow and its input", () => {
+  it.each([
+    { owner: 5 },
+    { owner: "" },
+    { owner: null },
+    { owner: "a\0b" },
+    { owner: "a\u001eb" },
+    { owner: "x".repeat(201) },
+    { idempotencyKey: null },
+    { idempotencyKey: "a\0b" },
+    { idempotencyKey: "" },
+    { idempotencyKey: "half \ud800" },
+    { labels: null },
+    { labels: "text" },
+    { labels: ["a"] },
+    { labels: { a: 1 } },
+    { labels: { a: "x".repeat(70_000) } },
+    { priority: "5" },
+    { ttlSeconds: 0 },
+  ])("is refused with E309 before anything is decided, and the engine goes on: %j", async options => {
+    const umbra = await open()
+    await expect(umbra.submit(one, {}, options as never)).rejects.toMatchObject({ code: "E309" })
+    expect((await (await umbra.submit(one, {})).wait()).status).toBe("COMPLETED")
+  })
+
+  it.each([null, undefined, 5, () => 1])("a workflow that is none is refused with E101: %s", async source => {
+    const umbra = await open()
+    await expect(umbra.submit(source as never)).rejects.toMatchObject({ code: "E101" })
+  })
+
+  it.each(["flow@99999999999", "a\0b", ""])("a name that no workflow can have is unknown: %j", async name => {
+    const umbra = await open()
+    await expect(umbra.submit(name)).rejects.toMatchObject({ code: "E305" })
+  })
+
+  it.each([{ limit: -1 }, { limit: Number.NaN }, { limit: 1.5 }, { after: "junk" }])(
+    "a list's filter is checked: %j",
+    async filter => {
+      const umbra = await open()
+      await expect(umbra.jobs(filter)).rejects.toMatchObject({ code: "E309" })
+    },
+  )
+})
+
+describe("what a caller keeps", () => {
+  it("J5 input and labels changed after submit do not change the job", async () => {
+    const through = gate()
+    const umbra = await open({ handlers: [through.handler] })
+    const input = { list: [1] }
+    const labels = { team: "a" }
+    const reads = flow([
+      { id: "first", handler: "gate" },
+      { id: "read", handler: "transform", config: { value: "{{ input }}" }, dependencies: ["first"] },
+    ])
+    const job = await umbra.submit(reads, input, { labels })
+    input.list.push(2)
+    labels.team = "b"
+    through.open()
+    expect(await job.wait()).toMatchObject({ output: { read: { list: [1] } }, labels: { team: "a" } })
+  })
+
+  it("a definition changed after submit is a new version", async () => {
+    const umbra = await open()
+    const definition = flow([{ id: "a", handler: "transform", config: { value: 1 } }])
+    await umbra.submit(definition)
+    definition.nodes[0]!.config = { value: 2 }
+    const job = await umbra.submit(definition)
+    expect(await job.wait()).toMatchObject({ output: { a: 2 }, workflow_version: 2 })
+  })
+})
+
+describe("commands", () => {
+  it.each([() => 1, Number.NaN, ring, new Date(0), 1n, "x".repeat(2000)])(
+    "a signal carries JSON within the limits of an output: %s",
+    async data => {
+      const asking = handler("ask", () => waitForSignal("go"))
+      const umbra = await open({ handlers: [asking], worker: { maxOutputBytes: 1000 } })
+      const job = await umbra.submit(flow([{ id: "a", handler: "ask" }]))
+      await expect(job.signal("go", data as never)).rejects.toMatchObject({ code: "E309" })
+      await expect(job.signal(5 as never)).rejects.toMatchObject({ code: "E309" })
+      await job.signal("go", { yes: true })
+      expect((await job.wait()).output).toEqual({ a: { yes: true } })
+    },
+  )
+
+  it.each([{ a: 1 }, ring, 1n, "x".repeat(10_001)])(
+    "the reason of a cancellation is a text: %s",
+    async reason => {
+      const through = gate()
+      const umbra = await open({ handlers: [through.handler] })
+      const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+      await expect(job.cancel(reason as never)).rejects.toMatchObject({ code: "E309" })
+      expect((await job.status()).status).not.toBe("CANCELLED")
+      through.open()
+      expect((await job.wait()).status).toBe("COMPLETED")
+    },
+  )
+
+  it("a job id with a partition that does not exist names no job, at once", async () => {
+    const umbra = await open()
+    const unknown = "0198c0de-7a11-7fff-9abc-0123456789ab"
+    await expect(umbra.cancel(unknown)).rejects.toMatchObject({ code: "E301" })
+  })
+})
+
+describe("a batch that cannot be made into a statement", () => {
+  it("fails the job it belongs to, and nobody is told that the database is away", async () => {
+    const journal = openMemory(createMemoryStore())
+    const append = journal.append.bind(journal)
+    journal.append = async batch => {
+      if (batch.newJobs.some(job => job.priority === 7))
+        throw new TypeError("text.includes is not a function")
+      return append(batch)
+    }
+    const umbra = await open({ at: journal })
+    const jobs = await Promise.allSettled(
+      [0, 7, 1].map(priority => umbra.submit(one, {}, { priority }).then(job => job.wait())),
+    )
+    expect(jobs.map(job => job.status)).toEqual(["fulfilled", "rejected", "fulfilled"])
+    expect((await (await umbra.submit(one, {})).wait()).status).toBe("COMPLETED")
+  })
+})
