@@ -12,10 +12,11 @@ import type { LiveJob } from "./engine/live-job.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
-import { Submissions, type SubmitOptions, type WorkflowSource } from "./engine/submissions.ts"
+import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal } from "./journal/port.ts"
+import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
@@ -131,7 +132,7 @@ export class Umbra {
     await this.#engine.start()
   }
 
-  /** Submits a workflow: one made with the builder, a definition, or the name of a stored one (`name`, `name@3`). */
+  /** Submits a workflow: one made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
   async submit<Input, Output>(
     workflow: Workflow<Input, Output>,
     input?: Input,
@@ -139,8 +140,18 @@ export class Umbra {
   ): Promise<JobHandle<Output>>
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
-    const id = await this.#submissions.submit(workflow, input, { owner: localOwner, ...options })
-    return new JobHandle(this, id)
+    const { jobId } = await this.accept(workflow, input, options)
+    return new JobHandle(this, jobId)
+  }
+
+  /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. */
+  accept(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<Submitted> {
+    return this.#submissions.submit(workflow, input, { owner: localOwner, ...options })
+  }
+
+  /** Names, aliases and tokens. */
+  get registry(): Registry {
+    return this.#journal.registry
   }
 
   /** Stores a workflow; unchanged content is not a new version. */

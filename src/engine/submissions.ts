@@ -14,8 +14,9 @@ import {
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Engine } from "./engine.ts"
+import { Versions } from "./versions.ts"
 
-/** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`). */
+/** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
 export type WorkflowSource = Workflow | WorkflowDefinition | string
 
 export interface SubmitOptions {
@@ -27,6 +28,12 @@ export interface SubmitOptions {
   /** Higher goes first. */
   readonly priority?: number
   readonly labels?: { readonly [key: string]: string }
+}
+
+export interface Submitted {
+  readonly jobId: string
+  /** false: the idempotency key was used before, and this is that job. */
+  readonly isNew: boolean
 }
 
 interface StoredPlan {
@@ -49,7 +56,8 @@ export class Submissions {
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once. */
   readonly #byObject = new WeakMap<object, Map<string, Promise<NewlyStored>>>()
-  readonly #turns = new Map<string, Promise<string>>()
+  readonly #turns = new Map<string, Promise<Submitted>>()
+  readonly #versions: Versions
 
   constructor(parts: {
     journal: Journal
@@ -57,9 +65,12 @@ export class Submissions {
     handlers: HandlerCatalog
     ttlSeconds: number | null
     now: () => number
+    /** For aliases with weights. */
+    random?: () => number
   }) {
     this.#now = parts.now
     this.#journal = parts.journal
+    this.#versions = new Versions(parts.journal, parts.random)
     this.#engine = parts.engine
     this.#handlers = parts.handlers
     this.#ttlSeconds = parts.ttlSeconds
@@ -69,7 +80,7 @@ export class Submissions {
     source: WorkflowSource,
     input: unknown,
     options: SubmitOptions & { owner: string },
-  ): Promise<string> {
+  ): Promise<Submitted> {
     this.#engine.mustBeOpen()
     const stored = await this.#resolve(source, options.owner)
     const checked = checkSubmission(stored.plan, input, options)
@@ -77,13 +88,16 @@ export class Submissions {
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
       return this.#inTurn(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
-        const claimed = await this.#claim(stored, checked, options)
-        if (!(await this.#exists(claimed))) await this.#engine.submitOnce(claimed, stored.plan, command)
-        return claimed
+        const content =
+          typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
+        const jobId = await this.#claim(content, options)
+        const isNew = !(await this.#exists(jobId))
+        if (isNew) await this.#engine.submitOnce(jobId, stored.plan, command)
+        return { jobId, isNew }
       })
-    const id = this.#engine.newJobId()
-    await this.#engine.submit(id, stored.plan, command)
-    return id
+    const jobId = this.#engine.newJobId()
+    await this.#engine.submit(jobId, stored.plan, command)
+    return { jobId, isNew: true }
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
@@ -101,8 +115,8 @@ export class Submissions {
   }
 
   /** One at a time per key: of two that come together, the second must find the first one's job. */
-  async #inTurn(key: string, submit: () => Promise<string>): Promise<string> {
-    const turn = (this.#turns.get(key) ?? Promise.resolve("")).then(submit, submit)
+  async #inTurn(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
+    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(submit, submit)
     this.#turns.set(key, turn)
     try {
       return await turn
@@ -138,20 +152,8 @@ export class Submissions {
   }
 
   async #byName(reference: string, owner: string): Promise<StoredPlan> {
-    const [, name, version] = /^(.+?)(?:@(\d+))?$/.exec(reference) ?? []
-    if (version !== undefined) {
-      const plan = await this.#engine.plans.get(owner, name!, Number(version))
-      return { owner, name: name!, version: Number(version), plan }
-    }
-    const row = await this.#journal.readWorkflow({ owner, name: name! })
-    if (row === null)
-      throw new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
-    return {
-      owner,
-      name: row.name,
-      version: row.version,
-      plan: await this.#engine.plans.get(owner, row.name, row.version),
-    }
+    const { name, version } = await this.#versions.resolve(owner, reference)
+    return { owner, name, version, plan: await this.#engine.plans.get(owner, name, version) }
   }
 
   async #store(plan: Plan, owner: string): Promise<NewlyStored> {
@@ -167,17 +169,13 @@ export class Submissions {
     return { owner, name: row.name, version: row.version, plan, unchanged: row.unchanged }
   }
 
-  /** The first to come with a key decides the job's id; the others get it. */
-  async #claim(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Promise<string> {
+  /**
+   * The first to come with a key decides the job's id; the others get it. A name is compared as it was written: between
+   * two sendings of one submission an alias may have moved.
+   */
+  async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
     const { owner, idempotencyKey } = options
-    const content = [
-      stored.name,
-      stored.version,
-      input,
-      options.labels ?? {},
-      options.priority ?? 0,
-      options.ttlSeconds ?? null,
-    ]
+    const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
     const fingerprint = createHash("sha256").update(JSON.stringify(content)).digest("hex")
     const claim = {
       owner,
@@ -245,6 +243,11 @@ function checkOptions({ priority, ttlSeconds, labels, idempotencyKey }: SubmitOp
     wrong("ttl_seconds must be a number above 0")
   if (idempotencyKey !== undefined && !(idempotencyKey.length > 0 && idempotencyKey.length <= 255))
     wrong("an idempotency key has 1 to 255 characters")
-  if (labels !== undefined && !Object.values(labels).every(value => typeof value === "string"))
-    wrong("labels must be texts by name")
+  if (labels !== undefined && !Object.entries(labels).flat().every(isPlainText))
+    wrong("labels must be texts by name, without the character U+0000 and without half characters")
+}
+
+/** What a database can compare: JSON has texts that it cannot. */
+function isPlainText(value: unknown): boolean {
+  return typeof value === "string" && !value.includes("\u0000") && !/\p{Surrogate}/u.test(value)
 }
