@@ -128,9 +128,9 @@ export class Submissions {
   async register(
     source: Exclude<WorkflowSource, string>,
     owner: string,
-  ): Promise<{ name: string; version: number; unchanged: boolean }> {
-    const { name, version, unchanged } = await this.#storeOnce(source, owner, true)
-    return { name, version, unchanged }
+  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
+    const { name, version, plan, unchanged } = await this.#storeOnce(source, owner, true)
+    return { name, version, hash: plan.hash, unchanged }
   }
 
   #resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {

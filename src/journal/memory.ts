@@ -97,6 +97,7 @@ class MemoryJournal implements port.Journal {
     const key = pair(workflow.owner, workflow.name)
     const versions = this.#store.workflows.get(key) ?? []
     const latest = versions.at(-1)
+    // What was deleted is nobody's content: the same again is a new version.
     const before = latest && { version: versions.length, hash: latest.deletedAt === null ? latest.hash : "" }
     const next = nextVersion(before, workflow.hash)
     if (latest !== undefined && next.unchanged) return { ...latest, ...next }
