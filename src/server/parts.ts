@@ -6,6 +6,7 @@ import { noSuchJob } from "../engine/queries.ts"
 import type { Umbra } from "../umbra.ts"
 import type { Caller } from "./caller.ts"
 import type { ServerSettings } from "./settings.ts"
+import type { Stopping } from "./stopping.ts"
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -19,8 +20,8 @@ export type App = FastifyInstance<
 export interface RouteParts {
   readonly umbra: Umbra
   readonly settings: ServerSettings
-  /** Aborted when the process is to end: whoever waits is answered with what there is. */
-  readonly stopping: AbortSignal
+  /** When the process is to end, whoever waits is answered with what there is. */
+  readonly stopping: Stopping
 }
 
 /** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */

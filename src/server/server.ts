@@ -22,6 +22,7 @@ import { jobRoutes } from "./routes/jobs.ts"
 import { processRoutes } from "./routes/process.ts"
 import { workflowRoutes } from "./routes/workflows.ts"
 import { type ServerSettings, serverSettings } from "./settings.ts"
+import { Stopping } from "./stopping.ts"
 import { Tokens } from "./tokens.ts"
 
 export interface ServerOptions {
@@ -54,8 +55,8 @@ export async function startServer(options: ServerOptions): Promise<Server> {
       "E637",
       `There is no API token, so anybody who reaches ${host} could do anything. Make one with \`umbra token create\`, or listen on 127.0.0.1.`,
     )
-  const stopping = new AbortController()
-  const app = await makeApp(options, { tokens, isOpen, stopping: stopping.signal })
+  const stopping = new Stopping()
+  const app = await makeApp(options, { tokens, isOpen, stopping })
   try {
     await app.listen({ host, port })
   } catch (error) {
@@ -68,7 +69,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
     url: urlOf(app),
     isOpen,
     async close() {
-      stopping.abort()
+      stopping.stop()
       const giveUp = setTimeout(() => app.server.closeAllConnections(), SENDING_MS)
       await app.close()
       clearTimeout(giveUp)
@@ -78,7 +79,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 
 async function makeApp(
   { umbra, version, log, settings: given }: ServerOptions,
-  { tokens, isOpen, stopping }: { tokens: Tokens; isOpen: boolean; stopping: AbortSignal },
+  { tokens, isOpen, stopping }: { tokens: Tokens; isOpen: boolean; stopping: Stopping },
 ): Promise<App> {
   const settings = serverSettings(given)
   const app: App = Fastify({
@@ -122,12 +123,12 @@ async function makeApp(
 }
 
 /** Beyond so many at once the rest is refused while that is still cheap. */
-function boundRequests(app: App, most: number, stopping: AbortSignal): void {
+function boundRequests(app: App, most: number, stopping: Stopping): void {
   let open = 0
   app.addHook("onRequest", async (_, reply) => {
     open++
     reply.raw.once("close", () => open--)
-    if (stopping.aborted) {
+    if (stopping.isStopping) {
       reply.header("connection", "close")
       throw new UmbraError("E612", "The server is about to end and takes no more requests.")
     }

@@ -225,15 +225,10 @@ function ended(
   seconds: number,
 ): Promise<JobSnapshot> {
   return new Promise((resolve, reject) => {
-    const stop = () => umbra.job(jobId).then(resolve, reject)
-    if (stopping.aborted) {
-      stop()
-      return
-    }
-    stopping.addEventListener("abort", stop, { once: true })
+    const takeBack = stopping.tell(() => void umbra.job(jobId).then(resolve, reject))
     umbra
       .wait(jobId, { timeoutMs: Math.min(seconds, settings.maxWaitSeconds) * 1000 })
       .then(resolve, reject)
-      .finally(() => stopping.removeEventListener("abort", stop))
+      .finally(takeBack)
   })
 }

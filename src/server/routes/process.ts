@@ -51,7 +51,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
         new Promise<boolean>(resolve => setTimeout(resolve, PING_MS, false).unref()),
       ])
       const { partitions } = umbra.vitals()
-      const ready = isReachable && partitions > 0 && !stopping.aborted
+      const ready = isReachable && partitions > 0 && !stopping.isStopping
       return reply
         .code(ready ? 200 : 503)
         .send({ ready, database: isReachable ? "reachable" : "away", partitions })
