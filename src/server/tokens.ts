@@ -12,11 +12,14 @@ const scopes = ["read", "submit", "manage", "admin"] as const
 export type Scope = (typeof scopes)[number]
 
 const PREFIX = "umbra_"
+const MANY = 100_000
 const pattern = /^umbra_[A-Za-z0-9_-]{43}$/
 
 export class Tokens {
   readonly #registry: Registry
   readonly #answers = new FreshAnswers<TokenRow | null>()
+  /** Hashes that were good when last looked up. Says nothing about now. */
+  readonly #seen = new Set<string>()
 
   constructor(registry: Registry) {
     this.#registry = registry
@@ -50,7 +53,15 @@ export class Tokens {
     if (!pattern.test(token)) return null
     const hash = hashOf(token)
     const row = await this.#answers.ask(hash, () => this.#registry.readToken(hash))
-    return row !== null && timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash)) ? row : null
+    const isGood = row !== null && timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash))
+    if (!isGood) this.#seen.delete(hash)
+    else if (this.#seen.size < MANY) this.#seen.add(hash)
+    return isGood ? row : null
+  }
+
+  /** Was it good when it was last looked up? Then it is no guess. */
+  hasBeenGood(token: string): boolean {
+    return this.#seen.size > 0 && this.#seen.has(hashOf(token))
   }
 
   async anyInUse(): Promise<boolean> {

@@ -97,8 +97,13 @@ export async function ask(url: string, path: string, asked: Asked): Promise<Answ
     ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
   })
   const text = await response.text()
+  // The answer to HEAD has a type and no text.
   const isJson = /json/.test(response.headers.get("content-type") ?? "")
-  return { status: response.status, headers: response.headers, body: isJson ? JSON.parse(text) : text }
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: isJson && text !== "" ? JSON.parse(text) : text,
+  }
 }
 
 interface Operation {
