@@ -3,6 +3,7 @@ import { append } from "./append.ts"
 import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
+import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
 import { takeover } from "./takeover.ts"
 import { templates } from "./templates.ts"
@@ -16,6 +17,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   engine,
   takeover,
   crowd,
+  server,
 }
 
 const asked = process.argv.slice(2)

@@ -41,6 +41,8 @@ export const errorTable = {
   E307: kind("nothing to retry", 409),
   E308: kind("not supported by this engine", 422),
   E309: kind("invalid argument", 422),
+  E310: kind("no such node", 404),
+  E311: kind("alias cannot point there", 422),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),
@@ -77,6 +79,16 @@ export const errorTable = {
   E612: kind("engine is closed", 503),
   E613: kind("no engine answered", 503, true),
   E620: kind("setting is wrong", 400),
+  E630: kind("not authenticated", 401),
+  E631: kind("not allowed", 403),
+  E632: kind("too many requests", 429, true),
+  E633: kind("request is not valid", 400),
+  E634: kind("no such page", 404),
+  E635: kind("body too large", 413),
+  E636: kind("body of an unknown type", 415),
+  E637: kind("refused to listen without authentication", 400),
+  E638: kind("address cannot be listened on", 400),
+  E639: kind("internal error", 500),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

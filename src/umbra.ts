@@ -1,8 +1,8 @@
 import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
-import { jobHasEnded } from "./core/states.ts"
-import type { GraphView, Progress } from "./core/view.ts"
+import { type JobStatus, jobHasEnded } from "./core/states.ts"
+import type { GraphView, NodeView, Progress } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
@@ -13,10 +13,11 @@ import type { LiveJob } from "./engine/live-job.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
-import { Submissions, type SubmitOptions, type WorkflowSource } from "./engine/submissions.ts"
+import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
 import { openJournal } from "./journal/open.ts"
-import type { JobFilter, Journal } from "./journal/port.ts"
+import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
+import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
@@ -134,7 +135,7 @@ export class Umbra {
     await this.#engine.start()
   }
 
-  /** Submits a workflow: one made with the builder, a definition, or the name of a stored one (`name`, `name@3`). */
+  /** Submits a workflow: one made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
   async submit<Input, Output>(
     workflow: Workflow<Input, Output>,
     input?: Input,
@@ -142,15 +143,52 @@ export class Umbra {
   ): Promise<JobHandle<Output>>
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
-    const id = await this.#submissions.submit(workflow, input, { owner: localOwner, ...options })
-    return new JobHandle(this, id)
+    const { jobId } = await this.accept(workflow, input, options)
+    return new JobHandle(this, jobId)
+  }
+
+  /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. */
+  accept(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<Submitted> {
+    return this.#submissions.submit(workflow, input, { owner: localOwner, ...options })
+  }
+
+  /** A job that was accepted a moment ago, as it began: no need to read it when it is here. */
+  async accepted(jobId: string): Promise<JobSnapshot> {
+    const live = this.#engine.live(mustBeJobId(jobId))
+    if (live === undefined) return this.queries.job(jobId)
+    const began = { status: "PENDING", output: null, error: null, finished_at: null } as const
+    return { ...snapshotOfLive(live), ...began }
+  }
+
+  /** One listener, for metrics: called for every job that ends in this process. */
+  onJobEnded(listener: (ended: { readonly status: JobStatus; readonly seconds: number }) => void): void {
+    this.#watchers.onEnded = ({ state }) =>
+      listener({
+        status: state.status,
+        seconds: ((state.finishedAt ?? state.createdAt) - state.createdAt) / 1000,
+      })
+  }
+
+  /** What this process has in hand. */
+  vitals(): { readonly liveJobs: number; readonly partitions: number } {
+    return { liveJobs: this.#engine.owner.jobs.size, partitions: this.#engine.ownedPartitions }
+  }
+
+  /** Resolves when the store answers; rejects when it does not. */
+  async ping(): Promise<void> {
+    await this.#journal.readPartitions()
+  }
+
+  /** Names, aliases and tokens. */
+  get registry(): Registry {
+    return this.#journal.registry
   }
 
   /** Stores a workflow; unchanged content is not a new version. */
   register(
     workflow: Exclude<WorkflowSource, string>,
     owner: string = localOwner,
-  ): Promise<{ name: string; version: number; unchanged: boolean }> {
+  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
     return this.#submissions.register(workflow, owner)
   }
 
@@ -193,6 +231,17 @@ export class Umbra {
   /** J19: nodes, edges, what is ready and what is waited for. */
   graph(jobId: string): Promise<GraphView> {
     return this.queries.graph(mustBeJobId(jobId))
+  }
+
+  /** One node, with its output. */
+  node(jobId: string, node: string): Promise<NodeView & { readonly output: Json }> {
+    return this.queries.node(mustBeJobId(jobId), node)
+  }
+
+  /** A version of a workflow as it was stored; null if there is none or it was deleted. Without a version: the latest. */
+  async workflow(key: { owner: string; name: string; version?: number }): Promise<WorkflowRow | null> {
+    const row = await this.#journal.readWorkflow(key)
+    return row === null || row.deletedAt !== null ? null : row
   }
 
   /** J18: everything that has happened to the job so far, derived events included. */

@@ -17,6 +17,7 @@ import {
   wholeNumber,
   withStore,
 } from "./options.ts"
+import { serveProgram, tokenProgram } from "./server-program.ts"
 
 const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
   version: string
@@ -75,7 +76,9 @@ withStore(program.command("resume"))
   .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")
   .action(async options => finish((await import("./resume.ts")).resume(options)))
 
+program.addCommand(serveProgram(finish))
 program.addCommand(jobsProgram(finish))
+program.addCommand(tokenProgram(finish))
 
 for (const command of [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)])
   command.exitOverride().showHelpAfterError("(add --help for usage)")

@@ -7,6 +7,7 @@ import { parse } from "yaml"
 import { engineTable } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { journalTable } from "../journal/settings.ts"
+import { serverTable } from "../server/settings.ts"
 import { workerTable } from "../worker/settings.ts"
 import { readText } from "./source.ts"
 
@@ -20,7 +21,9 @@ interface SettingOptions {
 const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL"]
 
 const variables: ReadonlySet<string> = new Set([
-  ...Object.values({ ...engineTable, ...workerTable, ...journalTable }).map(({ variable }) => variable),
+  ...Object.values({ ...engineTable, ...workerTable, ...journalTable, ...serverTable }).map(
+    ({ variable }) => variable,
+  ),
   ...places,
 ])
 

@@ -26,10 +26,15 @@ const longestLabels = 65_536
 
 function checkLabels(labels: unknown): void {
   const isMapping = typeof labels === "object" && labels !== null && !Array.isArray(labels)
-  if (!isMapping || !Object.values(labels).every(value => typeof value === "string"))
-    wrong("labels must be texts by name")
+  if (!isMapping || !Object.entries(labels).flat().every(isComparable))
+    wrong("labels must be texts by name, without the character U+0000 and without half characters")
   if (JSON.stringify(labels).length > longestLabels)
     wrong(`labels must not be longer than ${longestLabels} characters in all`)
+}
+
+/** By a database: JSON has texts that it cannot compare. */
+function isComparable(value: unknown): boolean {
+  return typeof value === "string" && !/[\0\p{Surrogate}]/u.test(value)
 }
 
 export function checkReason(reason: unknown): void {

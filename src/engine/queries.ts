@@ -1,8 +1,9 @@
 import { expand, type JobEvent } from "../core/events.ts"
+import type { Json } from "../core/json.ts"
 import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
-import { type GraphView, graphView } from "../core/view.ts"
+import { type GraphView, graphView, type NodeView } from "../core/view.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter, JobRow } from "../journal/port.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
@@ -68,6 +69,24 @@ export class Queries {
     const { state } = await this.fold(row.id)
     await this.#fetchLarge(row.id, state)
     return { ...snapshotOfRow(row), output: outputInMemory(state) ?? null }
+  }
+
+  /** One node of the graph, with its output. */
+  async node(jobId: string, id: string): Promise<NodeView & { readonly output: Json }> {
+    const position = (state: JobState) => state.graph.nodes.findIndex(node => node.id === id)
+    const live = this.#parts.live(jobId)
+    const isHere = live !== undefined && live.undurable === 0
+    const state = isHere ? live.state : (await this.fold(jobId)).state
+    const node = position(state)
+    if (node === -1)
+      throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists those that it has.`)
+    const view = (isHere ? await this.graph(jobId) : graphView(state)).nodes[node]!
+    const output = state.outputs[node] ?? null
+    return {
+      ...view,
+      output:
+        output instanceof LargeOutput ? await readOutput(this.#parts.journal, jobId, output.seq) : output,
+    }
   }
 
   async events(jobId: string): Promise<JobEvent[]> {
@@ -156,6 +175,6 @@ function wakesInTime(state: JobState, stored: number | null): boolean {
   return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, Date.now()) : stored <= wake
 }
 
-function noSuchJob(jobId: string): UmbraError {
+export function noSuchJob(jobId: string): UmbraError {
   return new UmbraError("E301", `Job ${jobId} does not exist. \`umbra jobs list\` shows those that do.`)
 }

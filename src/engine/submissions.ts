@@ -15,8 +15,9 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
 import type { Engine } from "./engine.ts"
+import { Versions } from "./versions.ts"
 
-/** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`). */
+/** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
 export type WorkflowSource = Workflow | WorkflowDefinition | string
 
 export interface SubmitOptions {
@@ -28,6 +29,12 @@ export interface SubmitOptions {
   /** Higher goes first. */
   readonly priority?: number
   readonly labels?: { readonly [key: string]: string }
+}
+
+export interface Submitted {
+  readonly jobId: string
+  /** false: the idempotency key was used before, and this is that job. */
+  readonly isNew: boolean
 }
 
 interface StoredPlan {
@@ -56,7 +63,8 @@ export class Submissions {
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
   readonly #byObject = new WeakMap<object, Known>()
-  readonly #turns = new Map<string, Promise<string>>()
+  readonly #turns = new Map<string, Promise<Submitted>>()
+  readonly #versions: Versions
 
   constructor(parts: {
     journal: Journal
@@ -64,9 +72,12 @@ export class Submissions {
     handlers: HandlerCatalog
     ttlSeconds: number | null
     now: () => number
+    /** For aliases with weights. */
+    random?: () => number
   }) {
     this.#now = parts.now
     this.#journal = parts.journal
+    this.#versions = new Versions(parts.journal, parts.random)
     this.#engine = parts.engine
     this.#handlers = parts.handlers
     this.#ttlSeconds = parts.ttlSeconds
@@ -76,7 +87,7 @@ export class Submissions {
     source: WorkflowSource,
     input: unknown,
     options: SubmitOptions & { owner: string },
-  ): Promise<string> {
+  ): Promise<Submitted> {
     this.#engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.#resolve(source, options.owner)
@@ -85,13 +96,16 @@ export class Submissions {
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
       return this.#inTurn(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
-        const claimed = await this.#claim(stored, checked, options)
-        if (!(await this.#exists(claimed))) await this.#engine.submitOnce(claimed, stored.plan, command)
-        return claimed
+        const content =
+          typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
+        const jobId = await this.#claim(content, options)
+        const isNew = !(await this.#exists(jobId))
+        if (isNew) await this.#engine.submitOnce(jobId, stored.plan, command)
+        return { jobId, isNew }
       })
-    const id = this.#engine.newJobId()
-    await this.#engine.submit(id, stored.plan, command)
-    return id
+    const jobId = this.#engine.newJobId()
+    await this.#engine.submit(jobId, stored.plan, command)
+    return { jobId, isNew: true }
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
@@ -109,8 +123,8 @@ export class Submissions {
   }
 
   /** One at a time per key: of two that come together, the second must find the first one's job. */
-  async #inTurn(key: string, submit: () => Promise<string>): Promise<string> {
-    const turn = (this.#turns.get(key) ?? Promise.resolve("")).then(submit, submit)
+  async #inTurn(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
+    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(submit, submit)
     this.#turns.set(key, turn)
     try {
       return await turn
@@ -122,9 +136,9 @@ export class Submissions {
   async register(
     source: Exclude<WorkflowSource, string>,
     owner: string,
-  ): Promise<{ name: string; version: number; unchanged: boolean }> {
-    const { name, version, unchanged } = await this.#storeOnce(source, owner, true)
-    return { name, version, unchanged }
+  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
+    const { name, version, plan, unchanged } = await this.#storeOnce(source, owner, true)
+    return { name, version, hash: plan.hash, unchanged }
   }
 
   #resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
@@ -157,20 +171,8 @@ export class Submissions {
   }
 
   async #byName(reference: string, owner: string): Promise<StoredPlan> {
-    const [, name, version] = /^([^\0]+?)(?:@(\d{1,9}))?$/.exec(reference) ?? []
-    if (name === undefined) throw noSuchWorkflow(reference)
-    if (version !== undefined) {
-      const plan = await this.#engine.plans.get(owner, name, Number(version))
-      return { owner, name, version: Number(version), plan }
-    }
-    const row = await this.#journal.readWorkflow({ owner, name })
-    if (row === null) throw noSuchWorkflow(reference)
-    return {
-      owner,
-      name: row.name,
-      version: row.version,
-      plan: await this.#engine.plans.get(owner, row.name, row.version),
-    }
+    const { name, version } = await this.#versions.resolve(owner, reference)
+    return { owner, name, version, plan: await this.#engine.plans.get(owner, name, version) }
   }
 
   async #store(plan: Plan, owner: string): Promise<NewlyStored> {
@@ -186,17 +188,13 @@ export class Submissions {
     return { owner, name: row.name, version: row.version, plan, unchanged: row.unchanged }
   }
 
-  /** The first to come with a key decides the job's id; the others get it. */
-  async #claim(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Promise<string> {
+  /**
+   * The first to come with a key decides the job's id; the others get it. A name is compared as it was written: between
+   * two sendings of one submission an alias may have moved.
+   */
+  async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
     const { owner, idempotencyKey } = options
-    const content = [
-      stored.name,
-      stored.version,
-      input,
-      options.labels ?? {},
-      options.priority ?? 0,
-      options.ttlSeconds ?? null,
-    ]
+    const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
     const fingerprint = createHash("sha256").update(JSON.stringify(content)).digest("hex")
     const claim = {
       owner,
@@ -217,10 +215,6 @@ export class Submissions {
   async #exists(id: string): Promise<boolean> {
     return this.#engine.live(id) !== undefined || (await this.#journal.readJob(id)) !== null
   }
-}
-
-function noSuchWorkflow(reference: string): UmbraError {
-  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
 }
 
 function planOf(source: Exclude<WorkflowSource, string>, handlers: HandlerCatalog): Plan {

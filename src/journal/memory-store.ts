@@ -1,11 +1,12 @@
 import type * as port from "./port.ts"
+import type { AliasMove, AliasRow, TokenRow } from "./registry.ts"
 
 /** What several openings may share, as several processes share a database. */
 export interface MemoryStore {
   readonly partitions: { owner: string | null; epoch: number }[]
   readonly engines: Map<string, { place: string; beat: number; purgedBeat: number | null }>
   /** By owner and name; the index is the version less one. */
-  readonly workflows: Map<string, port.NewWorkflow[]>
+  readonly workflows: Map<string, (port.NewWorkflow & { deletedAt: number | null })[]>
   readonly jobs: Map<string, port.JobRow>
   /** Per partition, the jobs that have an alarm and when it rings. */
   readonly waiting: Map<string, number>[]
@@ -14,6 +15,10 @@ export interface MemoryStore {
   readonly inbox: Map<number, StoredMessage>
   readonly causes: Set<string>
   readonly keys: Map<string, port.KeyClaim>
+  readonly aliases: Map<string, AliasRow>
+  /** Newest first. */
+  readonly aliasMoves: Map<string, AliasMove[]>
+  readonly tokens: Map<string, TokenRow>
   readonly listeners: Set<(partition: number) => void>
   messages: number
 }
@@ -36,6 +41,9 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
     inbox: new Map(),
     causes: new Set(),
     keys: new Map(),
+    aliases: new Map(),
+    aliasMoves: new Map(),
+    tokens: new Map(),
     listeners: new Set(),
     messages: 0,
   }
@@ -43,4 +51,9 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
 
 export function isOpen(message: StoredMessage): boolean {
   return message.answer === null && !message.withdrawn
+}
+
+/** One text for two, without two pairs that look alike. */
+export function pair(a: string, b: string): string {
+  return JSON.stringify([a, b])
 }

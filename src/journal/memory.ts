@@ -7,7 +7,8 @@
 import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
-import { createMemoryStore, isOpen, type MemoryStore } from "./memory-store.ts"
+import { MemoryRegistry } from "./memory-registry.ts"
+import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
 
 export function openMemory(shared?: MemoryStore): port.Journal {
@@ -17,6 +18,7 @@ export function openMemory(shared?: MemoryStore): port.Journal {
 class MemoryJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
+  readonly registry = new MemoryRegistry(() => this.#store)
   readonly #opened: MemoryStore
   #closed = false
 
@@ -62,13 +64,18 @@ class MemoryJournal implements port.Journal {
 
   async listJobs(filter: port.JobFilter) {
     const { owner, statuses, workflow, after, deleted = false } = filter
+    const { createdFrom = Number.NEGATIVE_INFINITY, createdBefore = Number.POSITIVE_INFINITY } = filter
+    const labels = Object.entries(filter.labels ?? {})
     const found = [...this.#store.jobs.values()].filter(
       job =>
         (owner === undefined || job.owner === owner) &&
         (statuses === undefined || statuses.includes(job.status)) &&
         (workflow === undefined || job.workflow === workflow) &&
         (after === undefined || job.id < after) &&
-        (deleted || job.status !== "DELETED"),
+        (deleted || job.status !== "DELETED") &&
+        job.createdAt >= createdFrom &&
+        job.createdAt < createdBefore &&
+        (labels.length === 0 || hasLabels(job, labels)),
     )
     return found.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, filter.limit)
   }
@@ -90,16 +97,18 @@ class MemoryJournal implements port.Journal {
     const key = pair(workflow.owner, workflow.name)
     const versions = this.#store.workflows.get(key) ?? []
     const latest = versions.at(-1)
-    const next = nextVersion(latest && { version: versions.length, hash: latest.hash }, workflow.hash)
+    // What was deleted is nobody's content: the same again is a new version.
+    const before = latest && { version: versions.length, hash: latest.deletedAt === null ? latest.hash : "" }
+    const next = nextVersion(before, workflow.hash)
     if (latest !== undefined && next.unchanged) return { ...latest, ...next }
-    versions.push({ ...workflow })
+    versions.push({ ...workflow, deletedAt: null })
     this.#store.workflows.set(key, versions)
-    return { ...workflow, ...next }
+    return { ...workflow, ...next, deletedAt: null }
   }
 
   async readWorkflow(key: { readonly owner: string; readonly name: string; readonly version?: number }) {
     const versions = this.#store.workflows.get(pair(key.owner, key.name)) ?? []
-    const version = key.version ?? versions.length
+    const version = key.version ?? versions.findLastIndex(({ deletedAt }) => deletedAt === null) + 1
     const found = versions[version - 1]
     return found ? { ...found, version, unchanged: false } : null
   }
@@ -203,6 +212,11 @@ class MemoryJournal implements port.Journal {
   }
 }
 
+function hasLabels(job: port.JobRow, labels: readonly [string, string][]): boolean {
+  const own = new Map(Object.entries(JSON.parse(job.labels ?? "{}")))
+  return labels.every(([name, value]) => own.get(name) === value)
+}
+
 function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]>[0]): number {
   const unfinished = (id: string | null) => id !== null && store.jobs.get(id)?.finishedAt === null
   const ended = [...store.jobs.values()]
@@ -232,9 +246,4 @@ function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]
 
 function soonestFirst(a: port.DueJob, b: port.DueJob): number {
   return a.wakeAt - b.wakeAt || (a.id === b.id ? 0 : a.id < b.id ? -1 : 1)
-}
-
-/** One text for two, without two pairs that look alike. */
-function pair(a: string, b: string): string {
-  return JSON.stringify([a, b])
 }

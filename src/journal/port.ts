@@ -1,4 +1,5 @@
 import type { JobStatus } from "../core/states.ts"
+import type { Registry } from "./registry.ts"
 
 /**
  * The whole storage contract. Every adapter passes test/journal/contract.ts; what differs is a declared capability.
@@ -10,6 +11,8 @@ import type { JobStatus } from "../core/states.ts"
  */
 export interface Journal {
   readonly capabilities: Capabilities
+  /** What has a name: workflows, their aliases, API tokens. */
+  readonly registry: Registry
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch
@@ -40,7 +43,7 @@ export interface Journal {
   }): Promise<DueJobs>
 
   putWorkflow(workflow: NewWorkflow): Promise<WorkflowRow>
-  /** Without a version: the latest. */
+  /** One version, deleted or not, since jobs that run need theirs. Without a version: the latest that is not deleted. */
   readWorkflow(key: {
     readonly owner: string
     readonly name: string
@@ -185,6 +188,10 @@ export interface JobFilter {
   readonly owner?: string
   readonly statuses?: readonly JobStatus[]
   readonly workflow?: string
+  /** Jobs with all of these. */
+  readonly labels?: { readonly [name: string]: string }
+  readonly createdFrom?: number
+  readonly createdBefore?: number
   readonly after?: string
   readonly limit: number
   /** DELETED jobs are hidden unless asked for. */
@@ -215,6 +222,8 @@ export interface WorkflowRow extends NewWorkflow {
   readonly version: number
   /** `putWorkflow`: the latest version already had this content. */
   readonly unchanged: boolean
+  /** When its workflow was deleted. */
+  readonly deletedAt: number | null
 }
 
 export interface KeyClaim {

@@ -25,6 +25,9 @@ export class Pool {
       max: options.poolSize,
       maxLifetimeSeconds: options.recycleSeconds,
       onConnect: async client => {
+        // The pool listens to idle clients only. One that is cut right behind an answer, before it has been returned,
+        // would end the process.
+        client.on("error", () => {})
         await send(client, "session", [String(options.queryTimeoutMs)], options.connectTimeoutMs)
       },
     })

@@ -13,7 +13,7 @@ export function number(row: Row | undefined, column: number): number {
   return Number(text(row, column))
 }
 
-function maybeNumber(row: Row, column: number): number | null {
+export function maybeNumber(row: Row, column: number): number | null {
   const value = row[column] ?? null
   return value === null ? null : Number(value)
 }
@@ -63,6 +63,7 @@ export function workflowRow(key: { readonly owner: string; readonly name: string
     definition: text(row, 2),
     createdAt: number(row, 3),
     unchanged: row[4] === "t",
+    deletedAt: maybeNumber(row, 5),
   }
 }
 

@@ -7,7 +7,9 @@ import { randomUUID } from "node:crypto"
 import type { Database, Row } from "./database.ts"
 import { arrayLiteral, encodeBatch, textArrayLiteral } from "./encode.ts"
 import type * as port from "./port.ts"
+import type { Registry } from "./registry.ts"
 import * as rows from "./rows.ts"
+import { SqlRegistry } from "./sql-registry.ts"
 
 export interface SqlJournalOptions {
   readonly capabilities: port.Capabilities
@@ -37,6 +39,7 @@ const MAINTAIN_JOBS = 1000
 export class SqlJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
+  readonly registry: Registry
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #afterClose: (() => Promise<void>) | undefined
@@ -45,6 +48,7 @@ export class SqlJournal implements port.Journal {
 
   constructor(database: Database, options: SqlJournalOptions) {
     this.#database = database
+    this.registry = new SqlRegistry(database)
     this.#wakeUps = options.wakeUps ?? null
     this.#afterClose = options.afterClose
     this.capabilities = options.capabilities
@@ -93,6 +97,9 @@ export class SqlJournal implements port.Journal {
       filter.workflow ?? null,
       String(filter.deleted ?? false),
       String(filter.limit),
+      filter.createdFrom === undefined ? null : String(filter.createdFrom),
+      filter.createdBefore === undefined ? null : String(filter.createdBefore),
+      ...labelFilter(filter.labels),
     ]
     const found =
       filter.owner === undefined
@@ -223,6 +230,11 @@ export class SqlJournal implements port.Journal {
       if (row) return row
     }
   }
+}
+
+function labelFilter(labels: port.JobFilter["labels"]): [string, string] | [null, null] {
+  if (labels === undefined) return [null, null]
+  return [textArrayLiteral(Object.keys(labels)), textArrayLiteral(Object.values(labels))]
 }
 
 function epochs(list: readonly port.PartitionEpoch[]): [string, string] {

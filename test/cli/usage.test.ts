@@ -42,7 +42,9 @@ describe("the command line", () => {
   it("needs no command's code to show its help, so that it starts fast", async () => {
     const folder = folderWith({})
     try {
-      const needed = ["main", "exit", "options", "jobs/program"].map(name => `dist/cli/${name}.js`)
+      const needed = ["main", "exit", "options", "jobs/program", "server-program"].map(
+        name => `dist/cli/${name}.js`,
+      )
       for (const file of ["package.json", "dist/errors.js", "dist/core/states.js", ...needed])
         cpSync(join(root, file), join(folder.path, file))
       symlinkSync(join(root, "node_modules"), join(folder.path, "node_modules"))

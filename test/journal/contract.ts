@@ -5,6 +5,7 @@ import { dataContract } from "./contract/data.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
 import { ownershipContract } from "./contract/ownership.ts"
+import { registryContract } from "./contract/registry.ts"
 import { retentionContract } from "./contract/retention.ts"
 import { workflowsContract } from "./contract/workflows.ts"
 import type { Stage } from "./fixture.ts"
@@ -26,6 +27,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     dataContract(current)
     jobsContract(current)
     workflowsContract(current)
+    registryContract(current)
     ownershipContract(current)
     inboxContract(current)
     retentionContract(current)

@@ -71,8 +71,23 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "definition", "worker", "engine", "errors", "log", "umbra"],
     packages: [],
   },
+  server: {
+    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings", "umbra"],
+    packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
+  },
   cli: {
-    rooms: ["core", "definition", "journal", "worker", "engine", "errors", "log", "settings", "umbra"],
+    rooms: [
+      "core",
+      "definition",
+      "journal",
+      "worker",
+      "engine",
+      "errors",
+      "log",
+      "server",
+      "settings",
+      "umbra",
+    ],
     packages: ["commander", "picocolors", "yaml", "node:*"],
   },
 }

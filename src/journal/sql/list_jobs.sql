@@ -1,5 +1,6 @@
 -- Jobs of every owner, newest first: ids rise with time, so the primary key walked backwards is the order.
--- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit
+-- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
+-- $6, $7 created from and before, $8, $9 names and values of labels (each may be null)
 select
   id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
   owner, workflow, workflow_version, parent_id, labels, priority, created_at
@@ -8,5 +9,15 @@ where id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid
   and ($2::text is null or status = any ($2::text::text[]))
   and ($3::text is null or workflow = $3::text)
   and ($4::text::boolean or status <> 'DELETED')
+  and ($6::text is null or created_at >= $6::text::bigint)
+  and ($7::text is null or created_at < $7::text::bigint)
+  and (
+    $8::text is null
+    or not exists (
+      select
+      from unnest($8::text::text[], $9::text::text[]) as l (name, value)
+      where labels ->> l.name is distinct from l.value
+    )
+  )
 order by id desc
 limit $5::text::bigint

@@ -1,14 +1,25 @@
 -- One owner's jobs, newest first, by the index (owner, id). A statement of its own: an optional owner in
 -- list_jobs.sql would make one plan serve both, and a rare owner's page would walk every other owner's jobs.
--- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit, $6 owner
+-- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
+-- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 owner
 select
   id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
   owner, workflow, workflow_version, parent_id, labels, priority, created_at
 from umbra.jobs
-where owner = $6::text
+where owner = $10::text
   and id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   and ($2::text is null or status = any ($2::text::text[]))
   and ($3::text is null or workflow = $3::text)
   and ($4::text::boolean or status <> 'DELETED')
+  and ($6::text is null or created_at >= $6::text::bigint)
+  and ($7::text is null or created_at < $7::text::bigint)
+  and (
+    $8::text is null
+    or not exists (
+      select
+      from unnest($8::text::text[], $9::text::text[]) as l (name, value)
+      where labels ->> l.name is distinct from l.value
+    )
+  )
 order by id desc
 limit $5::text::bigint

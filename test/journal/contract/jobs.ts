@@ -43,6 +43,34 @@ export function jobsContract(stage: () => Stage): void {
       ])
     })
 
+    it("S2 are listed by labels, all of them, and by when they were created", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const mine = (counter: number, labels: object | null, createdAt: number) =>
+        newJob(held, counter, {
+          owner: "labelling",
+          labels: labels === null ? null : JSON.stringify(labels),
+          createdAt,
+        })
+      const both = mine(1, { team: "a", 'odd, "key"': "b}\\" }, 10)
+      const one = mine(2, { team: "a" }, 20)
+      const none = mine(3, null, 30)
+      await store(journal, held, [both, one, none])
+      const list = async (filter: object) =>
+        (await journal.listJobs({ limit: 10, owner: "labelling", ...filter })).map(job => job.id)
+      expect(await list({ labels: { team: "a" } })).toEqual([one.id, both.id])
+      expect(await list({ labels: { team: "a", 'odd, "key"': "b}\\" } })).toEqual([both.id])
+      expect(await list({ labels: { team: "b" } })).toEqual([])
+      expect(await list({ labels: { other: "" } })).toEqual([])
+      expect(await list({ labels: {} })).toEqual([none.id, one.id, both.id])
+      expect(await list({ createdFrom: 20 })).toEqual([none.id, one.id])
+      expect(await list({ createdFrom: 10, createdBefore: 30, labels: { team: "a" } })).toEqual([
+        one.id,
+        both.id,
+      ])
+      expect(await list({ owner: undefined, createdBefore: 20, labels: { team: "a" } })).toEqual([both.id])
+    })
+
     it("that are due come soonest first, with the time of the next", async () => {
       const { journal } = stage()
       const [a, b, foreign] = [await hold(journal), await hold(journal), await hold(journal)]

@@ -1,0 +1,74 @@
+/** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
+import { readFileSync } from "node:fs"
+import { engineSettings } from "../engine/settings.ts"
+import { type Server, startServer } from "../server/server.ts"
+import { openUmbra, type Umbra } from "../umbra.ts"
+import { exitCode } from "./exit.ts"
+import { loadUserHandlers } from "./handlers.ts"
+import { commandLog } from "./log.ts"
+import { type StoreOptions, storeLocation, storeName } from "./store.ts"
+
+export interface ServeOptions extends StoreOptions {
+  readonly host: string
+  readonly port: number
+  readonly handlers?: readonly string[]
+}
+
+/** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
+const LEAVE_MS = 9500
+const DRAIN_SECONDS = 6
+
+export async function serve(options: ServeOptions): Promise<number> {
+  const handlers = await loadUserHandlers(options.handlers ?? [])
+  const location = storeLocation(options)
+  const { log } = commandLog()
+  const umbra = await openUmbra(location, {
+    handlers,
+    log,
+    engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
+  })
+  const { host, port } = options
+  const told = toldToStop()
+  let server: Server
+  try {
+    server = await startServer({ umbra, host, port, log, version: version() })
+  } catch (error) {
+    await umbra.close()
+    throw error
+  }
+  process.stdout.write(`${greeting(server, storeName(location))}\n`)
+  const signal = await told
+  process.stderr.write(`umbra: ${signal}, stopping\n`)
+  return leave(server, umbra)
+}
+
+/** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
+async function leave(server: Server, umbra: Umbra): Promise<number> {
+  setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
+  await server.close()
+  await umbra.close()
+  return exitCode.ok
+}
+
+function toldToStop(): Promise<NodeJS.Signals> {
+  return new Promise(resolve => {
+    for (const signal of ["SIGTERM", "SIGINT"] as const)
+      process.once(signal, () => {
+        resolve(signal)
+        // A second Ctrl-C is a person who does not want to wait.
+        process.once(signal, () => process.exit(exitCode.failed))
+      })
+  })
+}
+
+function greeting({ url, isOpen }: Server, store: string): string {
+  const who = isOpen
+    ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
+    : "Requests need an API token."
+  return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
+}
+
+function version(): string {
+  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8")
+  return (JSON.parse(manifest) as { version: string }).version
+}

@@ -1,0 +1,64 @@
+/** `umbra serve` and `umbra token …`: the list of their commands. Their code is imported when one runs. */
+import { Command, InvalidArgumentError, Option } from "commander"
+import { handlersOption, privateAddressesOption, wholeNumber, withStore } from "./options.ts"
+
+type Finish = (code: Promise<number>) => Promise<void>
+
+export function serveProgram(finish: Finish): Command {
+  return withStore(new Command("serve"))
+    .summary("serve the HTTP API, with an engine and a worker")
+    .description(
+      "Serves the HTTP API and runs jobs in this process until SIGTERM or Ctrl-C; then it answers what it has " +
+        "accepted, hands over the rest and ends within 10 s.",
+    )
+    .option(
+      "--host <address>",
+      "the address to listen on; other than loopback needs an API token",
+      "127.0.0.1",
+    )
+    .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
+    .addOption(handlersOption())
+    .addOption(privateAddressesOption())
+    .action(async options => finish((await import("./serve.ts")).serve(options)))
+}
+
+export function tokenProgram(finish: Finish): Command {
+  const token = new Command("token").summary("make, list and revoke API tokens")
+  const json = new Option("--json", "print JSON")
+  withStore(token.command("create"))
+    .summary("make a token and show it, once")
+    .requiredOption("--owner <name>", "whose jobs and workflows it opens")
+    .addOption(
+      new Option("--scope <scopes>", "read, submit, manage or admin; several are separated by commas")
+        .argParser(scopeList)
+        .makeOptionMandatory(),
+    )
+    .addOption(json)
+    .action(async options => finish((await import("./token.ts")).create(options)))
+  withStore(token.command("list"))
+    .summary("list tokens, revoked ones too")
+    .option("--owner <name>", "only this owner's")
+    .addOption(json)
+    .action(async options => finish((await import("./token.ts")).list(options)))
+  withStore(token.command("revoke <id>"))
+    .summary("make a token worthless from the next request on")
+    .addOption(json)
+    .action(async (id, options) => finish((await import("./token.ts")).revoke(id, options)))
+  return token
+}
+
+function port(text: string): number {
+  const n = wholeNumber(text)
+  if (n < 0 || n > 65_535) throw new InvalidArgumentError("It must be a port: 0 to 65535.")
+  return n
+}
+
+const scopes = ["read", "submit", "manage", "admin"]
+
+function scopeList(text: string, before: readonly string[] = []): string[] {
+  const named = text.split(",").map(scope => scope.trim())
+  const unknown = named.find(scope => !scopes.includes(scope))
+  if (unknown !== undefined)
+    throw new InvalidArgumentError(`There is no scope "${unknown}": it is one of ${scopes.join(", ")}.`)
+  return [...before, ...named]
+}

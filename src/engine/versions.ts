@@ -1,0 +1,71 @@
+/**
+ * From what a caller writes (`name`, `name@3`, `name@stable`) to a version, without reading a definition. A moved alias
+ * counts at once, in every process.
+ */
+import { UmbraError } from "../errors.ts"
+import type { Journal } from "../journal/port.ts"
+import type { AliasTarget } from "../journal/registry.ts"
+import { FreshAnswers } from "./fresh.ts"
+
+interface Reference {
+  readonly name: string
+  /** Neither this nor an alias: the latest. */
+  readonly version?: number
+  readonly alias?: string
+}
+
+const aliasPattern = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/
+
+/** The last `@` divides, if what follows can be a version or an alias; names may have others. */
+export function parseReference(text: string): Reference {
+  const [, name, target] = /^(.+)@([^@]+)$/s.exec(text) ?? []
+  if (name === undefined || target === undefined) return { name: text }
+  if (/^\d{1,9}$/.test(target)) return { name, version: Number(target) }
+  if (target === "latest") return { name }
+  return aliasPattern.test(target) ? { name, alias: target } : { name: text }
+}
+
+export class Versions {
+  readonly #journal: Journal
+  readonly #random: () => number
+  readonly #answers = new FreshAnswers<readonly AliasTarget[]>()
+
+  constructor(journal: Journal, random: () => number = Math.random) {
+    this.#journal = journal
+    this.#random = random
+  }
+
+  /** The version that a submission of this moment gets; E305 if there is none. */
+  async resolve(owner: string, text: string): Promise<{ readonly name: string; readonly version: number }> {
+    if (text.includes("\0")) throw noSuchWorkflow(text)
+    const reference = parseReference(text)
+    const targets = await this.#answers.ask(JSON.stringify([owner, text]), () =>
+      this.#targets(owner, reference),
+    )
+    if (targets.length === 0) throw noSuchWorkflow(text)
+    return { name: reference.name, version: pick(targets, this.#random()) }
+  }
+
+  async #targets(owner: string, { name, version, alias }: Reference): Promise<readonly AliasTarget[]> {
+    const { registry } = this.#journal
+    if (alias !== undefined) return (await registry.readAlias({ owner, name, alias }))?.targets ?? []
+    if (version !== undefined)
+      return (await registry.hasVersion({ owner, name, version })) ? [{ version, weight: 1 }] : []
+    const latest = await registry.readLatest({ owner, name })
+    return latest === null ? [] : [{ version: latest, weight: 1 }]
+  }
+}
+
+/** `random` in [0, 1): each version as often as its weight says. */
+export function pick(targets: readonly AliasTarget[], random: number): number {
+  let left = random * targets.reduce((sum, { weight }) => sum + weight, 0)
+  for (const { version, weight } of targets) {
+    left -= weight
+    if (left < 0) return version
+  }
+  return targets.at(-1)!.version
+}
+
+function noSuchWorkflow(reference: string): UmbraError {
+  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+}

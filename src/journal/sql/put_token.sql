@@ -1,0 +1,4 @@
+-- Stores a token. Sent again it is there already.
+insert into umbra.tokens (id, hash, owner, scopes, last_four, created_at)
+values ($1::text::uuid, $2::text, $3::text, $4::text, $5::text, $6::text::bigint)
+on conflict do nothing

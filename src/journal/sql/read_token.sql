@@ -1,0 +1,4 @@
+-- The token with this hash, unless it is revoked.
+select id, hash, owner, scopes, last_four, created_at, revoked_at
+from umbra.tokens
+where hash = $1::text and revoked_at is null

@@ -1,0 +1,106 @@
+/**
+ * Who asks, and whether they may (S3). Runs before a body is read.
+ *
+ * 1. A route that does not say which scope it needs is not served: forgetting it closes a door, never opens one.
+ * 2. With no token in the store, and on loopback only, requests without a token are the local owner's. Then the browser
+ *    of the person at this machine is the danger: a page from elsewhere must not reach us, by a name that resolves to
+ *    127.0.0.1 (Host) or by a form (Origin).
+ */
+import type { FastifyRequest } from "fastify"
+import { UmbraError } from "../errors.ts"
+import { Rate } from "./rate.ts"
+import type { Scope, Tokens } from "./tokens.ts"
+
+export interface Caller {
+  readonly owner: string
+  readonly scopes: readonly Scope[]
+  /** For histories: who did it. */
+  readonly name: string
+}
+
+declare module "fastify" {
+  interface FastifyRequest {
+    caller: Caller
+  }
+  interface FastifyContextConfig {
+    /** What the caller's token must allow; `none`: anybody. */
+    scope?: Scope | "none"
+  }
+}
+
+const localCaller: Caller = { owner: "local", scopes: ["admin"], name: "local" }
+
+/** Wrong tokens a second from one address; a look-up each. */
+const GUESSES = 10
+
+export interface Admission {
+  readonly tokens: Tokens
+  /** Requests without a token are the local owner's. */
+  readonly isOpen: boolean
+  readonly rateLimit: number | null
+}
+
+export function admission({ tokens, isOpen, rateLimit }: Admission) {
+  const guesses = new Rate(GUESSES)
+  const rate = rateLimit === null ? null : new Rate(rateLimit)
+
+  const byToken = async (request: FastifyRequest, token: string): Promise<Caller> => {
+    // Behind a proxy all come from one address: who is known must not wait for somebody else's guesses.
+    const wait = guesses.look(request.ip)
+    if (wait > 0 && !tokens.hasBeenGood(token)) mustWait(wait)
+    const row = await tokens.find(token)
+    if (row === null) {
+      guesses.take(request.ip)
+      throw new UmbraError("E630", "The token is not known or was revoked. `umbra token create` makes one.")
+    }
+    mustWait(rate?.take(row.id) ?? 0)
+    return { owner: row.owner, scopes: row.scopes as readonly Scope[], name: `token ${row.id}` }
+  }
+
+  return async (request: FastifyRequest): Promise<void> => {
+    const { scope } = request.routeOptions.config
+    if (isOpen) mustComeFromHere(request)
+    if (scope === "none" || request.is404) return
+    const token = bearer(request.headers.authorization)
+    if (token === null && !isOpen)
+      throw new UmbraError(
+        "E630",
+        "Send a token: `Authorization: Bearer umbra_…`. `umbra token create` makes one.",
+      )
+    request.caller = token === null ? localCaller : await byToken(request, token)
+    if (scope === undefined || !allows(request.caller, scope))
+      throw new UmbraError("E631", `This needs a token with scope ${scope ?? "admin"}.`)
+  }
+}
+
+function allows({ scopes }: Caller, scope: Scope): boolean {
+  return scopes.includes(scope) || scopes.includes("admin")
+}
+
+/** null: none was sent. Anything but a bearer token is a token that is not known. */
+function bearer(header: string | undefined): string | null {
+  if (header === undefined) return null
+  return /^bearer +(\S+) *$/i.exec(header)?.[1] ?? ""
+}
+
+function mustWait(seconds: number): void {
+  if (seconds > 0)
+    throw new UmbraError("E632", "Too many requests. Wait as long as Retry-After says.", {
+      details: { retry_after: Math.ceil(seconds) },
+    })
+}
+
+const here = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
+
+function mustComeFromHere(request: FastifyRequest): void {
+  const { host, origin } = request.headers
+  if (!here.test(host ?? ""))
+    throw new UmbraError("E631", "Without tokens only 127.0.0.1, [::1] and localhost are answered.")
+  if (origin !== undefined && origin.toLowerCase() !== `http://${host}`.toLowerCase())
+    throw new UmbraError("E631", "Without tokens a page from another origin is not answered.")
+}
+
+/** Can only this machine reach it? */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+}

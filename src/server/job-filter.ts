@@ -1,0 +1,62 @@
+/** The parameters of `GET /jobs`. */
+import { z } from "zod"
+import { type JobStatus, jobStatuses } from "../core/states.ts"
+import { isJobId } from "../engine/ids.ts"
+import { UmbraError } from "../errors.ts"
+import type { JobFilter } from "../journal/port.ts"
+import * as schema from "./schema.ts"
+
+const texts = z.union([z.string(), z.array(z.string()).max(20)])
+
+export const listQuery = z.object({
+  status: texts
+    .optional()
+    .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),
+  workflow: schema.workflowName.optional(),
+  label: texts.optional().meta({ description: "NAME=VALUE; may be repeated.", example: "team=shop" }),
+  created_from: z.iso.datetime({ offset: true }).optional(),
+  created_before: z.iso.datetime({ offset: true }).optional(),
+  deleted: z.enum(["true", "false"]).optional().meta({ description: "Show deleted jobs too." }),
+  after: z.string().optional().meta({ description: "`next` of the page before." }),
+  limit: schema.limit,
+})
+
+export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
+  const { workflow, created_from, created_before, deleted, after, limit } = query
+  if (after !== undefined && !isJobId(after)) throw wrong("after", "is not what `next` was")
+  const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
+  return {
+    limit,
+    ...(statuses === undefined ? {} : { statuses }),
+    ...(workflow === undefined ? {} : { workflow }),
+    ...(query.label === undefined ? {} : { labels: labelsOf([query.label].flat()) }),
+    ...(created_from === undefined ? {} : { createdFrom: Date.parse(created_from) }),
+    ...(created_before === undefined ? {} : { createdBefore: Date.parse(created_before) }),
+    ...(after === undefined ? {} : { after }),
+    deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false),
+  }
+}
+
+function statusesOf(text: string): JobStatus[] {
+  return text.split(",").map(part => {
+    const status = part.trim().toUpperCase() as JobStatus
+    if (!jobStatuses.includes(status)) throw wrong("status", `is one of ${jobStatuses.join(", ")}`)
+    return status
+  })
+}
+
+function labelsOf(given: readonly string[]): Record<string, string> {
+  return Object.fromEntries(
+    given.map(text => {
+      const mark = text.indexOf("=")
+      if (mark < 1 || text.includes("\u0000")) throw wrong("label", "must be NAME=VALUE")
+      return [text.slice(0, mark), text.slice(mark + 1)]
+    }),
+  )
+}
+
+function wrong(parameter: string, message: string): UmbraError {
+  return new UmbraError("E633", `The parameter ${parameter} ${message}.`, {
+    details: { errors: [{ path: `querystring.${parameter}`, message }] },
+  })
+}

@@ -1,0 +1,32 @@
+import type { IncomingMessage, ServerResponse } from "node:http"
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from "fastify"
+import type { ZodTypeProvider } from "fastify-type-provider-zod"
+import type { JobSnapshot } from "../engine/job-snapshot.ts"
+import { noSuchJob } from "../engine/queries.ts"
+import type { Umbra } from "../umbra.ts"
+import type { Caller } from "./caller.ts"
+import type { ServerSettings } from "./settings.ts"
+import type { Stopping } from "./stopping.ts"
+
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>
+
+/** What every route may need. */
+export interface RouteParts {
+  readonly umbra: Umbra
+  readonly settings: ServerSettings
+  /** When the process is to end, whoever waits is answered with what there is. */
+  readonly stopping: Stopping
+}
+
+/** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */
+export async function ownJob(umbra: Umbra, caller: Caller, jobId: string): Promise<JobSnapshot> {
+  const job = await umbra.job(jobId)
+  if (job.owner !== caller.owner) throw noSuchJob(jobId)
+  return job
+}

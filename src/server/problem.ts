@@ -1,0 +1,81 @@
+/** Errors as RFC 9457 problem documents with a code of the table. What happened inside stays in the log. */
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify"
+import { type ErrorCode, errorTable, UmbraError } from "../errors.ts"
+import type { Log } from "../log.ts"
+
+export interface ProblemDocument {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+  readonly code: string
+  readonly [more: string]: unknown
+}
+
+export function problemOf(error: UmbraError): ProblemDocument {
+  const { title, status } = errorTable[error.code]
+  return {
+    type: `urn:umbra:error:${error.code}`,
+    title,
+    status,
+    // E501 and its like name hosts and folders: nothing a caller can act on.
+    detail: status >= 500 && error.code.startsWith("E5") ? "The server's log says more." : error.message,
+    code: error.code,
+    ...detailsOf(error),
+  }
+}
+
+/** Lists of problems only: other particulars are for the log. */
+function detailsOf({ details }: UmbraError): { errors?: unknown } {
+  const errors = details.problems ?? details.errors
+  return errors === undefined ? {} : { errors }
+}
+
+export function answerProblem(reply: FastifyReply, error: UmbraError): FastifyReply {
+  const problem = problemOf(error)
+  if (problem.status === 503 || problem.status === 429)
+    reply.header("retry-after", String(error.details.retry_after ?? 1))
+  if (problem.status === 401) reply.header("www-authenticate", 'Bearer realm="umbra"')
+  return reply
+    .code(problem.status)
+    .header("content-type", "application/problem+json")
+    .serializer(JSON.stringify)
+    .send(problem)
+}
+
+export function problemHandler(log: Log) {
+  return (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+    const known = knownError(error)
+    if (known.status >= 500 && known.status !== 503)
+      log.error(
+        { error: error.stack ?? String(error), method: request.method, route: request.routeOptions.url },
+        "request failed",
+      )
+    return answerProblem(reply, known)
+  }
+}
+
+const byFastify: Readonly<Record<string, ErrorCode>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: "E635",
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: "E636",
+}
+
+function knownError(error: FastifyError): UmbraError {
+  if (error instanceof UmbraError) return error
+  if (error.validation) return invalidRequest(error)
+  const code = byFastify[error.code]
+  if (code !== undefined) return new UmbraError(code, `${error.message}.`)
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
+    return new UmbraError("E633", `${error.message}.`)
+  return new UmbraError("E639", "Something went wrong on the server; its log says what.", { cause: error })
+}
+
+function invalidRequest(error: FastifyError): UmbraError {
+  const where = error.validationContext ?? "request"
+  const errors = (error.validation ?? []).map(({ instancePath, message }) => ({
+    path: `${where}${instancePath.replaceAll("/", ".")}`,
+    message: message ?? "is not valid",
+  }))
+  const text = errors.map(({ path, message }) => `${path}: ${message}`).join("; ")
+  return new UmbraError("E633", `The request is not valid: ${text}.`, { details: { errors } })
+}

@@ -1,0 +1,80 @@
+/** Aliases: which version a name stands for, and who moved it (J20). */
+import { z } from "zod"
+import { UmbraError } from "../../errors.ts"
+import type { AliasTarget } from "../../journal/registry.ts"
+import type { App, RouteParts } from "../parts.ts"
+import * as schema from "../schema.ts"
+import { aliasView, weightsOf } from "../workflow-view.ts"
+import { noWorkflow } from "./workflows.ts"
+
+const tags = ["workflows"]
+const params = z.object({ name: schema.workflowName, alias: schema.aliasName })
+const MANY_MOVES = 1000
+
+export function aliasRoutes(app: App, { umbra }: RouteParts): void {
+  app.put(
+    "/workflows/:name/aliases/:alias",
+    {
+      config: { scope: "manage" },
+      schema: {
+        tags,
+        summary: "Point an alias at a version, or at several by weight",
+        params,
+        body: schema.aliasTarget,
+        response: schema.answers({ 200: schema.alias }, ["E305", "E311", "E635", "E636"]),
+      },
+    },
+    async request => {
+      const { owner, name: by } = request.caller
+      const key = { owner, ...request.params }
+      if (key.alias === "latest")
+        throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
+      if ((await umbra.registry.readLatest(key)) === null) throw noWorkflow(key.name)
+      const targets = targetsOf(request.body)
+      const { missing } = await umbra.registry.putAlias({ ...key, targets, at: Date.now(), by })
+      if (missing.length > 0)
+        throw new UmbraError("E311", `Workflow "${key.name}" has no version ${missing.join(", ")}.`)
+      const found = await umbra.registry.readAlias(key)
+      if (found === null) throw noWorkflow(key.name)
+      return aliasView(found)
+    },
+  )
+
+  app.get(
+    "/workflows/:name/aliases/:alias/history",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show who moved an alias, when, from where and to where; newest first",
+        params,
+        response: schema.answers({ 200: z.object({ moves: z.array(schema.aliasMove) }) }, ["E305"]),
+      },
+    },
+    async request => {
+      const key = { owner: request.caller.owner, ...request.params }
+      const moves = await umbra.registry.listAliasMoves({ ...key, limit: MANY_MOVES })
+      if (moves.length === 0) throw noWorkflow(`${key.name}@${key.alias}`)
+      const weights = (targets: readonly AliasTarget[] | null) => targets && weightsOf(targets)
+      return {
+        moves: moves.map(({ at, by, from, to }) => ({
+          at: new Date(at).toISOString(),
+          by,
+          from: weights(from),
+          to: weights(to),
+        })),
+      }
+    },
+  )
+}
+
+function targetsOf(body: z.infer<typeof schema.aliasTarget>): AliasTarget[] {
+  if ("version" in body) return [{ version: body.version, weight: 1 }]
+  const targets = Object.entries(body.weights).map(([version, weight]) => ({
+    version: Number(version),
+    weight,
+  }))
+  if (targets.length === 0 || targets.length > 100)
+    throw new UmbraError("E633", "An alias points at 1 to 100 versions.")
+  return targets
+}

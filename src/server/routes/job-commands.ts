@@ -1,0 +1,86 @@
+/** What can be done to a job. Each answers when it is durable. */
+import { z } from "zod"
+import type { Json } from "../../core/json.ts"
+import { type App, ownJob, type RouteParts } from "../parts.ts"
+import * as schema from "../schema.ts"
+
+const tags = ["jobs"]
+const params = z.object({ job: schema.jobId })
+const elsewhere = ["E610", "E613"] as const
+
+export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
+  app.post(
+    "/jobs/:job/cancel",
+    {
+      config: { scope: "manage" },
+      schema: {
+        tags,
+        summary: "Cancel a job that has not ended",
+        params,
+        body: z.strictObject({ reason: z.string().max(1000).optional() }).nullish(),
+        response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      await umbra.cancel(job_id, request.body?.reason)
+      return umbra.job(job_id)
+    },
+  )
+
+  app.post(
+    "/jobs/:job/retry",
+    {
+      config: { scope: "manage" },
+      schema: {
+        tags,
+        summary: "Run again what is not done of a job that failed, expired or was cancelled",
+        params,
+        response: schema.answers({ 200: schema.job }, ["E301", "E303", "E307", ...elsewhere]),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      await umbra.retry(job_id)
+      return umbra.job(job_id)
+    },
+  )
+
+  app.delete(
+    "/jobs/:job",
+    {
+      config: { scope: "manage" },
+      schema: {
+        tags,
+        summary: "Hide a job that has ended",
+        params,
+        response: schema.answers({ 204: z.null() }, ["E301", "E302", "E303", "E307", ...elsewhere]),
+      },
+    },
+    async (request, reply) => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      await umbra.delete(job_id)
+      return reply.code(204).send(null)
+    },
+  )
+
+  app.post(
+    "/jobs/:job/signals/:signal",
+    {
+      config: { scope: "submit" },
+      schema: {
+        tags,
+        summary: "Send a signal to a job",
+        description: "The body is the signal's data: any JSON, or nothing.",
+        params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
+        body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
+        response: schema.answers({ 200: schema.job }, ["E301", "E302", "E502", "E635", "E636", ...elsewhere]),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      await umbra.signal(job_id, request.params.signal, (request.body ?? null) as Json)
+      return umbra.job(job_id)
+    },
+  )
+}

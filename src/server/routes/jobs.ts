@@ -1,0 +1,234 @@
+/** Submitting jobs and looking at them. */
+import { z } from "zod"
+import { jobHasEnded } from "../../core/states.ts"
+import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import type { SubmitOptions } from "../../engine/submissions.ts"
+import { UmbraError } from "../../errors.ts"
+import type { Caller } from "../caller.ts"
+import { filterOf, listQuery } from "../job-filter.ts"
+import { type App, ownJob, type RouteParts } from "../parts.ts"
+import { problemOf } from "../problem.ts"
+import * as schema from "../schema.ts"
+
+const tags = ["jobs"]
+const jobParams = z.object({ job: schema.jobId })
+const submitErrors = [
+  "E304",
+  "E305",
+  "E306",
+  "E308",
+  "E309",
+  "E502",
+  "E610",
+  "E611",
+  "E613",
+  "E635",
+  "E636",
+] as const
+
+export function jobRoutes(app: App, parts: RouteParts): void {
+  const { umbra } = parts
+
+  app.post(
+    "/jobs",
+    {
+      config: { scope: "submit" },
+      schema: {
+        tags,
+        summary: "Submit a job",
+        description:
+          "201: a new job, durable. 200: the Idempotency-Key was used before, and this is that job. The same key with another body is refused (E306).",
+        headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
+        querystring: schema.waitQuery,
+        body: schema.newJob,
+        response: schema.answers({ 200: schema.job, 201: schema.job }, submitErrors),
+      },
+    },
+    async (request, reply) => {
+      const key = request.headers["idempotency-key"]
+      const { jobId, isNew } = await submit(parts, request.caller, { ...request.body, idempotency_key: key })
+      const { wait } = request.query
+      const now = () => (isNew ? umbra.accepted(jobId) : umbra.job(jobId))
+      const job = await (wait === undefined ? now() : ended(parts, jobId, wait))
+      return reply
+        .code(isNew ? 201 : 200)
+        .header("location", `/jobs/${jobId}`)
+        .send(job)
+    },
+  )
+
+  app.post(
+    "/jobs/bulk",
+    {
+      config: { scope: "submit" },
+      schema: {
+        tags,
+        summary: "Submit up to 1,000 jobs",
+        description: "Each succeeds or fails on its own; answers are in the order of the submissions.",
+        body: schema.newJobs,
+        response: schema.answers(
+          {
+            200: z.object({
+              results: z.array(
+                z.union([
+                  z.object({ job_id: z.string(), is_new: z.boolean() }),
+                  z.object({ problem: schema.problem }),
+                ]),
+              ),
+            }),
+          },
+          submitErrors,
+        ),
+      },
+    },
+    async request => ({
+      results: await Promise.all(
+        request.body.jobs.map(async wanted => {
+          try {
+            const { jobId, isNew } = await submit(parts, request.caller, wanted)
+            return { job_id: jobId, is_new: isNew }
+          } catch (error) {
+            if (error instanceof UmbraError) return { problem: problemOf(error) }
+            throw error
+          }
+        }),
+      ),
+    }),
+  )
+
+  app.get(
+    "/jobs",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List jobs, newest first",
+        querystring: listQuery,
+        response: schema.answers(
+          { 200: z.object({ jobs: z.array(schema.job), next: z.string().nullable() }) },
+          [],
+        ),
+      },
+    },
+    async request => {
+      const filter = filterOf(request.query)
+      const found = await umbra.jobs({ ...filter, owner: request.caller.owner, limit: filter.limit + 1 })
+      const jobs = found.slice(0, filter.limit)
+      return { jobs, next: found.length > filter.limit ? jobs.at(-1)!.job_id : null }
+    },
+  )
+
+  app.get(
+    "/jobs/:job",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show a job",
+        params: jobParams,
+        querystring: schema.waitQuery,
+        response: schema.answers({ 200: schema.job }, ["E301"]),
+      },
+    },
+    async request => {
+      const job = await ownJob(umbra, request.caller, request.params.job)
+      const { wait } = request.query
+      return wait === undefined || jobHasEnded(job.status) ? job : ended(parts, job.job_id, wait)
+    },
+  )
+
+  app.get(
+    "/jobs/:job/graph",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show the shadow graph",
+        description:
+          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a worker.",
+        params: jobParams,
+        response: schema.answers({ 200: schema.graph }, ["E301"]),
+      },
+    },
+    async request => umbra.graph((await ownJob(umbra, request.caller, request.params.job)).job_id),
+  )
+
+  app.get(
+    "/jobs/:job/events",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List everything that happened to a job",
+        params: jobParams,
+        querystring: z.object({
+          after: z.coerce.number().min(0).optional().meta({ description: "Only events with a greater seq." }),
+        }),
+        response: schema.answers({ 200: z.object({ events: z.array(schema.event) }) }, ["E301"]),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const { after = -1 } = request.query
+      return { events: (await umbra.events(job_id)).filter(({ seq }) => seq > after) }
+    },
+  )
+
+  app.get(
+    "/jobs/:job/nodes/:node",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show a node and its output",
+        params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+        response: schema.answers({ 200: schema.node.extend({ output: z.unknown() }) }, ["E301", "E310"]),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      return umbra.node(job_id, request.params.node)
+    },
+  )
+}
+
+type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]
+
+function submit(
+  { umbra }: RouteParts,
+  { owner }: Caller,
+  {
+    workflow,
+    input,
+    priority,
+    ttl_seconds,
+    labels,
+    idempotency_key,
+  }: Omit<Wanted, "idempotency_key"> & {
+    readonly idempotency_key?: string | undefined
+  },
+) {
+  const options: SubmitOptions = {
+    owner,
+    ...(priority === undefined ? {} : { priority }),
+    ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
+    ...(labels === undefined ? {} : { labels }),
+    ...(idempotency_key === undefined ? {} : { idempotencyKey: idempotency_key }),
+  }
+  return umbra.accept(workflow, input, options)
+}
+
+/** The job when it has ended, when the time is up, or when this process is about to end. */
+function ended(
+  { umbra, settings, stopping }: RouteParts,
+  jobId: string,
+  seconds: number,
+): Promise<JobSnapshot> {
+  return new Promise((resolve, reject) => {
+    const takeBack = stopping.tell(() => void umbra.job(jobId).then(resolve, reject))
+    umbra
+      .wait(jobId, { timeoutMs: Math.min(seconds, settings.maxWaitSeconds) * 1000 })
+      .then(resolve, reject)
+      .finally(takeBack)
+  })
+}

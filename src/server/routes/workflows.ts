@@ -1,0 +1,227 @@
+/** Workflows and their versions. Names are per owner (S3): another owner's are not found. */
+import { z } from "zod"
+import { loadWorkflow, type WorkflowDefinition } from "../../definition/index.ts"
+import type { Plan } from "../../definition/plan.ts"
+import { UmbraError } from "../../errors.ts"
+import type { WorkflowRow } from "../../journal/port.ts"
+import { documentErrors } from "../document-errors.ts"
+import type { App, RouteParts } from "../parts.ts"
+import * as schema from "../schema.ts"
+import { aliasView, diffOf } from "../workflow-view.ts"
+
+const tags = ["workflows"]
+const params = z.object({ name: schema.workflowName })
+/** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi.ts. */
+const documentText = z.string().max(2 ** 30)
+
+export function workflowRoutes(app: App, { umbra }: RouteParts): void {
+  app.get(
+    "/workflows",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List workflows by name, each with its latest version",
+        querystring: z.object({ after: schema.workflowName.optional(), limit: schema.limit }),
+        response: schema.answers(
+          { 200: z.object({ workflows: z.array(schema.storedVersion), next: z.string().nullable() }) },
+          [],
+        ),
+      },
+    },
+    async request => {
+      const { after, limit } = request.query
+      const found = await umbra.registry.listWorkflows({
+        owner: request.caller.owner,
+        limit: limit + 1,
+        ...(after === undefined ? {} : { after }),
+      })
+      const workflows = found
+        .slice(0, limit)
+        .map(({ createdAt, ...row }) => ({ ...row, created_at: iso(createdAt) }))
+      return { workflows, next: found.length > limit ? workflows.at(-1)!.name : null }
+    },
+  )
+
+  app.get(
+    "/workflows/:name",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show a workflow: its latest version and its aliases",
+        params,
+        response: schema.answers({ 200: schema.workflow }, ["E305"]),
+      },
+    },
+    async request => {
+      const key = { owner: request.caller.owner, name: request.params.name }
+      const found = await stored(key)
+      const aliases = await umbra.registry.listAliases(key)
+      return { ...versionView(found), aliases: aliases.map(aliasView) }
+    },
+  )
+
+  app.get(
+    "/workflows/:name/versions",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List the versions of a workflow, newest first",
+        params,
+        querystring: z.object({ before: schema.version.optional(), limit: schema.limit }),
+        response: schema.answers(
+          { 200: z.object({ versions: z.array(schema.storedVersion), next: z.number().nullable() }) },
+          ["E305"],
+        ),
+      },
+    },
+    async request => {
+      const { name } = request.params
+      const { before, limit } = request.query
+      const found = await umbra.registry.listVersions({
+        owner: request.caller.owner,
+        name,
+        limit: limit + 1,
+        ...(before === undefined ? {} : { before }),
+      })
+      if (found.length === 0 && before === undefined) throw noWorkflow(name)
+      const versions = found
+        .slice(0, limit)
+        .map(({ createdAt, ...row }) => ({ name, ...row, created_at: iso(createdAt) }))
+      return { versions, next: found.length > limit ? versions.at(-1)!.version : null }
+    },
+  )
+
+  app.get(
+    "/workflows/:name/versions/:version",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show one version",
+        params: params.extend({ version: schema.version }),
+        response: schema.answers({ 200: schema.workflow }, ["E305"]),
+      },
+    },
+    async request => versionView(await stored({ owner: request.caller.owner, ...request.params })),
+  )
+
+  app.get(
+    "/workflows/:name/diff",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Compare two versions",
+        params,
+        querystring: z.object({ from: schema.version, to: schema.version }),
+        response: schema.answers({ 200: schema.diff }, ["E305"]),
+      },
+    },
+    async request => {
+      const key = { owner: request.caller.owner, name: request.params.name }
+      const { from, to } = request.query
+      const [before, after] = [await stored({ ...key, version: from }), await stored({ ...key, version: to })]
+      return { name: key.name, from, to, ...diffOf(before.definition, after.definition) }
+    },
+  )
+
+  app.delete(
+    "/workflows/:name",
+    {
+      config: { scope: "manage" },
+      schema: {
+        tags,
+        summary: "Delete a workflow",
+        description: "Jobs that run keep their version. A later push goes on counting versions.",
+        params,
+        response: schema.answers({ 204: z.null() }, ["E305"]),
+      },
+    },
+    async (request, reply) => {
+      const { owner, name: by } = request.caller
+      const { name } = request.params
+      if (!(await umbra.registry.deleteWorkflow({ owner, name, at: Date.now(), by }))) throw noWorkflow(name)
+      return reply.code(204).send(null)
+    },
+  )
+
+  app.post(
+    "/workflows",
+    {
+      config: { scope: "manage", isDocument: true },
+      schema: {
+        tags,
+        summary: "Store a workflow",
+        description:
+          "201: a new version. 200: the latest version has this content already. 422: all its problems.",
+        body: documentText,
+        response: schema.answers({ 200: storedAnswer, 201: storedAnswer }, documentErrors),
+      },
+    },
+    async (request, reply) => {
+      const plan = planOf(request.body, request.headers["content-type"])
+      const definition = plan.canonical as unknown as WorkflowDefinition
+      const { unchanged, ...found } = await umbra.register(definition, request.caller.owner)
+      return reply.code(unchanged ? 200 : 201).send({ ...found, unchanged })
+    },
+  )
+
+  app.post(
+    "/workflows/validate",
+    {
+      config: { scope: "read", isDocument: true },
+      schema: {
+        tags,
+        summary: "Check a workflow without storing it",
+        body: documentText,
+        response: schema.answers({ 200: validAnswer }, documentErrors),
+      },
+    },
+    async request => {
+      const plan = planOf(request.body, request.headers["content-type"])
+      return { valid: true, name: plan.name, hash: plan.hash, nodes: plan.nodes.length }
+    },
+  )
+
+  async function stored(key: { owner: string; name: string; version?: number }): Promise<WorkflowRow> {
+    const row = await umbra.workflow(key)
+    if (row === null) throw noWorkflow(key.version === undefined ? key.name : `${key.name}@${key.version}`)
+    return row
+  }
+
+  function planOf(text: string, contentType = ""): Plan {
+    const format = /^application\/json\b/i.test(contentType) ? "json" : "yaml"
+    const { plan, problems } = loadWorkflow(text, { handlers: umbra.handlers, format })
+    if (plan !== undefined) return plan
+    throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${problems.length} problem(s).`, {
+      details: { problems },
+    })
+  }
+}
+
+const storedAnswer = z.object({
+  name: z.string(),
+  version: z.number().int(),
+  hash: z.string(),
+  unchanged: z.boolean(),
+})
+
+const validAnswer = z.object({
+  valid: z.literal(true),
+  name: z.string(),
+  hash: z.string(),
+  nodes: z.number().int(),
+})
+
+const iso = (time: number): string => new Date(time).toISOString()
+
+function versionView({ name, version, hash, createdAt, definition }: WorkflowRow) {
+  return { name, version, hash, created_at: iso(createdAt), definition: JSON.parse(definition) }
+}
+
+export function noWorkflow(reference: string): UmbraError {
+  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+}

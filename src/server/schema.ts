@@ -1,0 +1,231 @@
+/** How requests and answers look: checked when they come in, and published in the OpenAPI document. */
+import { z } from "zod"
+import { jobStatuses } from "../core/states.ts"
+import { type ErrorCode, errorTable } from "../errors.ts"
+
+const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
+
+/** PostgreSQL has no U+0000. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it is the one that must not be there.
+const storable = /^[^\u0000]*$/
+
+export const workflowName = z.string().min(1).max(200).regex(storable).meta({ example: "order" })
+export const aliasName = z
+  .string()
+  .regex(/^[A-Za-z_][A-Za-z0-9_-]{0,62}$/)
+  .meta({ example: "stable" })
+export const version = z.coerce
+  .number()
+  .int()
+  .min(1)
+  .max(2 ** 31 - 1)
+  .meta({ example: 3 })
+export const jobId = z.string().max(100).meta({ example: jobIdExample })
+export const limit = z.coerce.number().int().min(1).max(1000).default(50)
+const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
+const json = z.unknown().meta({ description: "Any JSON." })
+
+export const problem = z
+  .looseObject({
+    type: z.string().meta({ example: "urn:umbra:error:E301" }),
+    title: z.string().meta({ example: "no such job" }),
+    status: z.number().int().meta({ example: 404 }),
+    detail: z.string().meta({ example: `Job ${jobIdExample} does not exist.` }),
+    code: z.string().meta({ description: "A code of docs/errors.md.", example: "E301" }),
+    errors: z
+      .array(z.unknown())
+      .optional()
+      .meta({ description: "Every problem of a document or a request." }),
+  })
+  .meta({ id: "Problem", description: "An error, as RFC 9457 has it." })
+
+export const job = z
+  .object({
+    job_id: z.string(),
+    workflow: z.string(),
+    workflow_version: z.number().int(),
+    owner: z.string(),
+    status: z.enum(jobStatuses as [string, ...string[]]),
+    output: json,
+    error: z
+      .object({ code: z.string(), message: z.string(), node: z.string().optional() })
+      .nullable()
+      .meta({ description: "Why the job failed." }),
+    labels: z.record(z.string(), z.string()),
+    priority: z.number().int(),
+    created_at: time,
+    finished_at: time.nullable(),
+  })
+  .meta({
+    id: "Job",
+    examples: [
+      {
+        job_id: jobIdExample,
+        workflow: "order",
+        workflow_version: 3,
+        owner: "local",
+        status: "COMPLETED",
+        output: { total: 42 },
+        error: null,
+        labels: { team: "shop" },
+        priority: 0,
+        created_at: "2026-11-15T12:00:00.000Z",
+        finished_at: "2026-11-15T12:00:01.250Z",
+      },
+    ],
+  })
+
+const submission = {
+  workflow: z
+    .string()
+    .min(1)
+    .max(300)
+    .regex(storable)
+    .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" }),
+  input: json.optional(),
+  priority: z.number().int().min(-1000).max(1000).optional(),
+  ttl_seconds: z
+    .number()
+    .positive()
+    .max(1e10)
+    .nullable()
+    .optional()
+    .meta({ description: "null: never expires." }),
+  labels: z.record(z.string().min(1).max(200), z.string().max(1000)).optional(),
+}
+
+export const newJob = z.strictObject(submission).meta({
+  examples: [{ workflow: "order@stable", input: { item: "tea" }, labels: { team: "shop" } }],
+})
+
+export const idempotencyKey = z.string().min(1).max(255).regex(storable)
+
+export const newJobs = z
+  .strictObject({
+    jobs: z
+      .array(z.strictObject({ ...submission, idempotency_key: idempotencyKey.optional() }))
+      .min(1)
+      .max(1000),
+  })
+  .meta({
+    examples: [{ jobs: [{ workflow: "order", input: { item: "tea" }, idempotency_key: "order-17" }] }],
+  })
+
+export const waitQuery = z.object({
+  wait: z.coerce
+    .number()
+    .min(0)
+    .optional()
+    .meta({ description: "Seconds to wait for the job's end before answering.", example: 30 }),
+})
+
+export const node = z
+  .looseObject({
+    id: z.string(),
+    handler: z.string(),
+    status: z.string(),
+    attempt: z.number().int(),
+    incoming: z.number().int().meta({ description: "Dependencies that are not done." }),
+    queued_at: z
+      .number()
+      .nullable()
+      .meta({ description: "Milliseconds since 1970, as all times of a graph." }),
+    started_at: z.number().nullable(),
+    finished_at: z.number().nullable(),
+    waiting_on: z
+      .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "worker"]) })
+      .nullable()
+      .meta({ description: "Why the node does not run right now." }),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .meta({ id: "Node" })
+
+export const graph = z
+  .looseObject({
+    status: z.string(),
+    workflow_status: z.enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"]).nullable(),
+    progress_pct: z.number().int().min(0).max(100),
+    nodes: z.array(node),
+    edges: z.array(z.object({ from: z.string(), to: z.string() })),
+    ready_queue: z.array(z.string()),
+    waiting_for: z.array(z.looseObject({ node: z.string(), kind: z.string() })),
+    pending_operations: z.number().int(),
+    completed_operations: z.number().int(),
+    usage: z.record(z.string(), z.number()),
+  })
+  .meta({ id: "Graph" })
+
+export const event = z
+  .looseObject({
+    type: z.string().meta({ example: "node.completed" }),
+    source: z.string(),
+    at: z.number().meta({ description: "Milliseconds since 1970." }),
+    seq: z.number().int(),
+    correlation_id: z.string(),
+    idempotency_key: z.string(),
+  })
+  .meta({ id: "Event" })
+
+const weights = z.record(z.string().regex(/^[1-9]\d{0,8}$/), z.number().min(1e-6).max(1e6))
+
+export const aliasTarget = z
+  .union([
+    z.strictObject({
+      version: z
+        .number()
+        .int()
+        .min(1)
+        .max(2 ** 31 - 1),
+    }),
+    z.strictObject({ weights: weights.meta({ description: "Chances by version: A/B, gradual rollout." }) }),
+  ])
+  .meta({ examples: [{ version: 3 }, { weights: { 2: 90, 3: 10 } }] })
+
+export const alias = z
+  .object({ alias: z.string(), weights, moved_at: time, moved_by: z.string() })
+  .meta({ id: "Alias" })
+
+export const aliasMove = z
+  .object({ at: time, by: z.string(), from: weights.nullable(), to: weights.nullable() })
+  .meta({ id: "AliasMove" })
+
+export const storedVersion = z
+  .object({ name: z.string(), version: z.number().int(), hash: z.string(), created_at: time })
+  .meta({ id: "WorkflowVersion" })
+
+export const workflow = storedVersion
+  .extend({ definition: z.looseObject({}), aliases: z.array(alias).optional() })
+  .meta({ id: "Workflow" })
+
+export const diff = z.object({
+  name: z.string(),
+  from: z.number().int(),
+  to: z.number().int(),
+  nodes_added: z.array(z.string()),
+  nodes_removed: z.array(z.string()),
+  nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
+  keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
+})
+
+/** Whatever is asked, this may come back. */
+const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]
+const withCaller: readonly ErrorCode[] = ["E630", "E631", "E632"]
+
+/** The answers of a route: what it gives when all is well, and the errors that it may give. */
+export function answers(
+  well: Readonly<Record<number, z.ZodType>>,
+  codes: readonly ErrorCode[],
+  isPublic = false,
+) {
+  const response: Record<string, unknown> = { ...well }
+  const all = [...new Set([...codes, ...always, ...(isPublic ? [] : withCaller)])].sort()
+  for (const status of new Set(all.map(code => errorTable[code].status))) {
+    if (well[status] !== undefined) continue
+    const own = all.filter(code => errorTable[code].status === status)
+    response[status] = {
+      description: own.map(code => `${code} ${errorTable[code].title}`).join("; "),
+      content: { "application/problem+json": { schema: problem } },
+    }
+  }
+  return response as Record<string, z.ZodType>
+}

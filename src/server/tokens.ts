@@ -1,0 +1,74 @@
+/**
+ * API tokens (S3). A token's text is shown once, when it is made; stored is its sha256. It has 256 random bits, so a
+ * fast hash is enough: there is nothing to guess.
+ */
+import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
+import { FreshAnswers } from "../engine/fresh.ts"
+import { newJobId } from "../engine/ids.ts"
+import { UmbraError } from "../errors.ts"
+import type { Registry, TokenRow } from "../journal/registry.ts"
+
+const scopes = ["read", "submit", "manage", "admin"] as const
+export type Scope = (typeof scopes)[number]
+
+const PREFIX = "umbra_"
+const MANY = 100_000
+const pattern = /^umbra_[A-Za-z0-9_-]{43}$/
+
+export class Tokens {
+  readonly #registry: Registry
+  readonly #answers = new FreshAnswers<TokenRow | null>()
+  /** Hashes that were good when last looked up. Says nothing about now. */
+  readonly #seen = new Set<string>()
+
+  constructor(registry: Registry) {
+    this.#registry = registry
+  }
+
+  /** The text is nowhere else: whoever loses it makes a new token. */
+  async create(wanted: {
+    readonly owner: string
+    readonly scopes: readonly Scope[]
+  }): Promise<{ readonly token: string; readonly row: TokenRow }> {
+    const { owner } = wanted
+    if (!/^[^\p{Cc}\p{Surrogate}]{1,200}$/u.test(owner))
+      throw new UmbraError("E604", "an owner's name has 1 to 200 characters and no control characters.")
+    const token = PREFIX + randomBytes(32).toString("base64url")
+    const now = Date.now()
+    const row: TokenRow = {
+      id: newJobId(0, now),
+      hash: hashOf(token),
+      owner,
+      scopes: scopes.filter(scope => wanted.scopes.includes(scope)),
+      lastFour: token.slice(-4),
+      createdAt: now,
+      revokedAt: null,
+    }
+    await this.#registry.putToken(row)
+    return { token, row }
+  }
+
+  /** null: not a token of ours, or revoked. A revocation counts for every request that comes after it. */
+  async find(token: string): Promise<TokenRow | null> {
+    if (!pattern.test(token)) return null
+    const hash = hashOf(token)
+    const row = await this.#answers.ask(hash, () => this.#registry.readToken(hash))
+    const isGood = row !== null && timingSafeEqual(Buffer.from(row.hash), Buffer.from(hash))
+    if (!isGood) this.#seen.delete(hash)
+    else if (this.#seen.size < MANY) this.#seen.add(hash)
+    return isGood ? row : null
+  }
+
+  /** Was it good when it was last looked up? Then it is no guess. */
+  hasBeenGood(token: string): boolean {
+    return this.#seen.size > 0 && this.#seen.has(hashOf(token))
+  }
+
+  async anyInUse(): Promise<boolean> {
+    return (await this.#registry.listTokens()).some(({ revokedAt }) => revokedAt === null)
+  }
+}
+
+function hashOf(token: string): string {
+  return createHash("sha256").update(token).digest("hex")
+}

@@ -1,0 +1,43 @@
+/** Aliases and differences between versions, as JSON for people and programs. */
+import { isDeepStrictEqual } from "node:util"
+import type { AliasRow, AliasTarget } from "../journal/registry.ts"
+
+export function aliasView({ alias, targets, movedAt, movedBy }: AliasRow) {
+  return {
+    alias,
+    weights: weightsOf(targets),
+    moved_at: new Date(movedAt).toISOString(),
+    moved_by: movedBy,
+  }
+}
+
+export function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
+  return Object.fromEntries(targets.map(({ version, weight }) => [String(version), weight]))
+}
+
+type Keys = Record<string, unknown>
+
+/** Both are canonical: what means the same is written the same. */
+export function diffOf(before: string, after: string) {
+  const { nodes: oldNodes, ...oldRest } = JSON.parse(before) as Keys & { nodes: (Keys & { id: string })[] }
+  const { nodes: newNodes, ...newRest } = JSON.parse(after) as Keys & { nodes: (Keys & { id: string })[] }
+  const [old, now] = [byId(oldNodes), byId(newNodes)]
+  return {
+    nodes_added: [...now.keys()].filter(id => !old.has(id)),
+    nodes_removed: [...old.keys()].filter(id => !now.has(id)),
+    nodes_changed: [...now].flatMap(([id, node]) => {
+      const keys = changedKeys(old.get(id) ?? node, node)
+      return keys.length === 0 ? [] : [{ id, keys }]
+    }),
+    keys_changed: changedKeys(oldRest, newRest),
+  }
+}
+
+function byId(nodes: readonly (Keys & { id: string })[]): Map<string, Keys> {
+  return new Map(nodes.map(node => [node.id, node]))
+}
+
+function changedKeys(before: Keys, after: Keys): string[] {
+  const keys = new Set([...Object.keys(before), ...Object.keys(after)])
+  return [...keys].filter(key => !isDeepStrictEqual(before[key], after[key])).sort()
+}

@@ -1,0 +1,153 @@
+import { createHash } from "node:crypto"
+import { describe, expect, it } from "vitest"
+import type { Journal } from "../../../src/journal/port.ts"
+import { newId, type Stage } from "../fixture.ts"
+
+const put = (journal: Journal, owner: string, name: string, hash: string) =>
+  journal.putWorkflow({ owner, name, hash, definition: `{"hash":"${hash}"}`, createdAt: 5 })
+
+export function registryContract(stage: () => Stage): void {
+  describe("the registry", () => {
+    it("S2 lists the latest version of each workflow of one owner, page by page", async () => {
+      const { journal, peer } = stage()
+      for (const hash of ["a", "b"]) await put(journal, "lister", "one", hash)
+      for (const name of ["two", "three"]) await put(journal, "lister", name, "a")
+      await put(journal, "not the lister", "four", "a")
+      const list = (over: object) => peer.registry.listWorkflows({ owner: "lister", limit: 10, ...over })
+      expect(await list({})).toEqual([
+        { name: "one", version: 2, hash: "b", createdAt: 5 },
+        { name: "three", version: 1, hash: "a", createdAt: 5 },
+        { name: "two", version: 1, hash: "a", createdAt: 5 },
+      ])
+      expect((await list({ limit: 2 })).map(row => row.name)).toEqual(["one", "three"])
+      expect((await list({ after: "one", limit: 1 })).map(row => row.name)).toEqual(["three"])
+      expect(await list({ owner: "nobody" })).toEqual([])
+    })
+
+    it("J20 lists versions newest first and knows the latest without its definition", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "versions", name: "flow" }
+      for (const hash of ["a", "b", "c"]) await put(journal, key.owner, key.name, hash)
+      const versions = async (over: object) =>
+        (await peer.registry.listVersions({ ...key, limit: 10, ...over })).map(row => row.version)
+      expect(await versions({})).toEqual([3, 2, 1])
+      expect(await versions({ before: 3, limit: 1 })).toEqual([2])
+      expect(await peer.registry.readLatest(key)).toBe(3)
+      expect(await peer.registry.readLatest({ ...key, owner: "another" })).toBeNull()
+      expect(await peer.registry.hasVersion({ ...key, version: 2 })).toBe(true)
+      expect(await peer.registry.hasVersion({ ...key, version: 4 })).toBe(false)
+      expect(await peer.registry.hasVersion({ ...key, version: 2 ** 40 })).toBe(false)
+    })
+
+    it("J20 hides a deleted workflow, keeps its versions for running jobs, and goes on counting", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "deleter", name: "flow" }
+      for (const hash of ["a", "b"]) await put(journal, key.owner, key.name, hash)
+      const remove = () => journal.registry.deleteWorkflow({ ...key, at: 9, by: "me" })
+      expect(await remove()).toBe(true)
+      expect(await remove()).toBe(false)
+      expect(await peer.readWorkflow(key)).toBeNull()
+      expect(await peer.registry.readLatest(key)).toBeNull()
+      expect(await peer.registry.listWorkflows({ owner: key.owner, limit: 9 })).toEqual([])
+      expect(await peer.registry.listVersions({ ...key, limit: 9 })).toEqual([])
+      expect(await peer.readWorkflow({ ...key, version: 1 })).toMatchObject({ hash: "a", deletedAt: 9 })
+      expect(await put(journal, key.owner, key.name, "b")).toMatchObject({ version: 3, unchanged: false })
+      expect(await peer.readWorkflow(key)).toMatchObject({ version: 3, deletedAt: null })
+      expect(await peer.registry.hasVersion({ ...key, version: 2 })).toBe(false)
+    })
+
+    it("J20 moves an alias to one version or a weighted set, and writes down who did and from where", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "aliaser", name: "flow", alias: "stable" }
+      for (const hash of ["a", "b"]) await put(journal, key.owner, key.name, hash)
+      const one = [{ version: 1, weight: 1 }]
+      const both = [
+        { version: 1, weight: 9 },
+        { version: 2, weight: 1 },
+      ]
+      const move = (targets: typeof one, at: number, by: string) =>
+        journal.registry.putAlias({ ...key, targets, at, by })
+      expect(await move(one, 10, "ada")).toEqual({ moved: true, missing: [] })
+      expect(await move(one, 11, "bob")).toEqual({ moved: false, missing: [] })
+      expect(await move([...both].reverse(), 12, "bob")).toEqual({ moved: true, missing: [] })
+      const row = { alias: "stable", targets: both, movedAt: 12, movedBy: "bob" }
+      expect(await peer.registry.readAlias(key)).toEqual(row)
+      expect(await peer.registry.listAliases(key)).toEqual([row])
+      expect(await peer.registry.readAlias({ ...key, owner: "another" })).toBeNull()
+      expect(await peer.registry.listAliasMoves({ ...key, limit: 9 })).toEqual([
+        { at: 12, by: "bob", from: one, to: both },
+        { at: 10, by: "ada", from: null, to: one },
+      ])
+      expect(await peer.registry.listAliasMoves({ ...key, limit: 1 })).toHaveLength(1)
+    })
+
+    it("J20 refuses an alias to versions that are not there, and removes the aliases of a deleted workflow", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "refuser", name: "flow", alias: "stable" }
+      await put(journal, key.owner, key.name, "a")
+      const move = (...versions: number[]) =>
+        journal.registry.putAlias({
+          ...key,
+          targets: versions.map(version => ({ version, weight: 1 })),
+          at: 1,
+          by: "me",
+        })
+      expect(await move(1, 2, 3)).toEqual({ moved: false, missing: [2, 3] })
+      expect(await peer.registry.readAlias(key)).toBeNull()
+      await move(1)
+      await journal.registry.deleteWorkflow({ ...key, at: 2, by: "you" })
+      expect(await peer.registry.listAliases(key)).toEqual([])
+      expect(await peer.registry.listAliasMoves({ ...key, limit: 1 })).toEqual([
+        { at: 2, by: "you", from: [{ version: 1, weight: 1 }], to: null },
+      ])
+      expect(await move(1)).toEqual({ moved: false, missing: [1] })
+    })
+
+    it("J20 moves an alias from where the other mover left it when two move it at once", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "racer", name: "flow", alias: "stable" }
+      for (const hash of ["a", "b", "c", "d"]) await put(journal, key.owner, key.name, hash)
+      await Promise.all(
+        [1, 2, 3, 4].map((version, n) =>
+          (n % 2 ? journal : peer).registry.putAlias({
+            ...key,
+            targets: [{ version, weight: 1 }],
+            at: n,
+            by: "me",
+          }),
+        ),
+      )
+      const moves = (await peer.registry.listAliasMoves({ ...key, limit: 9 })).reverse()
+      expect(moves).toHaveLength(4)
+      expect(moves.map(({ from }) => from)).toEqual([null, ...moves.slice(0, 3).map(({ to }) => to)])
+      expect((await peer.registry.readAlias(key))?.targets).toEqual(moves.at(-1)?.to)
+    })
+
+    it("S3 keeps tokens by their hash until they are revoked", async () => {
+      const { journal, peer } = stage()
+      const token = (text: string, owner: string) => ({
+        id: newId(),
+        hash: createHash("sha256").update(text).digest("hex"),
+        owner,
+        scopes: ["read", "submit"],
+        lastFour: text.slice(-4),
+        createdAt: 7,
+      })
+      const [first, second, other] = [token("one", "a1"), token("two", "a1"), token("three", "a2")]
+      for (const row of [first, second, other]) await journal.registry.putToken(row)
+      await journal.registry.putToken(first)
+      expect(await peer.registry.readToken(first.hash)).toEqual({ ...first, revokedAt: null })
+      expect(await peer.registry.readToken("0".repeat(64))).toBeNull()
+      expect(await peer.registry.revokeToken({ id: first.id, at: 8 })).toBe(true)
+      expect(await peer.registry.revokeToken({ id: first.id, at: 9 })).toBe(true)
+      expect(await peer.registry.revokeToken({ id: newId(), at: 9 })).toBe(false)
+      expect(await journal.registry.readToken(first.hash)).toBeNull()
+      expect(await journal.registry.listTokens({ owner: "a1" })).toEqual([
+        { ...first, revokedAt: 8 },
+        { ...second, revokedAt: null },
+      ])
+      const all = (await journal.registry.listTokens()).map(({ id }) => id)
+      expect(all).toEqual(expect.arrayContaining([first.id, second.id, other.id]))
+    })
+  })
+}

@@ -1,0 +1,154 @@
+/** `umbra serve` as a real process: started, asked, stopped and killed. */
+import { createServer } from "node:net"
+import { join } from "node:path"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { folderWith, type Running, startUmbra, umbra } from "../cli/umbra.ts"
+import { ask, hello, type Store, stores } from "./stage.ts"
+
+const handlers = `export const slow = { name: "slow", run: () => new Promise(done => setTimeout(done, 60_000)) }\n`
+
+async function freePort(): Promise<number> {
+  const server = createServer().listen(0, "127.0.0.1")
+  await new Promise(done => server.once("listening", done))
+  const { port } = server.address() as { port: number }
+  await new Promise(done => server.close(done))
+  return port
+}
+
+interface Served {
+  readonly process: Running
+  readonly url: string
+}
+
+async function serve(store: Store, ...more: string[]): Promise<Served> {
+  const port = await freePort()
+  const process = startUmbra(["serve", "--port", String(port), ...storeFlags(store), ...more])
+  onTestFinished(() => process.kill("SIGKILL"))
+  await process.wrote(/listens on/)
+  return { process, url: `http://127.0.0.1:${port}` }
+}
+
+function storeFlags({ location }: Store): string[] {
+  return location.startsWith("postgres") ? ["--database-url", location] : ["--data-dir", location]
+}
+
+async function storeOf(kind: string): Promise<Store> {
+  const store = await stores[kind]!()
+  onTestFinished(() => store.remove())
+  return store
+}
+
+const post = (url: string, path: string, body: unknown, token?: string) =>
+  ask(url, path, { method: "POST", body, ...(token === undefined ? {} : { token }) })
+
+describe("umbra serve", () => {
+  it.each(["PGlite", "PostgreSQL"])(
+    "X1 killed at any time on %s, every job that was answered 2xx exists and is finished by the next process",
+    async kind => {
+      const store = await storeOf(kind)
+      const first = await serve(store)
+      await post(first.url, "/workflows", hello)
+      const accepted: string[] = []
+      let isKilled = false
+      const lane = async () => {
+        while (!isKilled) {
+          const answer = await post(first.url, "/jobs", { workflow: "hello", input: { name: "x" } }).catch(
+            () => null,
+          )
+          if (answer === null) return
+          expect(answer.status).toBe(201)
+          accepted.push(answer.body.job_id)
+          if (accepted.length === 150) {
+            isKilled = true
+            first.process.kill("SIGKILL")
+          }
+        }
+      }
+      await Promise.all(Array.from({ length: 20 }, lane))
+      await first.process.ended
+      expect(accepted.length).toBeGreaterThanOrEqual(150)
+
+      const second = await serve(store)
+      for (const id of accepted)
+        expect((await ask(second.url, `/jobs/${id}?wait=30`, {})).body, id).toMatchObject({
+          status: "COMPLETED",
+        })
+      second.process.kill("SIGTERM")
+      expect(await second.process.ended).toMatchObject({ code: 0 })
+    },
+    90_000,
+  )
+
+  it("S2 told to stop, it answers who waits, hands over what runs, and is gone within 10 s", async () => {
+    const store = await storeOf("PGlite")
+    const files = folderWith({ "handlers.mjs": handlers })
+    onTestFinished(files.remove)
+    const flags = ["--handlers", join(files.path, "handlers.mjs")]
+    const { process, url } = await serve(store, ...flags, "--set", "drain_seconds=1")
+    await post(url, "/workflows", { name: "slow", nodes: [{ id: "s", handler: "slow" }] })
+    const { body: job } = await post(url, "/jobs", { workflow: "slow" })
+    const waiting = ask(url, `/jobs/${job.job_id}?wait=60`, {})
+    await expect
+      .poll(async () => (await ask(url, `/jobs/${job.job_id}/graph`, {})).body.workflow_status)
+      .toBe("RUNNING")
+    const begun = performance.now()
+    process.kill("SIGTERM")
+    expect(await waiting).toMatchObject({ status: 200, body: { job_id: job.job_id, finished_at: null } })
+    expect(await process.ended).toMatchObject({ code: 0 })
+    expect(performance.now() - begun).toBeLessThan(10_000)
+    const next = await serve(store, ...flags)
+    expect((await ask(next.url, `/jobs/${job.job_id}`, {})).body).toMatchObject({ finished_at: null })
+  }, 60_000)
+
+  it("S3 says that it is open without tokens, is closed with one, and listens to the world only then", async () => {
+    const store = await storeOf("PostgreSQL")
+    const world = await umbra(["serve", "--host", "0.0.0.0", "--port", "0", ...storeFlags(store)])
+    expect(world.code).toBe(2)
+    expect(world.stderr).toContain("E637")
+    const open = await serve(store)
+    open.process.kill("SIGTERM")
+    expect((await open.process.ended).stdout).toContain('as owner "local"')
+
+    const made = await umbra([
+      "token",
+      "create",
+      "--owner",
+      "ada",
+      "--scope",
+      "read,manage",
+      ...storeFlags(store),
+    ])
+    expect(made.code).toBe(0)
+    const token = made.stdout.trim()
+    const { url } = await serve(store, "--host", "0.0.0.0")
+    expect((await ask(url, "/jobs", {})).status).toBe(401)
+    expect((await post(url, "/workflows", hello, token)).status).toBe(201)
+    expect((await post(url, "/jobs", { workflow: "hello" }, token)).status).toBe(403)
+
+    const listed = await umbra(["token", "list", "--json", ...storeFlags(store)])
+    expect(listed.stdout).not.toContain(token)
+    const [row] = JSON.parse(listed.stdout).tokens
+    expect(row).toMatchObject({ owner: "ada", scopes: ["read", "manage"], last_four: token.slice(-4) })
+    expect((await umbra(["token", "revoke", row.id, ...storeFlags(store)])).code).toBe(0)
+    expect((await ask(url, "/jobs", { token })).status).toBe(401)
+    const again = await umbra(["token", "list", ...storeFlags(store)])
+    expect(again.stdout).toMatch(/ada {2}read,manage {2}\S+ {2}revoked/)
+  }, 60_000)
+
+  it.each([
+    [["token", "create", "--owner", "a", "--scope", "root"], "There is no scope"],
+    [["token", "create", "--owner", "a"], "--scope"],
+    [["serve", "--port", "70000"], "It must be a port"],
+  ])("refuses %j", async (parameters, message) => {
+    const { code, stderr } = await umbra(parameters)
+    expect(code).toBe(2)
+    expect(stderr).toContain(message)
+  })
+
+  it("tells when there is no such token", async () => {
+    const store = await storeOf("PGlite")
+    const { code, stderr } = await umbra(["token", "revoke", "abc", ...storeFlags(store)])
+    expect(code).toBe(2)
+    expect(stderr).toContain("umbra token list")
+  })
+})

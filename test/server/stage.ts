@@ -1,0 +1,157 @@
+/** A server on a free port with a store of its own, and a client that checks every answer against the OpenAPI document. */
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Validator } from "@cfworker/json-schema"
+import { expect } from "vitest"
+import { silentLog } from "../../src/log.ts"
+import { type Server, startServer } from "../../src/server/server.ts"
+import type { ServerSettings } from "../../src/server/settings.ts"
+import { type Scope, Tokens } from "../../src/server/tokens.ts"
+import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
+import { defineHandler } from "../../src/worker/handler.ts"
+import { waitForSignal } from "../../src/worker/waiting.ts"
+import { freshDatabase } from "../support/services.ts"
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Headers
+  // biome-ignore lint/suspicious/noExplicitAny: a test reads what it expects.
+  readonly body: any
+}
+
+export interface Asked {
+  readonly method?: string
+  /** JSON, unless it is a text. */
+  readonly body?: unknown
+  readonly headers?: Readonly<Record<string, string>>
+  readonly token?: string
+}
+
+export interface Stage {
+  readonly server: Server
+  readonly umbra: Umbra
+  ask(path: string, asked?: Asked): Promise<Answer>
+  token(owner: string, ...scopes: Scope[]): Promise<string>
+  close(): Promise<void>
+}
+
+export interface StageOptions {
+  readonly location?: string
+  /** Made before the server starts, so that it is not open. */
+  readonly withTokens?: boolean
+  readonly settings?: Partial<ServerSettings>
+  readonly umbra?: UmbraOptions
+}
+
+/** Nodes that a test ends when it wants to. */
+const handlers = [
+  defineHandler({ name: "approval", run: () => waitForSignal("approved") }),
+  defineHandler({
+    name: "broken",
+    run: () => {
+      throw new Error("this handler always fails")
+    },
+  }),
+]
+
+export async function openStage(options: StageOptions = {}): Promise<Stage> {
+  const umbra = await openUmbra(options.location ?? "memory:", { handlers, ...options.umbra })
+  const tokens = new Tokens(umbra.registry)
+  if (options.withTokens) await tokens.create({ owner: "nobody", scopes: ["read"] })
+  const server = await startServer({
+    umbra,
+    host: "127.0.0.1",
+    port: 0,
+    version: "0.0.0",
+    log: silentLog,
+    settings: { rateLimit: null, ...options.settings },
+  })
+  const check = await answerCheck(server.url)
+  return {
+    server,
+    umbra,
+    async ask(path, asked = {}) {
+      const answer = await ask(server.url, path, asked)
+      check(asked.method ?? "GET", path, answer)
+      return answer
+    },
+    token: async (owner, ...scopes) => (await tokens.create({ owner, scopes })).token,
+    async close() {
+      await server.close()
+      await umbra.close()
+    },
+  }
+}
+
+export async function ask(url: string, path: string, asked: Asked): Promise<Answer> {
+  const { method = "GET", body, token, headers = {} } = asked
+  const isText = typeof body === "string"
+  const response = await fetch(`${url}${path}`, {
+    method,
+    headers: {
+      ...(body === undefined || isText ? {} : { "content-type": "application/json" }),
+      ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
+      ...headers,
+    },
+    ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
+  })
+  const text = await response.text()
+  // The answer to HEAD has a type and no text.
+  const isJson = /json/.test(response.headers.get("content-type") ?? "")
+  return {
+    status: response.status,
+    headers: response.headers,
+    body: isJson && text !== "" ? JSON.parse(text) : text,
+  }
+}
+
+interface Operation {
+  readonly responses: Record<string, { content?: Record<string, { schema?: object }> }>
+}
+
+/** Every answer must be one that the document promises, status and schema. */
+async function answerCheck(url: string) {
+  const { body: document } = await ask(url, "/openapi.json", {})
+  const paths = document.paths as Record<string, Record<string, Operation>>
+  const patterns = Object.keys(paths)
+    .map(path => ({ path, pattern: new RegExp(`^${path.replaceAll(/\{[^}]+\}/g, "[^/]+")}$`) }))
+    .sort((a, b) => Number(a.path.includes("{")) - Number(b.path.includes("{")))
+  return (method: string, target: string, answer: Answer) => {
+    const path = patterns.find(({ pattern }) => pattern.test(target.replace(/\?.*/, "")))?.path
+    const operation = path === undefined ? undefined : paths[path]?.[method.toLowerCase()]
+    if (operation === undefined) return
+    const promised = operation.responses[answer.status]
+    expect(
+      promised,
+      `${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`,
+    ).toBeDefined()
+    const type = answer.headers.get("content-type")?.split(";")[0] ?? ""
+    const schema = promised?.content?.[type]?.schema
+    if (schema === undefined) return
+    const validator = new Validator({ ...schema, components: document.components } as never, "2020-12")
+    const result = validator.validate(answer.body)
+    expect(result.valid ? [] : result.errors, `${method} ${path} ${answer.status}`).toEqual([])
+  }
+}
+
+export interface Store {
+  readonly location: string
+  remove(): Promise<void>
+}
+
+export const stores: Readonly<Record<string, () => Promise<Store>>> = {
+  PGlite: async () => {
+    const location = await mkdtemp(join(tmpdir(), "umbra-server-"))
+    return { location, remove: () => rm(location, { recursive: true, force: true }) }
+  },
+  PostgreSQL: async () => {
+    const { url, drop } = await freshDatabase()
+    return { location: url, remove: drop }
+  },
+}
+
+export const hello = {
+  name: "hello",
+  nodes: [{ id: "greet", handler: "transform", config: { value: "Hello {{ input.name }}" } }],
+}
