@@ -78,7 +78,7 @@ export function faultOf(thrown: unknown, options: FaultOptions): Fault {
   const wait = firstOf(errors, error => waitOf(error, options.now))
   const details = detailsOf(errors, clean)
   return {
-    code: firstOf(errors, codeOf) ?? unknownError,
+    code: firstOf(errors, error => unsuspectedCode(error, clean)) ?? unknownError,
     message: cut(clean(messageOf(thrown, errors)), messageLength),
     retryable: isRetryable(errors),
     ...(wait === undefined ? {} : { retry_after_seconds: wait }),
@@ -145,6 +145,12 @@ function causes(thrown: unknown): object[] {
     next = read(next, "cause") ?? (Array.isArray(several) ? several[0] : undefined)
   }
   return found
+}
+
+/** Keys of services often look like codes: what holds a secret is none. */
+function unsuspectedCode(error: object, clean: (text: string) => string): string | undefined {
+  const code = codeOf(error)
+  return code === undefined || clean(code) === code ? code : undefined
 }
 
 function codeOf(error: object): string | undefined {

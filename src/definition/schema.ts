@@ -28,7 +28,14 @@ export const defaultRetryPolicy: RetryPolicy = Object.freeze({
 const maxSeconds = 3_155_760_000
 
 const seconds = (what: string) => z.number().positive().max(maxSeconds).describe(what)
-const label = (what: string) => z.string().min(1).max(200).describe(what)
+/** Names are stored and compared as text, which holds no control character and no half of a character. */
+const label = (what: string) =>
+  z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+    .describe(what)
 
 const retrySchema = z
   .strictObject({

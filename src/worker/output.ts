@@ -30,10 +30,11 @@ export function checkOutput(
   const problem = check.problem(value, 0)
   if (problem !== undefined) throw notJson(limits.what, problem)
   if (check.size > limits.maxBytes) throw tooLarge(limits)
-  const text = JSON.stringify(value)
+  const text = JSON.stringify(value) as string | undefined
+  if (text === undefined) throw notJson(limits.what, { what: "a value whose toJSON gives nothing", path: [] })
   // UTF-8 takes at most three bytes for a UTF-16 unit: most texts need no second look.
   if (text.length * 3 > limits.maxBytes && Buffer.byteLength(text) > limits.maxBytes) throw tooLarge(limits)
-  return { value: typeof value === "object" ? (JSON.parse(text) as Json) : (value as Json), text }
+  return { value: typeof value === "string" ? value : (JSON.parse(text) as Json), text }
 }
 
 interface Problem {

@@ -5,6 +5,15 @@ import { handlers, places, problemsOf } from "./catalog.ts"
 const yaml = (nodes: string, rest = "") => `name: x\n${rest}nodes:\n${nodes}`
 const json = (...nodes: object[]) => JSON.stringify({ name: "x", nodes }, null, 2)
 
+describe("J3 names", () => {
+  it.each(["a\0b", "line\nbreak", "half \ud800"])("cannot be %j: no store could compare it", name => {
+    const [problem, ...more] = validateWorkflow({ name, nodes: [{ id: "a", handler: "echo" }] }, { handlers })
+    expect(more).toEqual([])
+    expect(problem).toMatchObject({ code: "E101", path: "name" })
+    expect(problem?.message).toContain("expected text without control characters")
+  })
+})
+
 describe("J4 every problem has its code, path, line and column, in YAML", () => {
   it.each([
     ["E101", yaml("  - id: a\n    handler: echo\n    handlr: b\n"), ["E101 5:5 nodes[0].handlr"]],

@@ -40,6 +40,14 @@ describe("output", () => {
     expect(value).toEqual({ list: [1] })
   })
 
+  it("is what the journal gives back: JSON has one zero", () => {
+    expect(Object.is(check(-0).value, 0)).toBe(true)
+  })
+
+  it("a list that turns itself into nothing is refused", () => {
+    expect(refusal(Object.assign([1], { toJSON: () => undefined })).code).toBe("E404")
+  })
+
   it("drops fields that are undefined", () => {
     expect(check({ a: undefined, b: 1 }).text).toBe('{"b":1}')
   })

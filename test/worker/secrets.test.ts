@@ -98,6 +98,7 @@ describe("secrets", () => {
             cause: new Error(text),
           })
         if (how === "string") throw text
+        if (how === "code") throw Object.assign(new Error("refused"), { code: text })
         if (how === "timer") return waitUntil(5, { text })
         if (how === "signal") return waitForSignal(`for ${text}`)
         if (how === "fail") fail(text, { details: { nested: [text] } })
@@ -105,11 +106,11 @@ describe("secrets", () => {
       },
     })
     const { run, reports } = worker([echo], { secrets })
-    for (const how of ["return", "throw", "string", "fail", "timer", "signal"]) {
+    for (const how of ["return", "throw", "string", "fail", "code", "timer", "signal"]) {
       await run(task("echo", { config: { how, key: null }, late: [late(["key"], "{{ secrets.KEY }}")] }))
     }
     const told = JSON.stringify(reports.map(({ type, data }) => ({ type, data })))
-    expect(reports.filter(({ type }) => type === "finished")).toHaveLength(6)
+    expect(reports.filter(({ type }) => type === "finished")).toHaveLength(7)
     expect(told).toContain("[secret KEY]")
     for (const [, form] of encodings) {
       const written = form(value)
