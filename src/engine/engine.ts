@@ -9,7 +9,7 @@ import type { Clock } from "./clock.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
 import type { LiveJob } from "./live-job.ts"
-import { Owner } from "./owner.ts"
+import { Owner, type OwnerObserver } from "./owner.ts"
 import { Ownership } from "./ownership.ts"
 import { thisPlace } from "./peers.ts"
 import { Plans } from "./plans.ts"
@@ -29,12 +29,8 @@ export interface EngineParts {
   readonly observer: EngineObserver
 }
 
-/** Told after it is durable. */
-export interface EngineObserver {
-  changed(job: LiveJob): void
-  ended(job: LiveJob): void
-  progressed(job: LiveJob, node: number): void
-}
+/** What concerns jobs; the rest is the engine's own affair. */
+export type EngineObserver = Pick<OwnerObserver, "changed" | "ended" | "progressed">
 
 /** Commands that come from outside, as opposed to what workers and timers say. */
 export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
@@ -237,7 +233,7 @@ export class Engine {
       )
   }
 
-  #observer(): ConstructorParameters<typeof Owner>[0]["observer"] {
+  #observer(): OwnerObserver {
     const { observer } = this.#parts
     return {
       changed: job => observer.changed(job),
