@@ -18,9 +18,7 @@ export function sqlModule({ statements, migrations }: SqlSources): string {
   return [
     "/** Written by scripts/generate.ts from sql/ and migrations/: change those. */",
     "export const sql = {",
-    ...statements.map(
-      statement => `  ${statementKey(statement)}: ${JSON.stringify(statementText(statement))},`,
-    ),
+    ...statements.flatMap(variants).map(([key, text]) => `  ${key}: ${JSON.stringify(text)},`),
     "} as const",
     "",
     "/** In the order they are applied; `checksum` is the sha256 of the file. */",
@@ -29,6 +27,18 @@ export function sqlModule({ statements, migrations }: SqlSources): string {
     "]",
     "",
   ].join("\n")
+}
+
+/** A line `-- again: SQL` is a comment in the statement, and live in a second one whose name ends in `Again`. */
+function variants(file: SourceFile): readonly (readonly [key: string, text: string])[] {
+  const [key, text] = [statementKey(file), statementText(file)]
+  const again = text.replaceAll(/^(\s*)-- again: /gm, "$1")
+  return again === text
+    ? [[key, text]]
+    : [
+        [key, text],
+        [`${key}Again`, again],
+      ]
 }
 
 /** `take_over` → `takeOver` */

@@ -11,8 +11,9 @@ import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { Alarms } from "./alarms.ts"
+import { type Holding, partitionMoved } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
-import { Committer, type CommitterEvents, type Holding, partitionMoved } from "./committer.ts"
+import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { type LiveJob, newLiveJob } from "./live-job.ts"
 import type { EngineSettings } from "./settings.ts"
@@ -110,7 +111,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
-    this.committer.closeIfFull()
+    this.committer.closeIfFull(job)
     try {
       for (const fact of decided) {
         apply(job.state, fact, this.committer.effectsFor(job))

@@ -31,7 +31,8 @@ export class Ownership {
   readonly #leaving = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
   #picks = 0
-  #readyList: number[] = []
+  /** Of each append lane that has any. */
+  #readyByLane: number[][] = []
   #adjusting: Promise<void> | null = null
   #stopped = false
 
@@ -42,14 +43,16 @@ export class Ownership {
   }
 
   /**
-   * Where the next new job goes; null: no partition is ready here. A run of jobs goes to one partition before the
-   * next has its turn: an append locks the row of every partition in it, and a commit over 60 of them costs twice
-   * one over a few.
+   * Where the next new job goes; null: no partition is ready here. The append lanes have the jobs by turns. Within a
+   * lane a run of jobs goes to one partition before the next has its turn: an append locks the row of every partition
+   * in it, and a commit over 60 of them costs twice one over a few.
    */
   pick(): number | null {
-    if (this.#readyList.length === 0) return null
-    const turn = Math.floor(this.#picks++ / JOBS_PER_TURN)
-    return this.#readyList[turn % this.#readyList.length]!
+    const lanes = this.#readyByLane
+    if (lanes.length === 0) return null
+    const lane = lanes[this.#picks % lanes.length]!
+    const turn = Math.floor(this.#picks++ / lanes.length / JOBS_PER_TURN)
+    return lane[turn % lane.length]!
   }
 
   owns(partition: number): boolean {
@@ -185,7 +188,10 @@ export class Ownership {
   }
 
   #refresh(): void {
-    this.#readyList = [...this.#ready]
+    const { appendLanes } = this.#parts.journal.capabilities
+    const lanes = Array.from({ length: appendLanes }, () => [] as number[])
+    for (const partition of this.#ready) lanes[partition % appendLanes]!.push(partition)
+    this.#readyByLane = lanes.filter(lane => lane.length > 0)
   }
 
   #announce(): void {

@@ -12,6 +12,8 @@ export interface Database {
   query(statement: Statement, parameters: Parameters): Promise<Row[]>
   /** Never retried: the caller knows what it has sent. */
   append(statement: AppendStatement, parameters: Parameters): Promise<Row[]>
+  /** As an append, rolled back whatever comes of it. */
+  trial(statement: AppendStatement, parameters: Parameters): Promise<void>
   /** Several statements, one commit. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
   /** Housekeeping after a purge, where the store has nobody else for it. */
@@ -26,7 +28,7 @@ export interface Session {
 }
 
 export type Statement = keyof typeof sql
-export type AppendStatement = "append" | "appendFacts" | "appendFact"
+export type AppendStatement = "append" | "appendAgain" | "appendFacts" | "appendFact"
 export type Text = string | null
 export type Parameters = readonly Text[]
 export type Row = readonly Text[]

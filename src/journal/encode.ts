@@ -12,7 +12,7 @@ import type { Batch, JobChange, NewFact, NewJob, NewMessage, PartitionEpoch } fr
 const RECORD = "\u001e"
 const FIELD = "\u001f"
 
-/** The statement that does for this batch, and its parameters. */
+/** The shortest statement that does for this batch, and its parameters. */
 export function encodeBatch(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
   const factsAlone = holdsFactsAlone(batch)
   const [fence, fact] = [batch.fences[0], batch.facts[0]]
@@ -20,22 +20,35 @@ export function encodeBatch(batch: Batch): { statement: AppendStatement; paramet
   if (isOne && fact!.partition === fence!.partition) {
     return { statement: "appendFact", parameters: oneFact(fence!, fact!) }
   }
-  const facts = [
-    arrayLiteral(batch.fences.map(fence => fence.partition)),
-    arrayLiteral(batch.fences.map(fence => fence.epoch)),
-    records(batch.facts, factHead),
-    records(batch.facts, fact => json(fact.data)),
+  return factsAlone
+    ? { statement: "appendFacts", parameters: factParameters(batch) }
+    : { statement: "append", parameters: allParameters(batch) }
+}
+
+/** For a batch that may have been here before. */
+export function encodeAgain(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
+  return { statement: "appendAgain", parameters: allParameters(batch) }
+}
+
+function factParameters({ fences, facts }: Batch): Parameters {
+  return [
+    arrayLiteral(fences.map(fence => fence.partition)),
+    arrayLiteral(fences.map(fence => fence.epoch)),
+    records(facts, factHead),
+    records(facts, fact => json(fact.data)),
   ]
-  if (factsAlone) return { statement: "appendFacts", parameters: facts }
-  const parameters = [
-    ...facts,
-    records(batch.newJobs, newJobRecord),
-    records(batch.changedJobs, jobChangeRecord),
-    arrayLiteral(batch.answers.map(answer => answer.messageId)),
-    records(batch.answers, answer => json(answer.answer)),
-    messageRecords(batch.messages),
+}
+
+function allParameters(batch: Batch): Parameters {
+  const { newJobs, changedJobs, answers, messages } = batch
+  return [
+    ...factParameters(batch),
+    records(newJobs, newJobRecord),
+    records(changedJobs, jobChangeRecord),
+    arrayLiteral(answers.map(answer => answer.messageId)),
+    records(answers, answer => json(answer.answer)),
+    messageRecords(messages),
   ]
-  return { statement: "append", parameters }
 }
 
 function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, data }: NewFact): Parameters {

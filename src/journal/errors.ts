@@ -30,6 +30,13 @@ export class JournalDataError extends UmbraError {
  */
 const REFUSED = /^(22|23|54)/
 
+const DUPLICATE_KEY = "23505"
+
+/** A row with this key is there already. */
+export function isDuplicate(error: unknown): boolean {
+  return error instanceof JournalDataError && error.details.sql_state === DUPLICATE_KEY
+}
+
 /**
  * SQLSTATE classes after which the same statement may well succeed: connection, resources, operator intervention,
  * system error, deadlock or serialization, a lock not available, a server in recovery or read-only during fail-over.

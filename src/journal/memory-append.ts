@@ -8,8 +8,7 @@ import { messageCauses } from "./message-cause.ts"
 import type * as port from "./port.ts"
 
 export function appendToMemory(store: MemoryStore, batch: port.Batch): port.AppendResult {
-  checkJson(batch)
-  const causes = messageCauses(batch.messages)
+  const causes = checkBatch(batch)
   const held = heldPartitions(store, batch)
   let inserted = 0
   for (const fact of batch.facts) if (held.has(fact.partition) && insertFact(store, fact)) inserted++
@@ -26,6 +25,12 @@ export function appendToMemory(store: MemoryStore, batch: port.Batch): port.Appe
       putMessage(store, message, cause)
   })
   return { held, inserted }
+}
+
+/** Throws when the data is not to be stored; else the messages' causes. */
+export function checkBatch(batch: port.Batch): ReturnType<typeof messageCauses> {
+  checkJson(batch)
+  return messageCauses(batch.messages)
 }
 
 /** null: it was there already. */

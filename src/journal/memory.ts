@@ -6,7 +6,7 @@
 
 import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
-import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
+import { appendToMemory, checkBatch, checkedJson, putMessage } from "./memory-append.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
@@ -24,7 +24,9 @@ class MemoryJournal implements port.Journal {
 
   constructor(store: MemoryStore, exclusive: boolean) {
     this.#opened = store
-    this.capabilities = { exclusive, durable: false, label: "memory", partitions: store.partitions.length }
+    const partitions = store.partitions.length
+    // Nothing is gained by a second lane, but what is tried out here shall be what runs on PostgreSQL.
+    this.capabilities = { exclusive, durable: false, label: "memory", partitions, appendLanes: 2 }
     this.listen = exclusive ? null : listener => this.#listen(listener)
   }
 
@@ -38,6 +40,10 @@ class MemoryJournal implements port.Journal {
     const result = appendToMemory(this.#store, batch)
     this.#notify(batch.messages)
     return result
+  }
+
+  async tryAppend(batch: port.Batch) {
+    checkBatch(batch)
   }
 
   async readFacts(

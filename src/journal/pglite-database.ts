@@ -49,6 +49,17 @@ export class PgliteDatabase implements Database {
     return this.#ask({ kind: "query", statement, parameters })
   }
 
+  async trial(statement: Statement, parameters: Parameters): Promise<void> {
+    const undone = new Error("rolled back")
+    const session = async ({ query }: Session) => {
+      await query(statement, parameters)
+      throw undone
+    }
+    await this.transaction(session).catch(error => {
+      if (error !== undone) throw error
+    })
+  }
+
   /** There is one session: while a transaction is open, everybody else waits. */
   async transaction<T>(work: (session: Session) => Promise<T>): Promise<T> {
     while (this.#transaction) await this.#transaction.catch(() => {})

@@ -31,7 +31,7 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
     await prepare(folder, newDatabase)
     await migrate(database)
     const partitions = (await database.query("readPartitions", [])).length
-    const capabilities = { exclusive: true, durable: true, label, partitions }
+    const capabilities = { exclusive: true, durable: true, label, partitions, appendLanes: 1 }
     return new SqlJournal(database, { capabilities, afterClose: lock.release })
   } catch (error) {
     await database.close()

@@ -19,6 +19,8 @@ export interface Journal {
    * again) or the data is refused (`JournalDataError`: nothing was written, and sending it again will not help).
    */
   append(batch: Batch): Promise<AppendResult>
+  /** As `append`, and nothing of it is kept: rejects as it would. */
+  tryAppend(batch: Batch): Promise<void>
 
   /**
    * The facts of the jobs, oldest first per job; those after seq `after` only, if it is given. Data larger than
@@ -102,6 +104,8 @@ export interface Capabilities {
   /** What to call it in messages, without credentials. */
   readonly label: string
   readonly partitions: number
+  /** Appends that gain from being under way at the same time. */
+  readonly appendLanes: number
 }
 
 export interface PartitionEpoch {

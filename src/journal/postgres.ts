@@ -10,6 +10,8 @@ import { SqlJournal } from "./sql-journal.ts"
 export const postgresDefaults = {
   /** Connections for everything but appends. */
   poolSize: 4,
+  /** Appends under way at once, each on a connection of its own (docs/decisions/0012-two-append-lanes.md). */
+  appendLanes: 2,
   /** X7: a connection lives this long. */
   recycleSeconds: 300,
   /** X7: one idle for longer is checked before it is used. */
@@ -33,7 +35,7 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     await migrate(database)
     const partitions = (await database.query("readPartitions", [])).length
     return new SqlJournal(database, {
-      capabilities: { exclusive: false, durable: true, label, partitions },
+      capabilities: { exclusive: false, durable: true, label, partitions, appendLanes: settings.appendLanes },
       wakeUps: new PostgresWakeUps({ ...settings, database, partitions }),
     })
   } catch (error) {

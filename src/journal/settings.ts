@@ -5,6 +5,7 @@ import { retryDefaults } from "./retry.ts"
 /** The figures of a journal that an operator may set (S10, X7). */
 interface JournalSettings {
   readonly poolSize: number
+  readonly appendLanes: number
   readonly recycleSeconds: number
   readonly checkIdleMs: number
   readonly queryTimeoutMs: number
@@ -16,6 +17,7 @@ interface JournalSettings {
 
 export const journalTable: SettingTable<JournalSettings> = {
   poolSize: wholeNumber("UMBRA_DATABASE_POOL_SIZE", postgresDefaults.poolSize),
+  appendLanes: wholeNumber("UMBRA_DATABASE_APPEND_LANES", postgresDefaults.appendLanes),
   recycleSeconds: amount("UMBRA_DATABASE_RECYCLE_SECONDS", postgresDefaults.recycleSeconds),
   checkIdleMs: amount("UMBRA_DATABASE_CHECK_IDLE_MS", postgresDefaults.checkIdleMs),
   queryTimeoutMs: wholeNumber("UMBRA_DATABASE_QUERY_TIMEOUT_MS", postgresDefaults.queryTimeoutMs),

@@ -5,7 +5,8 @@
  */
 import { randomUUID } from "node:crypto"
 import type { Database, Row } from "./database.ts"
-import { arrayLiteral, encodeBatch, textArrayLiteral } from "./encode.ts"
+import { arrayLiteral, encodeAgain, encodeBatch, textArrayLiteral } from "./encode.ts"
+import { isDuplicate } from "./errors.ts"
 import type * as port from "./port.ts"
 import type { Registry } from "./registry.ts"
 import * as rows from "./rows.ts"
@@ -56,14 +57,30 @@ export class SqlJournal implements port.Journal {
   }
 
   async append(batch: port.Batch): Promise<port.AppendResult> {
-    const { statement, parameters } = encodeBatch(batch)
-    const [row] = await this.#database.append(statement, parameters)
-    const ids = rows.text(row, 0)
-    const held = new Set(ids === "" ? [] : ids.split(",").map(Number))
+    const row = await this.#send(batch)
     if (batch.messages.length > 0) {
       this.#wakeUps?.notify(batch.messages.map(message => message.partition))
     }
-    return { held, inserted: rows.number(row, 1) }
+    if (row === undefined) return { held: new Set(), inserted: 0 }
+    const ids = rows.text(row, 0)
+    return { held: new Set(ids === "" ? [] : ids.split(",").map(Number)), inserted: rows.number(row, 1) }
+  }
+
+  async tryAppend(batch: port.Batch): Promise<void> {
+    const { statement, parameters } = encodeAgain(batch)
+    await this.#database.trial(statement, parameters)
+  }
+
+  /** A batch is nearly always new: only one that turns out to have been here before is sent the careful way. */
+  async #send(batch: port.Batch): Promise<Row | undefined> {
+    const { statement, parameters } = encodeBatch(batch)
+    try {
+      return (await this.#database.append(statement, parameters))[0]
+    } catch (error) {
+      if (!isDuplicate(error)) throw error
+      const again = encodeAgain(batch)
+      return (await this.#database.append(again.statement, again.parameters))[0]
+    }
   }
 
   async readFacts(

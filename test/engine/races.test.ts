@@ -3,7 +3,6 @@
  * memory and shared, so that a test can hold one answer back while another engine acts.
  */
 import { describe, expect, it } from "vitest"
-import { Committer, type CommitterEvents } from "../../src/engine/committer.ts"
 import { Peers } from "../../src/engine/peers.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { openMemory } from "../../src/journal/memory.ts"
@@ -198,26 +197,6 @@ describe("fencing", () => {
     isSilent = false
     expect((await ended).output).toEqual({ a: "from the second" })
     stuck.open("from the first")
-  })
-})
-
-describe("group commit", () => {
-  it("whoever waits for a batch is answered, also when all that was in it has been forgotten", async () => {
-    const holdings = new Map([
-      [0, { epoch: 1, nextSeq: 1 }],
-      [1, { epoch: 1, nextSeq: 1 }],
-    ])
-    const clock = new VirtualClock()
-    const events = { durable() {} } as unknown as CommitterEvents
-    const committer = new Committer({ journal: openMemory(), clock, events, holdings })
-    committer.answer({ partition: 0, jobId: "a job" }, 1, "{}")
-    const other = committer.durable({ partition: 1, id: "another job" })
-    const own = committer.durable({ partition: 0, id: "a job" })
-    own.catch(() => {})
-    holdings.delete(0)
-    committer.forget(0)
-    await other
-    await expect(own).rejects.toMatchObject({ code: "E610" })
   })
 })
 

@@ -22,6 +22,13 @@ describe("the SQL module", () => {
     expect(sql).toEqual({ takeOver2: "select '`${x}`\\n', \"q\" -- inside\n  from t" })
   })
 
+  it("has a statement with lines marked again twice: without them, and with them", async () => {
+    const text = "insert into t\n  -- again: on conflict do nothing\nreturning 1\n"
+    const { sql } = await load(sqlModule({ statements: [{ name: "put", text }], migrations: [] }))
+    expect(sql.put).toBe(text.trim())
+    expect(sql.putAgain).toBe("insert into t\n  on conflict do nothing\nreturning 1")
+  })
+
   it("has the migrations in the order of their numbers, whole, with the sha256 of the file", async () => {
     const first = { name: "2_more", text: "-- More.\nselect 2;\n" }
     const second = { name: "0001_journal", text: "-- First.\nselect 1;\n" }

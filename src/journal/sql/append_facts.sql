@@ -1,6 +1,6 @@
 -- append.sql for a batch that holds facts alone, as most do: a completed node in the middle of a job changes no
 -- projection. Starting the executor for the other five parts costs more than writing one fact does.
--- $1, $2 fences, $3, $4 facts: as there.
+-- $1, $2 fences, $3, $4 facts: as there. What has been here before is a duplicate key, as there.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
@@ -21,7 +21,6 @@ facts as (
     offset 0
   ) as f
   where f.head[1]::int = any ((select ids from held)::int[])
-  on conflict do nothing
   returning 1
 )
 select array_to_string((select ids from held), ','), (select count(*) from facts)

@@ -162,6 +162,20 @@ export function appendContract(stage: () => Stage): void {
       expect((await journal.append(batch(held, { facts: [good] }))).inserted).toBe(1)
     })
 
+    it("tried out, it says what an append would and keeps nothing", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const job = newJob(held, 1)
+      const good = batch(held, { facts: [fact(held, 1, { jobId: job.id })], newJobs: [job] })
+      await journal.tryAppend(good)
+      expect(await journal.readJob(job.id)).toBeNull()
+      expect(await journal.readFacts([job.id])).toEqual([])
+      const bad = batch(held, { facts: [fact(held, 2, { data: "{" })] })
+      await expect(journal.tryAppend(bad)).rejects.toBeInstanceOf(JournalDataError)
+      expect((await journal.append(good)).inserted).toBe(1)
+      await journal.tryAppend(good)
+    })
+
     it("refuses a message that does not name its cause", async () => {
       const { journal } = stage()
       const held = await hold(journal)

@@ -1,0 +1,115 @@
+/** Group commit: what is durable together, in which order, and what goes on when a part of it cannot. */
+import { describe, expect, it } from "vitest"
+import { Committer, type CommitterEvents } from "../../src/engine/committer.ts"
+import { partitionOf } from "../../src/engine/ids.ts"
+import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import type { Batch, Journal } from "../../src/journal/port.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { collectLog, flow, gate, handler, open, until } from "./stage.ts"
+
+const laneOf = (jobId: string, journal: Journal) => partitionOf(jobId) % journal.capabilities.appendLanes
+
+describe("group commit", () => {
+  it("whoever waits for a batch is answered, also when all that was in it has been forgotten", async () => {
+    const holdings = new Map([
+      [0, { epoch: 1, nextSeq: 1 }],
+      [2, { epoch: 1, nextSeq: 1 }],
+    ])
+    const clock = new VirtualClock()
+    const events = { durable() {} } as unknown as CommitterEvents
+    const committer = new Committer({ journal: openMemory(), clock, events, holdings })
+    committer.answer({ partition: 0, jobId: "a job" }, 1, "{}")
+    const other = committer.durable({ partition: 2, id: "another job" })
+    const own = committer.durable({ partition: 0, id: "a job" })
+    own.catch(() => {})
+    holdings.delete(0)
+    committer.forget(0)
+    await other
+    await expect(own).rejects.toMatchObject({ code: "E610" })
+  })
+
+  it("what the database refuses fails its own jobs, and the rest of the batch goes in whole: seq order stays commit order", async () => {
+    const journal = openMemory()
+    const stored: Batch[] = []
+    const bad = new Set<string>()
+    const refuse = (batch: Batch) => {
+      if (batch.facts.some(({ jobId, type }) => bad.has(jobId) && type === "node_completed"))
+        throw new JournalDataError("it is refused")
+    }
+    const { append, tryAppend } = journal
+    journal.append = async batch => {
+      refuse(batch)
+      stored.push(batch)
+      return append.call(journal, batch)
+    }
+    journal.tryAppend = async batch => {
+      refuse(batch)
+      return tryAppend.call(journal, batch)
+    }
+    const held = gate()
+    const umbra = await open({ at: journal, handlers: [held.handler] })
+    const jobs = await Promise.all(
+      Array.from({ length: 24 }, () => umbra.submit(flow([{ id: "a", handler: "gate" }]))),
+    )
+    await held.came(jobs.length)
+    for (const index of [3, 4, 17]) bad.add(jobs[index]!.id)
+    stored.length = 0
+    held.open()
+    const ended = await Promise.all(jobs.map(job => job.wait()))
+    expect(ended.map(({ status }) => status)).toEqual(
+      jobs.map(({ id }) => (bad.has(id) ? "FAILED" : "COMPLETED")),
+    )
+    expect(ended[3]?.error).toMatchObject({ code: "E502" })
+    const completed = stored.filter(({ facts }) => facts.some(({ type }) => type === "node_completed"))
+    expect(completed).toHaveLength(journal.capabilities.appendLanes)
+  })
+
+  it("an append that hangs holds up its own lane only", async () => {
+    const journal = openMemory()
+    const { append } = journal
+    let stuck = -1
+    const waiting: (() => void)[] = []
+    journal.append = async batch => {
+      if (batch.facts.some(({ partition }) => partition % journal.capabilities.appendLanes === stuck))
+        await new Promise<void>(resolve => waiting.push(resolve))
+      return append.call(journal, batch)
+    }
+    const umbra = await open({ at: journal, handlers: [handler("quick", () => "done")] })
+    stuck = 0
+    const ended: string[] = []
+    const lanes = [...Array(8).keys()].map(async () => {
+      const job = await umbra.submit(flow([{ id: "a", handler: "quick" }]))
+      ended.push(job.id)
+    })
+    await until("the other lane's jobs are stored", () => ended.length === 4)
+    expect(ended.map(id => laneOf(id, journal))).not.toContain(0)
+    stuck = -1
+    for (const go of waiting) go()
+    await Promise.all(lanes)
+    expect(ended).toHaveLength(8)
+  })
+
+  it("a store that is away is said to be away once, and every lane goes on when one gets through", async () => {
+    const journal = openMemory()
+    const clock = new VirtualClock()
+    const { append } = journal
+    let isAway = false
+    journal.append = async batch => {
+      if (isAway) throw new JournalUnavailableError("away")
+      return append.call(journal, batch)
+    }
+    const { log, lines } = collectLog()
+    const umbra = await open({ at: journal, clock, log, handlers: [handler("quick", () => "done")] })
+    isAway = true
+    const jobs = [1, 2].map(() => umbra.submit(flow([{ id: "a", handler: "quick" }])))
+    const said = (text: string) => lines.filter(line => line.message.includes(text)).length
+    for (let tries = 1; tries <= 4; tries++) {
+      await until(`try ${tries}`, () => said("append failed") + said("database away") === tries)
+      if (tries === 4) isAway = false
+      clock.advance(30_000)
+    }
+    for (const job of await Promise.all(jobs)) expect((await job.wait()).status).toBe("COMPLETED")
+    expect([said("database away"), said("database is back")]).toEqual([1, 1])
+  })
+})
