@@ -4,6 +4,7 @@ import { UmbraError } from "../errors.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalDataError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
+import { retryDelayMs } from "../journal/retry.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END } from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
@@ -39,9 +40,6 @@ export interface Availability {
 const BATCH_BYTES = 4 * 1024 * 1024
 const BATCH_FACTS = 5000
 const FACT_OVERHEAD = 100
-
-/** X7: 1 s → 2 s → 4 s …, cap 30 s. */
-const retryDelayMs = (tries: number) => Math.min(1000 * 2 ** (tries - 1), 30_000)
 
 export interface Holding {
   readonly epoch: number
@@ -261,7 +259,7 @@ export class AppendLane {
       } catch (error) {
         if (isOfTheData(error) || this.#stopped) throw error
         this.#store.unavailable(error, tries)
-        await this.#pause(retryDelayMs(tries))
+        await this.#pause(retryDelayMs(this.#journal.capabilities.retry, tries))
         if (this.#stopped) throw error
       }
     }

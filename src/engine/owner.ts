@@ -60,6 +60,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #observer: OwnerObserver
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
+  readonly #triesBeforePause: number
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer } = parts
@@ -67,6 +68,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#settings = settings
     this.#log = log
     this.#observer = observer
+    this.#triesBeforePause = journal.capabilities.retry.tries
     this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings })
     this.#alarms = new Alarms(clock, job => this.ring(job))
     this.broker = parts.broker(this)
@@ -283,11 +285,11 @@ export class Owner implements TaskEvents, CommitterEvents {
   }
 
   unavailable(error: unknown, tries: number): void {
-    if (tries === PAUSE_AFTER) this.#observer.available(false)
+    if (tries === this.#triesBeforePause) this.#observer.available(false)
     const message = error instanceof Error ? error.message : String(error)
     this.#log.warn(
       { tries, error: message },
-      tries >= PAUSE_AFTER
+      tries >= this.#triesBeforePause
         ? "database away: engine paused, results are kept"
         : "append failed; sending it again",
     )
@@ -327,6 +329,3 @@ export class Owner implements TaskEvents, CommitterEvents {
     if (!hasEnded) this.#observer.parked(wake)
   }
 }
-
-/** X7: after this many tries of 1 s → 2 s → 4 s the engine says that it has paused. */
-const PAUSE_AFTER = 4

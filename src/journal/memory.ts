@@ -10,6 +10,7 @@ import { appendToMemory, checkBatch, checkedJson, putMessage } from "./memory-ap
 import { MemoryRegistry } from "./memory-registry.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
+import { retryDefaults } from "./retry.ts"
 
 export function openMemory(shared?: MemoryStore): port.Journal {
   return new MemoryJournal(shared ?? createMemoryStore(), shared === undefined)
@@ -26,7 +27,14 @@ class MemoryJournal implements port.Journal {
     this.#opened = store
     const partitions = store.partitions.length
     // Nothing is gained by a second lane, but what is tried out here shall be what runs on PostgreSQL.
-    this.capabilities = { exclusive, durable: false, label: "memory", partitions, appendLanes: 2 }
+    this.capabilities = {
+      exclusive,
+      durable: false,
+      label: "memory",
+      partitions,
+      appendLanes: 2,
+      retry: retryDefaults,
+    }
     this.listen = exclusive ? null : listener => this.#listen(listener)
   }
 

@@ -10,7 +10,7 @@ import { lockFolder } from "./folder-lock.ts"
 import { migrate } from "./migrate.ts"
 import { PgliteDatabase } from "./pglite-database.ts"
 import type { Journal } from "./port.ts"
-import type { RetryOptions } from "./retry.ts"
+import { type RetryOptions, retryDefaults } from "./retry.ts"
 import { SqlJournal } from "./sql-journal.ts"
 
 export interface PgliteOptions {
@@ -21,8 +21,8 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
   const folder = resolve(path)
   await makeFolder(folder)
   const label = `the embedded database in ${folder}`
-  const newDatabase = () =>
-    new PgliteDatabase({ folder: join(folder, "database"), label, retry: options.retry ?? {} })
+  const retry = { ...retryDefaults, ...options.retry }
+  const newDatabase = () => new PgliteDatabase({ folder: join(folder, "database"), label, retry })
   const database = newDatabase()
   const lock = await lockFolder(folder, {
     onLost: () => database.abandon("was taken over by another process; this one must stop"),
@@ -31,7 +31,7 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
     await prepare(folder, newDatabase)
     await migrate(database)
     const partitions = (await database.query("readPartitions", [])).length
-    const capabilities = { exclusive: true, durable: true, label, partitions, appendLanes: 1 }
+    const capabilities = { exclusive: true, durable: true, label, partitions, appendLanes: 1, retry }
     return new SqlJournal(database, { capabilities, afterClose: lock.release })
   } catch (error) {
     await database.close()

@@ -1,5 +1,6 @@
 import type { JobStatus } from "../core/states.ts"
 import type { Registry } from "./registry.ts"
+import type { RetryFigures } from "./retry.ts"
 
 /**
  * The whole storage contract. Every adapter passes test/journal/contract.ts; what differs is a declared capability.
@@ -106,6 +107,8 @@ export interface Capabilities {
   readonly partitions: number
   /** Appends that gain from being under way at the same time. */
   readonly appendLanes: number
+  /** How an append that was not answered is sent again: after `tries` the engine says that it has paused. */
+  readonly retry: RetryFigures
 }
 
 export interface PartitionEpoch {

@@ -5,7 +5,7 @@
 import type pg from "pg"
 import type { Database } from "./database.ts"
 import { type ConnectionOptions, connect, destroy, send } from "./postgres-client.ts"
-import { type RetryOptions, retryDefaults } from "./retry.ts"
+import { type RetryOptions, retryDefaults, retryDelayMs, sleepFor } from "./retry.ts"
 import type { WakeUps } from "./sql-journal.ts"
 
 export interface PostgresWakeUpsOptions extends ConnectionOptions {
@@ -74,18 +74,15 @@ export class PostgresWakeUps implements WakeUps {
   async #reconnect(lost: pg.Client): Promise<void> {
     if (this.#client !== lost) return
     this.#client = null
-    const { initialMs, maxMs, sleep } = { ...retryDefaults, ...this.#options.retry }
-    for (
-      let delay = initialMs;
-      !this.#closed && this.#listeners.size > 0;
-      delay = Math.min(delay * 2, maxMs)
-    ) {
+    const figures = { ...retryDefaults, ...this.#options.retry }
+    const { sleep = sleepFor } = this.#options.retry
+    for (let tried = 1; !this.#closed && this.#listeners.size > 0; tried++) {
       try {
         await this.#connect()
         // Whatever was said meanwhile was missed: let everybody look.
         return this.#deliver(Array.from({ length: this.#options.partitions }, (_, index) => index))
       } catch {
-        await sleep(delay)
+        await sleep(retryDelayMs(figures, tried))
       }
     }
     this.#connecting = null

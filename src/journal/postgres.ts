@@ -3,7 +3,7 @@ import { migrate } from "./migrate.ts"
 import type { Journal } from "./port.ts"
 import { PostgresDatabase } from "./postgres-database.ts"
 import { PostgresWakeUps } from "./postgres-wake-ups.ts"
-import type { RetryOptions } from "./retry.ts"
+import { type RetryOptions, retryDefaults } from "./retry.ts"
 import { SqlJournal } from "./sql-journal.ts"
 
 /** settings.ts names the variables that change them. */
@@ -29,13 +29,15 @@ export type PostgresOptions = { readonly [K in keyof typeof postgresDefaults]?: 
 /** Opens the journal in the schema `umbra` of this database, which is made or migrated as needed. */
 export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Journal> {
   const label = labelOf(url)
-  const settings = { ...postgresDefaults, ...options, url, label, retry: options.retry ?? {} }
+  const retry = { ...retryDefaults, ...options.retry }
+  const settings = { ...postgresDefaults, ...options, url, label, retry }
   const database = new PostgresDatabase(settings)
   try {
     await migrate(database)
+    const { appendLanes } = settings
     const partitions = (await database.query("readPartitions", [])).length
     return new SqlJournal(database, {
-      capabilities: { exclusive: false, durable: true, label, partitions, appendLanes: settings.appendLanes },
+      capabilities: { exclusive: false, durable: true, label, partitions, appendLanes, retry },
       wakeUps: new PostgresWakeUps({ ...settings, database, partitions }),
     })
   } catch (error) {

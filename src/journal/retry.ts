@@ -1,28 +1,34 @@
 import { JournalUnavailableError } from "./errors.ts"
 
-/** Short operations are retried when the connection broke (X7): 4 tries, 1 s → 2 s → 4 s, never more than 30 s. */
-export interface RetryOptions {
-  readonly tries?: number
-  readonly initialMs?: number
-  readonly maxMs?: number
+/** What the store did not answer is asked again (X7): 4 tries, 1 s → 2 s → 4 s, never more than 30 s. */
+export interface RetryFigures {
+  readonly tries: number
+  readonly initialMs: number
+  readonly maxMs: number
+}
+
+export interface RetryOptions extends Partial<RetryFigures> {
   readonly sleep?: (ms: number) => Promise<void>
 }
 
-export const retryDefaults = {
-  tries: 4,
-  initialMs: 1_000,
-  maxMs: 30_000,
-  sleep: (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms)),
-} as const satisfies Required<RetryOptions>
+export const retryDefaults: RetryFigures = { tries: 4, initialMs: 1_000, maxMs: 30_000 }
+
+/** How long to wait after this many tries. */
+export function retryDelayMs({ initialMs, maxMs }: RetryFigures, tried: number): number {
+  return Math.min(initialMs * 2 ** (tried - 1), maxMs)
+}
+
+export const sleepFor = (ms: number) => new Promise<void>(resolve => setTimeout(resolve, ms))
 
 export async function retry<T>(options: RetryOptions, operation: () => Promise<T>): Promise<T> {
-  const { tries, initialMs, maxMs, sleep } = { ...retryDefaults, ...options }
+  const figures = { ...retryDefaults, ...options }
+  const { sleep = sleepFor } = options
   for (let tried = 1; ; tried++) {
     try {
       return await operation()
     } catch (error) {
-      if (!(error instanceof JournalUnavailableError) || error.final || tried >= tries) throw error
-      await sleep(Math.min(initialMs * 2 ** (tried - 1), maxMs))
+      if (!(error instanceof JournalUnavailableError) || error.final || tried >= figures.tries) throw error
+      await sleep(retryDelayMs(figures, tried))
     }
   }
 }
