@@ -234,7 +234,8 @@ function edgesOf({ graph }: JobState): { from: string; to: string }[] {
   )
 }
 
-function progressOf(state: JobState): number {
+/** Whole percents of the nodes, of those that are done for ever. */
+export function progressOf(state: JobState): number {
   if (hasCompleted(state)) return 100
   const size = state.graph.nodes.length
   return Math.min(99, Math.floor(((size - state.unfinished) * 100) / size))

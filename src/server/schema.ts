@@ -21,6 +21,8 @@ export const version = z.coerce
   .max(2 ** 31 - 1)
   .meta({ example: 3 })
 export const jobId = z.string().max(100).meta({ example: jobIdExample })
+/** Opaque: what a stream gave. */
+export const eventId = z.string().max(8000)
 export const limit = z.coerce.number().int().min(1).max(1000).default(50)
 const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
 const json = z.unknown().meta({ description: "Any JSON." })
@@ -206,6 +208,15 @@ export const diff = z.object({
   nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
   keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
 })
+
+/** The answer of a live stream. */
+export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
+  const answer = {
+    description: "Server-Sent Events, one JSON document each. docs/streams.md says which.",
+    content: { "text/event-stream": { schema: z.string().meta({ examples: [example] }) } },
+  }
+  return { 200: answer as unknown as z.ZodType }
+}
 
 /** Whatever is asked, this may come back. */
 const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]
