@@ -186,8 +186,9 @@ export class Umbra {
   async accepted(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     if (live === undefined) return this.queries.job(jobId)
+    const snapshot = snapshotOfLive(live)
     const began = { status: "PENDING", output: null, error: null, finished_at: null } as const
-    return { ...snapshotOfLive(live), ...began }
+    return { ...snapshot, ...began, updated_at: snapshot.created_at }
   }
 
   /** One listener, for metrics: called for every job that ends in this process. */

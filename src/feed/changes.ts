@@ -4,6 +4,7 @@ import type { Fact } from "../core/facts.ts"
 import type { JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { progressOf } from "../core/view.ts"
+import { isoTime } from "../engine/iso-times.ts"
 import { jobErrorOf } from "../engine/job-result.ts"
 import type { KnownJob } from "./known-jobs.ts"
 
@@ -103,8 +104,4 @@ function waitingOf({ retry_at, waiting }: JsonObject): { waiting_on?: JsonObject
       until: until === undefined ? null : isoTime(until),
     },
   }
-}
-
-export function isoTime(ms: number): string {
-  return new Date(ms).toISOString()
 }

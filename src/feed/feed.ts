@@ -1,8 +1,9 @@
 import { jobHasEnded } from "../core/states.ts"
 import { progressOf } from "../core/view.ts"
 import { partitionOf } from "../engine/ids.ts"
+import { isoTime } from "../engine/iso-times.ts"
 import type { FeedFact, FeedPage } from "../journal/feed.ts"
-import { type Change, changesOf, isoTime } from "./changes.ts"
+import { type Change, changesOf } from "./changes.ts"
 import { frame, type OwnerChange } from "./frames.ts"
 import {
   beginning,

@@ -56,6 +56,7 @@ export const job = z
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
     created_at: time,
+    updated_at: time.meta({ description: "When its state last changed." }),
     finished_at: time.nullable(),
   })
   .meta({
@@ -72,6 +73,7 @@ export const job = z
         labels: { team: "shop" },
         priority: 0,
         created_at: "2026-11-15T12:00:00.000Z",
+        updated_at: "2026-11-15T12:00:01.250Z",
         finished_at: "2026-11-15T12:00:01.250Z",
       },
     ],
@@ -128,12 +130,9 @@ export const node = z
     status: z.string(),
     attempt: z.number().int(),
     incoming: z.number().int().meta({ description: "Dependencies that are not done." }),
-    queued_at: z
-      .number()
-      .nullable()
-      .meta({ description: "Milliseconds since 1970, as all times of a graph." }),
-    started_at: z.number().nullable(),
-    finished_at: z.number().nullable(),
+    queued_at: time.nullable(),
+    started_at: time.nullable().meta({ description: "Recorded only for work that takes over a second." }),
+    finished_at: time.nullable(),
     waiting_on: z
       .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "worker"]) })
       .nullable()
@@ -161,7 +160,7 @@ export const event = z
   .looseObject({
     type: z.string().meta({ example: "node.completed" }),
     source: z.string(),
-    at: z.number().meta({ description: "Milliseconds since 1970." }),
+    at: time,
     seq: z.number().int(),
     correlation_id: z.string(),
     idempotency_key: z.string(),
