@@ -92,6 +92,7 @@ export class AppendLane {
     const batch = this.#open
     const data = encodeFact(fact, outputText)
     job.seq = holding.nextSeq++
+    job.at = fact.at
     batch.facts.push({
       partition: job.partition,
       seq: job.seq,

@@ -36,9 +36,11 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     await migrate(database)
     const { appendLanes } = settings
     const partitions = (await database.query("readPartitions", [])).length
+    const wakeUps = new PostgresWakeUps({ ...settings, database, partitions })
     return new SqlJournal(database, {
       capabilities: { exclusive: false, durable: true, label, partitions, appendLanes, retry },
-      wakeUps: new PostgresWakeUps({ ...settings, database, partitions }),
+      wakeUps,
+      feedNews: wakeUps.feed,
     })
   } catch (error) {
     await database.close()

@@ -62,9 +62,13 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
+  feed: {
+    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings"],
+    packages: [],
+  },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "feed", "log"],
     packages: [],
   },
   index: {
@@ -72,7 +76,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   server: {
-    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings", "umbra"],
+    rooms: ["core", "definition", "journal", "engine", "feed", "errors", "log", "settings", "umbra"],
     packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
   },
   cli: {
@@ -82,6 +86,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "worker",
       "engine",
+      "feed",
       "errors",
       "log",
       "server",

@@ -2,6 +2,7 @@
 import type { NodeStatus } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
 import { rowLengths, topologicalOrder, transpose } from "../../definition/graph.ts"
+import { isoGraph } from "../../engine/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { mermaidText } from "../graph-picture.ts"
 import { type DrawnGraph, treeOf } from "../live/tree.ts"
@@ -16,7 +17,7 @@ export interface JobGraphOptions extends StoreOptions {
 }
 
 const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) => string>> = {
-  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...graph }, null, 2)}\n`,
+  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...isoGraph(graph) }, null, 2)}\n`,
   mermaid,
   tree: (_, graph) => tree(graph),
 }
