@@ -11,6 +11,7 @@ import {
   type Problem,
   type WorkflowDefinition,
 } from "../definition/index.ts"
+import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
@@ -190,12 +191,12 @@ export class Submissions {
 
   /**
    * The first to come with a key decides the job's id; the others get it. A name is compared as it was written: between
-   * two sendings of one submission an alias may have moved.
+   * two sendings of one submission an alias may have moved. The order of keys says nothing.
    */
   async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
     const { owner, idempotencyKey } = options
     const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
-    const fingerprint = createHash("sha256").update(JSON.stringify(content)).digest("hex")
+    const fingerprint = createHash("sha256").update(JSON.stringify(sortedCopy(content))).digest("hex")
     const claim = {
       owner,
       key: idempotencyKey!,
