@@ -15,6 +15,7 @@ import { thisPlace } from "./peers.ts"
 import { Plans } from "./plans.ts"
 import { startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
+import { Retention } from "./retention.ts"
 import type { EngineSettings } from "./settings.ts"
 import { Wakeups } from "./wakeups.ts"
 
@@ -45,9 +46,9 @@ export class Engine {
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
   readonly #ownership: Ownership
+  readonly #retention: Retention
   #pulse: { stop(): Promise<void> } | null = null
   #unlisten: (() => Promise<void>) | null = null
-  #cancelPurge = () => {}
   #isAvailable = true
   #isClosing = false
 
@@ -80,6 +81,15 @@ export class Engine {
       clock,
       log,
     })
+    this.#retention = new Retention({
+      journal,
+      owner: this.owner,
+      recovery: this.#recovery,
+      partitions: () => this.#ownership.partitions(),
+      clock,
+      retentionSeconds: settings.retentionSeconds,
+      log,
+    })
     this.#ownership = new Ownership({
       engine: this.id,
       journal,
@@ -87,6 +97,7 @@ export class Engine {
       recovery: this.#recovery,
       wakeups: this.#wakeups,
       inbox: this.#inbox,
+      retention: this.#retention,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       log,
@@ -114,7 +125,6 @@ export class Engine {
           partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
         )) ?? null
     }
-    this.#schedulePurge(0)
   }
 
   /** Resolves once this engine owns a partition, so that submitting is local. */
@@ -181,7 +191,7 @@ export class Engine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
-    this.#cancelPurge()
+    this.#retention.stop()
     await this.#wakeups.stop()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await this.#settled()
@@ -262,33 +272,9 @@ export class Engine {
       )
     }
   }
-
-  #schedulePurge(ms: number): void {
-    const { settings, clock } = this.#parts
-    if (settings.retentionSeconds === null || this.#isClosing) return
-    this.#cancelPurge = clock.after(ms, () => {
-      void this.#purge().finally(() => this.#schedulePurge(PURGE_EVERY_MS))
-    })
-  }
-
-  async #purge(): Promise<void> {
-    const { journal, settings, clock, log } = this.#parts
-    const before = clock.now() - settings.retentionSeconds! * 1000
-    try {
-      while (
-        !this.#isClosing &&
-        (await journal.purge({ finishedBefore: before, keysBefore: before, limit: PURGE_PAGE })) ===
-          PURGE_PAGE
-      );
-    } catch (error) {
-      log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
-    }
-  }
 }
 
 const ANSWER_MS = 30_000
-const PURGE_EVERY_MS = 10 * 60_000
-const PURGE_PAGE = 1000
 
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable"]?: readonly [

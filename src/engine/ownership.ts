@@ -5,6 +5,7 @@ import type { Inbox } from "./inbox.ts"
 import type { Owner } from "./owner.ts"
 import { Peers } from "./peers.ts"
 import type { Recovery } from "./recovery.ts"
+import type { Retention } from "./retention.ts"
 import type { Wakeups } from "./wakeups.ts"
 
 /**
@@ -18,6 +19,7 @@ export interface OwnershipParts {
   readonly recovery: Recovery
   readonly wakeups: Wakeups
   readonly inbox: Inbox
+  readonly retention: Retention
   readonly leaseMs: number
   readonly beatMs: number
   readonly log: Log
@@ -148,7 +150,7 @@ export class Ownership {
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner, recovery, wakeups, inbox } = this.#parts
+    const { journal, engine, owner, recovery, wakeups, inbox, retention } = this.#parts
     const taken = await journal.takePartitions({ engine, expected: rows })
     if (taken.length === 0) return
     for (const { partition, epoch } of taken)
@@ -165,6 +167,7 @@ export class Ownership {
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
     this.#announce()
+    retention.partitionsCame()
     // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
     await wakeups.partitionsCame(recoveredAt)
     const waiting = await journal.readMessages({ partitions, limit: 1000 })

@@ -196,7 +196,9 @@ export class Submissions {
   async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
     const { owner, idempotencyKey } = options
     const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
-    const fingerprint = createHash("sha256").update(JSON.stringify(sortedCopy(content))).digest("hex")
+    const fingerprint = createHash("sha256")
+      .update(JSON.stringify(sortedCopy(content)))
+      .digest("hex")
     const claim = {
       owner,
       key: idempotencyKey!,

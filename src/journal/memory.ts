@@ -8,6 +8,7 @@ import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
+import { endedInMemory, purgeMemory, tidyMemory } from "./memory-retention.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
 
@@ -187,12 +188,16 @@ class MemoryJournal implements port.Journal {
     return true
   }
 
-  async purge(purge: {
-    readonly finishedBefore: number
-    readonly keysBefore: number
-    readonly limit: number
-  }) {
+  async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
+    return endedInMemory(this.#store, query)
+  }
+
+  async purge(purge: Parameters<port.Journal["purge"]>[0]) {
     return purgeMemory(this.#store, purge)
+  }
+
+  async tidy({ before }: { readonly before: number }) {
+    tidyMemory(this.#store, before)
   }
 
   async close() {
@@ -215,33 +220,6 @@ class MemoryJournal implements port.Journal {
 function hasLabels(job: port.JobRow, labels: readonly [string, string][]): boolean {
   const own = new Map(Object.entries(JSON.parse(job.labels ?? "{}")))
   return labels.every(([name, value]) => own.get(name) === value)
-}
-
-function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]>[0]): number {
-  const unfinished = (id: string | null) => id !== null && store.jobs.get(id)?.finishedAt === null
-  const ended = [...store.jobs.values()]
-    .filter(
-      job => job.finishedAt !== null && job.finishedAt < purge.finishedBefore && !unfinished(job.parentId),
-    )
-    .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0))
-    .slice(0, purge.limit)
-  for (const job of ended) {
-    store.jobs.delete(job.id)
-    store.facts.delete(job.id)
-    store.waiting[job.partition]?.delete(job.id)
-  }
-  for (const [key, claim] of store.keys) if (claim.createdAt < purge.keysBefore) store.keys.delete(key)
-  for (const message of store.inbox.values()) {
-    if (isOpen(message) || message.sentAt >= purge.keysBefore) continue
-    store.inbox.delete(message.id)
-    store.causes.delete(message.cause)
-  }
-  const owners = new Set(store.partitions.map(row => row.owner))
-  for (const [id, engine] of store.engines) {
-    if (engine.beat === engine.purgedBeat && !owners.has(id)) store.engines.delete(id)
-    engine.purgedBeat = engine.beat
-  }
-  return ended.length
 }
 
 function soonestFirst(a: port.DueJob, b: port.DueJob): number {

@@ -81,12 +81,23 @@ export interface Journal {
   /** Takes back a message nobody has answered. True: it will never be acted on. */
   withdrawMessage(messageId: number): Promise<boolean>
 
-  /** Removes finished jobs that ended before `finishedBefore` (never one whose parent is unfinished), stale keys, answered messages and dead engines. Answers how many jobs. */
-  purge(purge: {
-    readonly finishedBefore: number
-    readonly keysBefore: number
+  /** Jobs of these partitions that ended before then, oldest first; never one whose parent is unfinished. */
+  endedJobs(query: {
+    readonly partitions: readonly number[]
+    readonly before: number
     readonly limit: number
+  }): Promise<string[]>
+  /**
+   * Removes jobs with their facts, of partitions whose fence holds, if they still ended before then. Their owner does
+   * it: who else may be about to retry one. Answers how many.
+   */
+  purge(purge: {
+    readonly fences: readonly PartitionEpoch[]
+    readonly jobIds: readonly string[]
+    readonly before: number
   }): Promise<number>
+  /** Removes keys and settled messages from before then, and engines that are dead. */
+  tidy(tidy: { readonly before: number }): Promise<void>
 
   /** Calls `listener` when another process may have written something for these partitions; null where nobody else can. */
   readonly listen: ((listener: (partition: number) => void) => Promise<() => Promise<void>>) | null

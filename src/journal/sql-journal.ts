@@ -193,16 +193,21 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query("withdrawMessage", [String(messageId)])).length > 0
   }
 
-  async purge(purge: {
-    readonly finishedBefore: number
-    readonly keysBefore: number
-    readonly limit: number
-  }) {
-    const parameters = [String(purge.finishedBefore), String(purge.keysBefore), String(purge.limit)]
+  async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
+    const parameters = [arrayLiteral(query.partitions), String(query.before), String(query.limit)]
+    return (await this.#database.query("endedJobs", parameters)).map(row => rows.text(row, 0))
+  }
+
+  async purge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]) {
+    const parameters = [...epochs(fences), arrayLiteral(jobIds), String(before)]
     const purged = rows.number((await this.#database.query("purge", parameters))[0], 0)
     this.#purgedSince += purged
-    if (purged < purge.limit) await this.#maintain()
     return purged
+  }
+
+  async tidy({ before }: { readonly before: number }) {
+    await this.#database.query("tidy", [String(before)])
+    await this.#maintain()
   }
 
   async close() {
