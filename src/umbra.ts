@@ -19,6 +19,7 @@ import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
+import { inSubmitSpan } from "./trace.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
@@ -149,7 +150,17 @@ export class Umbra {
 
   /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. */
   accept(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<Submitted> {
-    return this.#submissions.submit(workflow, input, { owner: localOwner, ...options })
+    const { traceparent: given, ...rest } = options
+    return inSubmitSpan(
+      { traceparent: given, workflow: nameOf(workflow) },
+      traceparent =>
+        this.#submissions.submit(workflow, input, {
+          owner: localOwner,
+          ...rest,
+          ...(traceparent === undefined ? {} : { traceparent }),
+        }),
+      ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
+    )
   }
 
   /** A job that was accepted a moment ago, as it began: no need to read it when it is here. */
@@ -317,6 +328,12 @@ export class Umbra {
     this.#watchers.close()
     await this.#journal.close()
   }
+}
+
+/** For a span: what is no workflow has no name, and is refused later. */
+function nameOf(workflow: unknown): string | undefined {
+  const name = typeof workflow === "string" ? workflow : (workflow as { name?: unknown } | null)?.name
+  return typeof name === "string" ? name : undefined
 }
 
 export interface JobActivity {

@@ -30,6 +30,8 @@ export interface SubmitOptions {
   /** Higher goes first. */
   readonly priority?: number
   readonly labels?: { readonly [key: string]: string }
+  /** W3C Trace Context of whoever submits: the job's spans belong to that trace. */
+  readonly traceparent?: string
 }
 
 export interface Submitted {
@@ -120,6 +122,7 @@ export class Submissions {
         options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
       priority: options.priority ?? 0,
       ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
+      ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
     }
   }
 

@@ -100,6 +100,11 @@ export const newJob = z.strictObject(submission).meta({
 
 export const idempotencyKey = z.string().min(1).max(255).regex(storable)
 
+export const traceparent = z.string().optional().meta({
+  description: "W3C Trace Context: the job's spans belong to this trace.",
+  example: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+})
+
 export const newJobs = z
   .strictObject({
     jobs: z

@@ -20,6 +20,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   thread: { rooms: [], packages: ["node:*"] },
   "process-identity": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
+  trace: { rooms: [], packages: ["@opentelemetry/api"] },
   core: { rooms: [], packages: [] },
   template: { rooms: ["core", "errors"], packages: [] },
   // node:vm only as a timer around our own code: src/definition/deadline.ts.
@@ -42,6 +43,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "log",
       "settings",
       "thread",
+      "trace",
       "process-identity",
     ],
     packages: [...schemas, "jiti", "node:*"],
@@ -58,13 +60,14 @@ export const rooms: Readonly<Record<string, Room>> = {
       "log",
       "settings",
       "thread",
+      "trace",
       "process-identity",
     ],
     packages: ["node:*"],
   },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log", "trace"],
     packages: [],
   },
   index: {
@@ -72,7 +75,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   server: {
-    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings", "umbra"],
+    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings", "trace", "umbra"],
     packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
   },
   cli: {
