@@ -75,7 +75,7 @@ export function withinTrace<T>(traceparent: string | undefined, work: () => T): 
  * what to keep with the job.
  */
 export async function inSubmitSpan<T>(
-  given: { readonly traceparent?: string | undefined; readonly workflow: string | undefined },
+  given: { readonly traceparent?: string | undefined; readonly workflow: unknown },
   submit: (traceparent: string | undefined) => Promise<T>,
   describe: (submitted: T) => Attributes,
 ): Promise<T> {
@@ -85,7 +85,8 @@ export async function inSubmitSpan<T>(
   if (spans === undefined || (traceparent !== undefined && !isTraceparent(traceparent)))
     return submit(traceparent)
   const parent = trace.getActiveSpan() === undefined ? parentOf(traceparent) : context.active()
-  const attributes = workflow === undefined ? {} : { "umbra.workflow": workflow }
+  const name = nameOf(workflow)
+  const attributes = name === undefined ? {} : { "umbra.workflow": name }
   const span = spans.startSpan("umbra.submit", { kind: SpanKind.PRODUCER, attributes }, parent)
   try {
     const submitted = await context.with(trace.setSpan(parent, span), () => submit(traceparentOf(span)))
@@ -99,6 +100,12 @@ export async function inSubmitSpan<T>(
   } finally {
     span.end()
   }
+}
+
+/** For a span: what is no workflow has no name, and is refused later. */
+function nameOf(workflow: unknown): string | undefined {
+  const name = typeof workflow === "string" ? workflow : (workflow as { name?: unknown } | null)?.name
+  return typeof name === "string" ? name : undefined
 }
 
 /** What a span says of an attempt. */

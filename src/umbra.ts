@@ -1,15 +1,17 @@
 import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
-import { type JobStatus, jobHasEnded } from "./core/states.ts"
+import { jobHasEnded } from "./core/states.ts"
 import type { GraphView, NodeView, Progress } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
+import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import type { LiveJob } from "./engine/live-job.ts"
+import { statesOf, type Vitals } from "./engine/measures.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
@@ -20,6 +22,7 @@ import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
 import { inSubmitSpan } from "./trace.ts"
+import { version } from "./version.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
@@ -115,6 +118,13 @@ export class Umbra {
         return this.#broker
       },
       observer: this.#watchers,
+      worker: () => ({
+        version,
+        handlers: handlers.names(),
+        concurrency: settings.concurrency,
+        running: this.#broker?.running ?? 0,
+        queued: this.#broker?.queued ?? 0,
+      }),
     })
     this.#submissions = new Submissions({
       journal,
@@ -152,7 +162,7 @@ export class Umbra {
   accept(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<Submitted> {
     const { traceparent: given, ...rest } = options
     return inSubmitSpan(
-      { traceparent: given, workflow: nameOf(workflow) },
+      { traceparent: given, workflow },
       traceparent =>
         this.#submissions.submit(workflow, input, {
           owner: localOwner,
@@ -171,18 +181,27 @@ export class Umbra {
     return { ...snapshotOfLive(live), ...began }
   }
 
-  /** One listener, for metrics: called for every job that ends in this process. */
-  onJobEnded(listener: (ended: { readonly status: JobStatus; readonly seconds: number }) => void): void {
-    this.#watchers.onEnded = ({ state }) =>
-      listener({
-        status: state.status,
-        seconds: ((state.finishedAt ?? state.createdAt) - state.createdAt) / 1000,
-      })
+  /** What this process has in hand, and whether it can take more. */
+  vitals(): Vitals {
+    const { owner, ownedPartitions: partitions, isReady } = this.#engine
+    const { running = 0, queued = 0 } = this.#broker ?? {}
+    return { liveJobs: owner.jobs.size, partitions, isReady, running, queued }
   }
 
-  /** What this process has in hand. */
-  vitals(): { readonly liveJobs: number; readonly partitions: number } {
-    return { liveJobs: this.#engine.owner.jobs.size, partitions: this.#engine.ownedPartitions }
+  /** Numbers for metrics: what was done since the process started, and the states of what is in memory. */
+  measures() {
+    const { measures: engine, owner } = this.#engine
+    const attempts = this.#broker?.measures ?? null
+    return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
+  }
+
+  /** S5: the workers that share this store, those that died not long ago too. */
+  workers(): WorkerView[] {
+    return this.#engine.fleet.workers()
+  }
+
+  get workerCounts(): WorkerCounts {
+    return this.#engine.fleet.counts
   }
 
   /** Resolves when the store answers; rejects when it does not. */
@@ -328,12 +347,6 @@ export class Umbra {
     this.#watchers.close()
     await this.#journal.close()
   }
-}
-
-/** For a span: what is no workflow has no name, and is refused later. */
-function nameOf(workflow: unknown): string | undefined {
-  const name = typeof workflow === "string" ? workflow : (workflow as { name?: unknown } | null)?.name
-  return typeof name === "string" ? name : undefined
 }
 
 export interface JobActivity {

@@ -1,8 +1,8 @@
 /** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
-import { readFileSync } from "node:fs"
 import { engineSettings } from "../engine/settings.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
+import { version } from "../version.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers } from "./handlers.ts"
 import { commandLog } from "./log.ts"
@@ -31,7 +31,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const told = toldToStop()
   let server: Server
   try {
-    server = await startServer({ umbra, host, port, log, version: version() })
+    server = await startServer({ umbra, host, port, log, version })
   } catch (error) {
     await umbra.close()
     throw error
@@ -66,9 +66,4 @@ function greeting({ url, isOpen }: Server, store: string): string {
     ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
     : "Requests need an API token."
   return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
-}
-
-function version(): string {
-  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8")
-  return (JSON.parse(manifest) as { version: string }).version
 }

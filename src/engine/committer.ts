@@ -7,6 +7,7 @@ import type { Journal } from "../journal/port.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END } from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
+import { EngineMeasures } from "./measures.ts"
 
 /**
  * Group commit. While one append is in flight the next batch collects: under light load one commit per fact with no
@@ -48,6 +49,7 @@ export class Committer {
   readonly #clock: Clock
   readonly #events: CommitterEvents
   readonly #holdings: ReadonlyMap<number, Holding>
+  readonly #measures: EngineMeasures
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #flight: Batch | null = null
@@ -60,11 +62,13 @@ export class Committer {
     clock: Clock
     events: CommitterEvents
     holdings: ReadonlyMap<number, Holding>
+    measures?: EngineMeasures
   }) {
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#events = parts.events
     this.#holdings = parts.holdings
+    this.#measures = parts.measures ?? new EngineMeasures()
   }
 
   /** For `apply`: what follows from a fact of this job waits in the open batch. */
@@ -231,7 +235,10 @@ export class Committer {
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     for (let tries = 1; ; tries++) {
       try {
+        const began = performance.now()
         const { held } = await this.#journal.append(stored)
+        this.#measures.appendSeconds.add((performance.now() - began) / 1000)
+        this.#measures.appendFacts.add(stored.facts.length)
         if (tries > 1) this.#events.available()
         return { held, refused: [] }
       } catch (error) {

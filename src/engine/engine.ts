@@ -6,12 +6,13 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
 import type { LiveJob } from "./live-job.ts"
+import { EngineMeasures } from "./measures.ts"
 import { Owner, type OwnerObserver } from "./owner.ts"
 import { Ownership } from "./ownership.ts"
-import { thisPlace } from "./peers.ts"
 import { Plans } from "./plans.ts"
 import { startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
@@ -28,6 +29,8 @@ export interface EngineParts {
   readonly log: Log
   readonly broker: (events: TaskEvents) => Broker
   readonly observer: EngineObserver
+  /** What this process's worker is and does, for the others to see. */
+  readonly worker: () => WorkerFacts
 }
 
 /** What concerns jobs; the rest is the engine's own affair. */
@@ -41,6 +44,8 @@ export class Engine {
   readonly id: string
   readonly plans: Plans
   readonly owner: Owner
+  readonly fleet: Fleet
+  readonly measures = new EngineMeasures()
   readonly #parts: EngineParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
@@ -64,6 +69,15 @@ export class Engine {
       log,
       broker: parts.broker,
       observer: this.#observer(),
+      measures: this.measures,
+    })
+    this.fleet = new Fleet({
+      engine: this.id,
+      worker: parts.worker,
+      partitions: () => this.#ownership.count,
+      deadMs: settings.workerDeadSeconds * 1000,
+      beatMs: settings.beatSeconds * 1000,
+      now: () => clock.now(),
     })
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
@@ -98,6 +112,7 @@ export class Engine {
       wakeups: this.#wakeups,
       inbox: this.#inbox,
       retention: this.#retention,
+      fleet: this.fleet,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       log,
@@ -113,7 +128,7 @@ export class Engine {
         journal,
         location,
         engine: this.id,
-        place: thisPlace(),
+        place: () => this.fleet.place(),
         beatMs: settings.beatSeconds * 1000,
         leaseMs: settings.leaseSeconds * 1000,
         clock,
@@ -134,6 +149,11 @@ export class Engine {
 
   get ownedPartitions(): number {
     return this.#ownership.count
+  }
+
+  /** Can it take work? The database answers, and there are partitions to put jobs in. */
+  get isReady(): boolean {
+    return this.#isAvailable && !this.#isClosing && !this.#ownership.isShort
   }
 
   newJobId(): string {

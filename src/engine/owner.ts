@@ -15,6 +15,7 @@ import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents, type Holding, partitionMoved } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { type LiveJob, newLiveJob } from "./live-job.ts"
+import type { EngineMeasures } from "./measures.ts"
 import type { EngineSettings } from "./settings.ts"
 
 /**
@@ -32,6 +33,7 @@ export interface OwnerParts {
   readonly log: Log
   readonly broker: (events: TaskEvents) => Broker
   readonly observer: OwnerObserver
+  readonly measures: EngineMeasures
 }
 
 /** Who wants to know what happens, after it is durable. */
@@ -57,16 +59,18 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #settings: EngineSettings
   readonly #log: Log
   readonly #observer: OwnerObserver
+  readonly #measures: EngineMeasures
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
 
   constructor(parts: OwnerParts) {
-    const { journal, clock, settings, log, observer } = parts
+    const { journal, clock, settings, log, observer, measures } = parts
     this.#clock = clock
     this.#settings = settings
     this.#log = log
     this.#observer = observer
-    this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings })
+    this.#measures = measures
+    this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings, measures })
     this.#alarms = new Alarms(clock, job => this.ring(job))
     this.broker = parts.broker(this)
     this.#dispatcher = new Dispatcher({
@@ -84,6 +88,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     if (known !== undefined) return known
     const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, projected: null })
     this.#decide(job, command)
+    this.#measures.jobsSubmitted++
     this.jobs.set(id, job)
     return job
   }
@@ -122,6 +127,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "failed" && job.state.retryAt.has(command.node)) this.#measures.retries++
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command.node, outputText)
     return decided
@@ -252,6 +258,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   }
 
   ended(job: LiveJob): void {
+    this.#measures.jobEnded(job.state)
     this.#observer.ended(job)
   }
 

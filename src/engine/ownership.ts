@@ -1,5 +1,6 @@
 import type { Journal, PartitionEpoch, PartitionRow, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
+import type { Fleet } from "./fleet.ts"
 import { firstSeq } from "./ids.ts"
 import type { Inbox } from "./inbox.ts"
 import type { Owner } from "./owner.ts"
@@ -20,6 +21,7 @@ export interface OwnershipParts {
   readonly wakeups: Wakeups
   readonly inbox: Inbox
   readonly retention: Retention
+  readonly fleet: Fleet
   readonly leaseMs: number
   readonly beatMs: number
   readonly log: Log
@@ -33,6 +35,8 @@ export class Ownership {
   readonly #leaving = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
   #picks = 0
+  /** That live, this one included. */
+  #engines = 1
   #readyList: number[] = []
   #adjusting: Promise<void> | null = null
   #stopped = false
@@ -62,6 +66,12 @@ export class Ownership {
     return this.#parts.owner.holdings.size
   }
 
+  /** Has none although there should be one for it: it cannot take work yet. */
+  get isShort(): boolean {
+    const mayOwn = this.#engines <= this.#parts.journal.capabilities.partitions
+    return mayOwn && this.#ready.size + this.#leaving.size === 0
+  }
+
   partitions(): readonly number[] {
     return [...this.#ready, ...this.#leaving]
   }
@@ -80,6 +90,7 @@ export class Ownership {
   /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
   receive(pulse: Pulse): void {
     if (this.#stopped) return
+    this.#parts.fleet.receive(pulse)
     this.#adjusting ??= this.#adjust(pulse)
       .catch(error =>
         this.#parts.log.warn(
@@ -105,6 +116,8 @@ export class Ownership {
     await this.#adjusting
     for (const wake of this.#readyWaiters) wake()
     await this.#give([...this.#parts.owner.holdings.keys()])
+    const { journal, engine } = this.#parts
+    if (!journal.capabilities.exclusive) await journal.leave(engine)
   }
 
   async #adjust(pulse: Pulse): Promise<void> {
@@ -114,6 +127,7 @@ export class Ownership {
       const holding = owner.holdings.get(row.partition)
       if (holding !== undefined && row.epoch > holding.epoch) owner.fenced(row.partition)
     }
+    this.#engines = alive.size
     const share = Math.ceil(pulse.partitions.length / alive.size)
     await this.#shed(this.count - share)
     const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))

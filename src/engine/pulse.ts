@@ -13,7 +13,8 @@ export interface PulseParts {
   /** Where a thread can open the store again; null: beat from here. */
   readonly location: string | null
   readonly engine: string
-  readonly place: string
+  /** What the next beat says. */
+  readonly place: () => string
   readonly beatMs: number
   /** Without progress of the main thread for this long no beat is sent. */
   readonly leaseMs: number
@@ -31,6 +32,16 @@ export interface PulseThreadData {
   readonly progress: SharedArrayBuffer
 }
 
+/** What the main thread tells the one that beats. */
+export interface PulseNews {
+  readonly place: string
+}
+
+/** The time, and always more than the last: what stands still is dead, also when a clock is set back. */
+export function nextBeat(last: number, now: number): number {
+  return Math.max(last + 1, now)
+}
+
 export function startPulse(parts: PulseParts): { stop(): Promise<void> } {
   return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
 }
@@ -41,7 +52,8 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   let stopped = false
   let cancel = () => {}
   let beating: Promise<void> = Promise.resolve()
-  const beat = async (row: EngineBeat): Promise<void> => {
+  const beat = async (last: number): Promise<void> => {
+    const row: EngineBeat = { engine, place: place(), beat: nextBeat(last, clock.now()) }
     try {
       const pulse = await journal.beat(row)
       if (!stopped) receive(pulse)
@@ -50,10 +62,10 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
     }
     if (stopped) return
     cancel = clock.after(beatMs, () => {
-      beating = beat({ ...row, beat: row.beat + 1 })
+      beating = beat(row.beat)
     })
   }
-  beating = beat({ engine, place, beat: 1 })
+  beating = beat(0)
   return {
     stop() {
       stopped = true
@@ -67,12 +79,19 @@ function beatInThread(parts: PulseParts, location: string): { stop(): Promise<vo
   const { engine, place, beatMs, leaseMs, log, receive } = parts
   const progress = new SharedArrayBuffer(4)
   const counter = new Int32Array(progress)
-  const tick = setInterval(() => Atomics.add(counter, 0, 1), Math.min(beatMs, 1000) / 2)
+  let said = ""
+  const tick = setInterval(() => {
+    Atomics.add(counter, 0, 1)
+    const now = place()
+    if (now !== said) thread.postMessage({ place: now } satisfies PulseNews)
+    said = now
+  }, Math.min(beatMs, 1000) / 2)
   tick.unref()
-  const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, progress }
   let stopped = false
   let thread: ReturnType<typeof startThread>
   const begin = (): void => {
+    said = place()
+    const workerData: PulseThreadData = { location, engine, place: said, beatMs, leaseMs, progress }
     thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
     thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
       if (stopped) return

@@ -7,6 +7,7 @@ import type { Recovery } from "./recovery.ts"
 
 const EVERY_MS = 10 * 60_000
 const PAGE = 1000
+const SHOW_DEAD_MS = 10 * 60_000
 
 /**
  * Removes what ended long ago (J17). Every engine does so for its own partitions: a retry of an old job is decided by
@@ -47,7 +48,8 @@ export class Retention {
     const before = clock.now() - retentionSeconds! * 1000
     try {
       while (!this.#stopped && (await this.#purgePage(before)));
-      if (!this.#stopped) await journal.tidy({ before })
+      // Who died is shown for a while: whoever looks after the alarm should find its name.
+      if (!this.#stopped) await journal.tidy({ before, silentSince: clock.now() - SHOW_DEAD_MS })
     } catch (error) {
       log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
     }

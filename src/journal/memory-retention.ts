@@ -31,7 +31,10 @@ export function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["
   return removed.length
 }
 
-export function tidyMemory(store: MemoryStore, before: number): void {
+export function tidyMemory(
+  store: MemoryStore,
+  { before, silentSince }: Parameters<port.Journal["tidy"]>[0],
+): void {
   for (const [key, claim] of store.keys) if (claim.createdAt < before) store.keys.delete(key)
   for (const message of store.inbox.values()) {
     if (isOpen(message) || message.sentAt >= before) continue
@@ -40,7 +43,8 @@ export function tidyMemory(store: MemoryStore, before: number): void {
   }
   const owners = new Set(store.partitions.map(row => row.owner))
   for (const [id, engine] of store.engines) {
-    if (engine.beat === engine.purgedBeat && !owners.has(id)) store.engines.delete(id)
+    const isSilent = engine.beat === engine.purgedBeat && engine.beat <= silentSince
+    if (isSilent && !owners.has(id)) store.engines.delete(id)
     engine.purgedBeat = engine.beat
   }
 }

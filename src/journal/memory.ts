@@ -161,6 +161,10 @@ class MemoryJournal implements port.Journal {
     return this.#store.partitions.map((row, partition) => ({ partition, owner: row.owner, epoch: row.epoch }))
   }
 
+  async leave(engine: string) {
+    this.#store.engines.delete(engine)
+  }
+
   async sendMessage(message: port.NewMessage) {
     checkedJson(message.command)
     const store = this.#store
@@ -196,8 +200,8 @@ class MemoryJournal implements port.Journal {
     return purgeMemory(this.#store, purge)
   }
 
-  async tidy({ before }: { readonly before: number }) {
-    tidyMemory(this.#store, before)
+  async tidy(tidy: Parameters<port.Journal["tidy"]>[0]) {
+    tidyMemory(this.#store, tidy)
   }
 
   async close() {

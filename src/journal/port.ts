@@ -69,6 +69,8 @@ export interface Journal {
     readonly held: readonly PartitionEpoch[]
   }): Promise<void>
   readPartitions(): Promise<PartitionRow[]>
+  /** Forgets an engine that has closed, so that nobody takes it for dead. */
+  leave(engine: string): Promise<void>
 
   /** For commands to a partition owned elsewhere. Resolves with the message's id once it is durable. */
   sendMessage(message: NewMessage): Promise<number>
@@ -96,8 +98,11 @@ export interface Journal {
     readonly jobIds: readonly string[]
     readonly before: number
   }): Promise<number>
-  /** Removes keys and settled messages from before then, and engines that are dead. */
-  tidy(tidy: { readonly before: number }): Promise<void>
+  /**
+   * Removes keys and settled messages from `before`, and engines that own nothing and have not beaten since the last
+   * time nor after `silentSince`.
+   */
+  tidy(tidy: { readonly before: number; readonly silentSince: number }): Promise<void>
 
   /** Calls `listener` when another process may have written something for these partitions; null where nobody else can. */
   readonly listen: ((listener: (partition: number) => void) => Promise<() => Promise<void>>) | null
@@ -248,8 +253,9 @@ export interface KeyClaim {
 
 export interface EngineBeat {
   readonly engine: string
-  /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. */
+  /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. And of its worker. */
   readonly place: string
+  /** Milliseconds since 1970 by its own clock; more than the one before. */
   readonly beat: number
 }
 

@@ -166,6 +166,10 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query("readPartitions", [])).map(rows.partitionRow)
   }
 
+  async leave(engine: string) {
+    await this.#database.query("leave", [engine])
+  }
+
   async sendMessage(message: port.NewMessage) {
     const { partition, jobId, command, sentAt } = message
     const row = await this.#untilThere("sendMessage", [
@@ -205,8 +209,8 @@ export class SqlJournal implements port.Journal {
     return purged
   }
 
-  async tidy({ before }: { readonly before: number }) {
-    await this.#database.query("tidy", [String(before)])
+  async tidy({ before, silentSince }: Parameters<port.Journal["tidy"]>[0]) {
+    await this.#database.query("tidy", [String(before), String(silentSince)])
     await this.#maintain()
   }
 

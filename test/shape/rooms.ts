@@ -20,6 +20,8 @@ export const rooms: Readonly<Record<string, Room>> = {
   thread: { rooms: [], packages: ["node:*"] },
   "process-identity": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
+  tally: { rooms: [], packages: [] },
+  version: { rooms: [], packages: ["node:fs"] },
   trace: { rooms: [], packages: ["@opentelemetry/api"] },
   core: { rooms: [], packages: [] },
   template: { rooms: ["core", "errors"], packages: [] },
@@ -32,7 +34,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
     packages: ["pg", "@electric-sql/pglite", "node:*"],
   },
-  broker: { rooms: ["core", "failpoints"], packages: [] },
+  broker: { rooms: ["core", "failpoints", "tally"], packages: [] },
   worker: {
     rooms: [
       "core",
@@ -59,6 +61,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "failpoints",
       "log",
       "settings",
+      "tally",
       "thread",
       "trace",
       "process-identity",
@@ -67,7 +70,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log", "trace"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log", "trace", "version"],
     packages: [],
   },
   index: {
@@ -75,7 +78,18 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   server: {
-    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings", "trace", "umbra"],
+    rooms: [
+      "core",
+      "definition",
+      "journal",
+      "engine",
+      "errors",
+      "log",
+      "settings",
+      "tally",
+      "trace",
+      "umbra",
+    ],
     packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
   },
   cli: {
@@ -90,6 +104,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "server",
       "settings",
       "umbra",
+      "version",
     ],
     packages: ["commander", "picocolors", "yaml", "node:*"],
   },

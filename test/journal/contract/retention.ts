@@ -83,7 +83,7 @@ export function retentionContract(stage: () => Stage): void {
       await journal.append(batch(held, { answers }))
       await journal.withdrawMessage(withdrawn)
 
-      await journal.tidy({ before: 40 })
+      await journal.tidy({ before: 40, silentSince: 0 })
       expect((await claim("old", 60)).jobId).not.toBe(oldKey.jobId)
       expect(await claim("new", 60)).toEqual(newKey)
       expect(await journal.readAnswer(answered)).toBeNull()
@@ -97,7 +97,7 @@ export function retentionContract(stage: () => Stage): void {
     it("forgets engines that own nothing and whose beat stands still", async () => {
       const { journal, peer } = stage()
       const { engine } = await hold(journal)
-      const purge = () => journal.tidy({ before: 0 })
+      const purge = (silentSince = 10) => journal.tidy({ before: 0, silentSince })
       const others = async () =>
         (await peer.beat({ engine: "observer", place: "x", beat: 1 })).engines.map(other => other.engine)
       await journal.beat({ engine, place: "x", beat: 1 })
@@ -106,6 +106,9 @@ export function retentionContract(stage: () => Stage): void {
       await purge()
       expect(await others()).toEqual(expect.arrayContaining([engine, "dead", "idle"]))
       await journal.beat({ engine: "idle", place: "x", beat: 2 })
+      await purge(0)
+      expect(await others()).toContain("dead")
+      await journal.beat({ engine: "idle", place: "x", beat: 3 })
       await purge()
       const left = await others()
       expect(left).toEqual(expect.arrayContaining([engine, "idle"]))
