@@ -2,8 +2,9 @@ import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
 import { jobHasEnded } from "./core/states.ts"
-import type { GraphView, NodeView, Progress } from "./core/view.ts"
+import type { GraphView, NodeView } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
@@ -15,7 +16,13 @@ import { statesOf, type Vitals } from "./engine/measures.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
-import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } from "./engine/submissions.ts"
+import {
+  type Admit,
+  Submissions,
+  type SubmitOptions,
+  type Submitted,
+  type WorkflowSource,
+} from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
@@ -159,16 +166,22 @@ export class Umbra {
   }
 
   /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. */
-  accept(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<Submitted> {
+  accept(
+    workflow: WorkflowSource,
+    input?: unknown,
+    options: SubmitOptions = {},
+    admit?: Admit,
+  ): Promise<Submitted> {
     const { traceparent: given, ...rest } = options
     return inSubmitSpan(
       { traceparent: given, workflow },
       traceparent =>
-        this.#submissions.submit(workflow, input, {
-          owner: localOwner,
-          ...rest,
-          ...(traceparent === undefined ? {} : { traceparent }),
-        }),
+        this.#submissions.submit(
+          workflow,
+          input,
+          { owner: localOwner, ...rest, ...(traceparent === undefined ? {} : { traceparent }) },
+          admit,
+        ),
       ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
     )
   }
@@ -207,6 +220,11 @@ export class Umbra {
   /** Resolves when the store answers; rejects when it does not. */
   async ping(): Promise<void> {
     await this.#journal.readPartitions()
+  }
+
+  /** Which of an owner's jobs have not ended; see the port of the journal. */
+  get unfinishedJobs(): Journal["unfinishedJobs"] {
+    return query => this.#journal.unfinishedJobs(query)
   }
 
   /** Names, aliases and tokens. */
@@ -281,22 +299,7 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and what nobody here can do. */
   activity(jobId: string): JobActivity {
-    const live = this.#engine.live(jobId)
-    if (live === undefined) return { isHere: false, running: [], unserved: [] }
-    const { nodes } = live.plan
-    return {
-      isHere: true,
-      running: [...live.running]
-        .filter(node => this.#isRunning(live, node))
-        .map(node => ({
-          node: nodes[node]!.id,
-          progress: live.progress?.get(node) ?? null,
-        })),
-      unserved: [...(live.unserved ?? [])].map(node => ({
-        node: nodes[node]!.id,
-        handler: nodes[node]!.handler,
-      })),
-    }
+    return activityOf(this.#engine.live(jobId), (job, node) => this.#isRunning(job, node))
   }
 
   #isRunning(job: LiveJob, node: number): boolean {
@@ -347,12 +350,4 @@ export class Umbra {
     this.#watchers.close()
     await this.#journal.close()
   }
-}
-
-export interface JobActivity {
-  /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
-  readonly isHere: boolean
-  readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
-  /** Ready nodes with a handler that is not registered here. */
-  readonly unserved: readonly { readonly node: string; readonly handler: string }[]
 }

@@ -61,9 +61,9 @@ function toldToStop(): Promise<NodeJS.Signals> {
   })
 }
 
-function greeting({ url, isOpen }: Server, store: string): string {
+function greeting({ url, isOpen, issuer }: Server, store: string): string {
   const who = isOpen
     ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
-    : "Requests need an API token."
+    : `Requests need an API token${issuer === null ? "" : ` or a JWT of ${issuer}`}.`
   return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
 }

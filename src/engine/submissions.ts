@@ -34,6 +34,9 @@ export interface SubmitOptions {
   readonly traceparent?: string
 }
 
+/** Whether a job that is new may be stored; one that is there already is nobody's question. */
+export type Admit = (jobId: string, store: () => Promise<void>) => Promise<void>
+
 export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
@@ -90,6 +93,7 @@ export class Submissions {
     source: WorkflowSource,
     input: unknown,
     options: SubmitOptions & { owner: string },
+    admit: Admit = (_, store) => store(),
   ): Promise<Submitted> {
     this.#engine.mustBeOpen()
     checkOptions(options)
@@ -103,11 +107,11 @@ export class Submissions {
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
         const isNew = !(await this.#exists(jobId))
-        if (isNew) await this.#engine.submitOnce(jobId, stored.plan, command)
+        if (isNew) await admit(jobId, () => this.#engine.submitOnce(jobId, stored.plan, command))
         return { jobId, isNew }
       })
     const jobId = this.#engine.newJobId()
-    await this.#engine.submit(jobId, stored.plan, command)
+    await admit(jobId, () => this.#engine.submit(jobId, stored.plan, command))
     return { jobId, isNew: true }
   }
 

@@ -81,6 +81,14 @@ class MemoryJournal implements port.Journal {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, filter.limit)
   }
 
+  async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+    const { jobs } = this.#store
+    const isOpen = (job: port.JobRow | undefined) => job?.owner === owner && job.finishedAt === null
+    const newer = [...jobs.values()].filter(job => job.id > after && isOpen(job)).map(({ id }) => id)
+    const newest = newer.sort().slice(-limit)
+    return [...new Set([...known.filter(id => isOpen(jobs.get(id))), ...newest])]
+  }
+
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
     const { at, limit, after } = query
     const waiting = query.partitions

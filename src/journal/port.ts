@@ -34,6 +34,13 @@ export interface Journal {
   readJob(id: string): Promise<JobRow | null>
   /** Newest first; `after` is the last id of the previous page. */
   listJobs(filter: JobFilter): Promise<JobRow[]>
+  /** Which of an owner's jobs have not ended: of those that are known, and of those with an id above `after`, at most `limit`. */
+  unfinishedJobs(query: {
+    readonly owner: string
+    readonly known: readonly string[]
+    readonly after: string
+    readonly limit: number
+  }): Promise<string[]>
   /** Unfinished jobs of these partitions whose `wakeAt` is not after `at`, by (wakeAt, id), from behind the cursor on. */
   dueJobs(query: {
     readonly partitions: readonly number[]

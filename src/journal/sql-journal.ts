@@ -108,6 +108,11 @@ export class SqlJournal implements port.Journal {
     return found.map(rows.jobRow)
   }
 
+  async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+    const parameters = [owner, arrayLiteral(known), after, String(limit)]
+    return (await this.#database.query("unfinishedJobs", parameters)).map(row => rows.text(row, 0))
+  }
+
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
     const { at, limit, after = BEFORE_ALL } = query
     const partitions = arrayLiteral(query.partitions)

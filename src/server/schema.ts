@@ -214,7 +214,7 @@ export const diff = z.object({
 
 /** Whatever is asked, this may come back. */
 const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]
-const withCaller: readonly ErrorCode[] = ["E630", "E631", "E632"]
+const withCaller: readonly ErrorCode[] = ["E630", "E631", "E632", "E645"]
 
 /** The answers of a route: what it gives when all is well, and the errors that it may give. */
 export function answers(

@@ -90,7 +90,15 @@ export const rooms: Readonly<Record<string, Room>> = {
       "trace",
       "umbra",
     ],
-    packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
+    packages: [
+      "fastify",
+      "fastify-type-provider-zod",
+      "@fastify/swagger",
+      "jose",
+      "prom-client",
+      "zod",
+      "node:*",
+    ],
   },
   cli: {
     rooms: [

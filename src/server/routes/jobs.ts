@@ -25,6 +25,7 @@ const submitErrors = [
   "E613",
   "E635",
   "E636",
+  "E646",
 ] as const
 
 export function jobRoutes(app: App, parts: RouteParts): void {
@@ -202,7 +203,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
 type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]
 
 function submit(
-  { umbra }: RouteParts,
+  { umbra, unfinished }: RouteParts,
   { owner }: Caller,
   {
     workflow,
@@ -226,7 +227,9 @@ function submit(
     // W3C: one that cannot be read is as none.
     ...(isTraceparent(traceparent) ? { traceparent } : {}),
   }
-  return umbra.accept(workflow, input, options)
+  return unfinished === null
+    ? umbra.accept(workflow, input, options)
+    : umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(owner, jobId, store))
 }
 
 /** The job when it has ended, when the time is up, or when this process is about to end. */
