@@ -89,6 +89,8 @@ export const errorTable = {
   E637: kind("refused to listen without authentication", 400),
   E638: kind("address cannot be listened on", 400),
   E639: kind("internal error", 500),
+  E645: kind("signing keys cannot be fetched", 503, true),
+  E646: kind("too many unfinished jobs", 429, true),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

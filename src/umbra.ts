@@ -1,19 +1,28 @@
 import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
-import { type JobStatus, jobHasEnded } from "./core/states.ts"
-import type { GraphView, NodeView, Progress } from "./core/view.ts"
+import { jobHasEnded } from "./core/states.ts"
+import type { GraphView, NodeView } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
+import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import type { LiveJob } from "./engine/live-job.ts"
+import { statesOf, type Vitals } from "./engine/measures.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
-import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } from "./engine/submissions.ts"
+import {
+  type Admit,
+  Submissions,
+  type SubmitOptions,
+  type Submitted,
+  type WorkflowSource,
+} from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { Live } from "./feed/live.ts"
@@ -22,6 +31,8 @@ import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
+import { inSubmitSpan } from "./trace.ts"
+import { version } from "./version.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
@@ -132,6 +143,13 @@ export class Umbra {
         },
         followed: isFollowed => this.#live.followed(isFollowed),
       },
+      worker: () => ({
+        version,
+        handlers: handlers.names(),
+        concurrency: settings.concurrency,
+        running: this.#broker?.running ?? 0,
+        queued: this.#broker?.queued ?? 0,
+      }),
     })
     this.#live = new Live({
       journal,
@@ -178,8 +196,24 @@ export class Umbra {
   }
 
   /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. */
-  accept(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<Submitted> {
-    return this.#submissions.submit(workflow, input, { owner: localOwner, ...options })
+  accept(
+    workflow: WorkflowSource,
+    input?: unknown,
+    options: SubmitOptions = {},
+    admit?: Admit,
+  ): Promise<Submitted> {
+    const { traceparent: given, ...rest } = options
+    return inSubmitSpan(
+      { traceparent: given, workflow },
+      traceparent =>
+        this.#submissions.submit(
+          workflow,
+          input,
+          { owner: localOwner, ...rest, ...(traceparent === undefined ? {} : { traceparent }) },
+          admit,
+        ),
+      ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
+    )
   }
 
   /** A job that was accepted a moment ago, as it began: no need to read it when it is here. */
@@ -191,13 +225,11 @@ export class Umbra {
     return { ...snapshot, ...began, updated_at: snapshot.created_at }
   }
 
-  /** One listener, for metrics: called for every job that ends in this process. */
-  onJobEnded(listener: (ended: { readonly status: JobStatus; readonly seconds: number }) => void): void {
-    this.#watchers.onEnded = ({ state }) =>
-      listener({
-        status: state.status,
-        seconds: ((state.finishedAt ?? state.createdAt) - state.createdAt) / 1000,
-      })
+  /** What this process has in hand, and whether it can take more. */
+  vitals(): Vitals {
+    const { owner, ownedPartitions: partitions, isReady } = this.#engine
+    const { running = 0, queued = 0 } = this.#broker ?? {}
+    return { liveJobs: owner.jobs.size, partitions, isReady, running, queued }
   }
 
   /** S4: what happens to jobs, as it becomes durable, in whichever engine. */
@@ -205,14 +237,30 @@ export class Umbra {
     return this.#live.feed
   }
 
-  /** What this process has in hand. */
-  vitals(): { readonly liveJobs: number; readonly partitions: number } {
-    return { liveJobs: this.#engine.owner.jobs.size, partitions: this.#engine.ownedPartitions }
+  /** Numbers for metrics: what was done since the process started, and the states of what is in memory. */
+  measures() {
+    const { measures: engine, owner } = this.#engine
+    const attempts = this.#broker?.measures ?? null
+    return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
+  }
+
+  /** S5: the workers that share this store, those that died not long ago too. */
+  workers(): WorkerView[] {
+    return this.#engine.fleet.workers()
+  }
+
+  get workerCounts(): WorkerCounts {
+    return this.#engine.fleet.counts
   }
 
   /** Resolves when the store answers; rejects when it does not. */
   async ping(): Promise<void> {
     await this.#journal.readPartitions()
+  }
+
+  /** Which of an owner's jobs have not ended; see the port of the journal. */
+  get unfinishedJobs(): Journal["unfinishedJobs"] {
+    return query => this.#journal.unfinishedJobs(query)
   }
 
   /** Names, aliases and tokens. */
@@ -287,22 +335,7 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and what nobody here can do. */
   activity(jobId: string): JobActivity {
-    const live = this.#engine.live(jobId)
-    if (live === undefined) return { isHere: false, running: [], unserved: [] }
-    const { nodes } = live.plan
-    return {
-      isHere: true,
-      running: [...live.running]
-        .filter(node => this.#isRunning(live, node))
-        .map(node => ({
-          node: nodes[node]!.id,
-          progress: live.progress?.get(node) ?? null,
-        })),
-      unserved: [...(live.unserved ?? [])].map(node => ({
-        node: nodes[node]!.id,
-        handler: nodes[node]!.handler,
-      })),
-    }
+    return activityOf(this.#engine.live(jobId), (job, node) => this.#isRunning(job, node))
   }
 
   #isRunning(job: LiveJob, node: number): boolean {
@@ -354,12 +387,4 @@ export class Umbra {
     await this.#live.close()
     await this.#journal.close()
   }
-}
-
-export interface JobActivity {
-  /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
-  readonly isHere: boolean
-  readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
-  /** Ready nodes with a handler that is not registered here. */
-  readonly unserved: readonly { readonly node: string; readonly handler: string }[]
 }

@@ -11,6 +11,7 @@ import type { Progress } from "../core/view.ts"
 import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
+import { AttemptMeasures } from "./measures.ts"
 import type { Broker, Outcome, Task, TaskEvents, TaskName } from "./port.ts"
 
 /** What a running attempt reports. None of these throws. */
@@ -49,12 +50,14 @@ const sliceMs = 10
 const tasksPerLook = 64
 
 export class LocalBroker implements Broker {
+  readonly measures = new AttemptMeasures()
   readonly #runner: Runner
   readonly #pool: Pool
   readonly #lanes: Lanes<Attempt>
   readonly #attempts = new Map<string, Attempt>()
   readonly #concurrency: number
   #pumping = false
+  #isTimeFresh = false
   #draining = false
   #drained: (() => void) | undefined
 
@@ -66,6 +69,8 @@ export class LocalBroker implements Broker {
       events: options.events,
       worker: `local-${process.pid}`,
       running: 0,
+      measures: this.measures,
+      time: 0,
       ended: attempt => this.#ended(attempt),
     }
   }
@@ -94,10 +99,22 @@ export class LocalBroker implements Broker {
     const key = keyOf(task)
     if (this.#attempts.has(key)) return
     const lane = this.#lanes.of(task.handler)
-    const attempt = new Attempt(key, task, lane, this.#pool)
+    const attempt = new Attempt(key, task, lane, this.#pool, this.#roughTime())
     this.#attempts.set(key, attempt)
     lane.queue.push(attempt)
     this.#wake()
+  }
+
+  /** One look for all that are handed over in one go. */
+  #roughTime(): number {
+    if (!this.#isTimeFresh) {
+      this.#isTimeFresh = true
+      this.#pool.time = performance.now()
+      queueMicrotask(() => {
+        this.#isTimeFresh = false
+      })
+    }
+    return this.#pool.time
   }
 
   cancel(task: TaskName): void {
@@ -139,10 +156,12 @@ export class LocalBroker implements Broker {
   }
 
   #pump(): void {
-    const end = performance.now() + sliceMs
+    this.#pool.time = performance.now()
+    const end = this.#pool.time + sliceMs
     for (let looks = tasksPerLook; ; looks--) {
       if (looks === 0) {
-        if (performance.now() >= end) {
+        this.#pool.time = performance.now()
+        if (this.#pool.time >= end) {
           setImmediate(() => this.#pump())
           return
         }
@@ -170,6 +189,9 @@ interface Pool {
   readonly events: TaskEvents
   readonly worker: string
   running: number
+  readonly measures: AttemptMeasures
+  /** When somebody last looked at the clock: each attempt of a run starts when the one before it ended. */
+  time: number
   ended(attempt: Attempt): void
 }
 
@@ -184,8 +206,11 @@ class Attempt implements Queued, AttemptEvents {
   #announced = false
   #cancelled = false
   #run: RunningAttempt | undefined
+  /** Handed over, then begun. */
+  #since: number
 
-  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool) {
+  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, since: number) {
+    this.#since = since
     this.key = key
     this.lane = lane
     this.#task = task
@@ -202,6 +227,9 @@ class Attempt implements Queued, AttemptEvents {
 
   start(runner: Runner): void {
     this.isRunning = true
+    const { time, measures } = this.#pool
+    measures.waitSeconds.add((time - this.#since) / 1000)
+    this.#since = time
     this.#pool.running += 1
     this.lane.take()
     if (this.#task.announce) this.#announce(runner)
@@ -255,6 +283,8 @@ class Attempt implements Queued, AttemptEvents {
     failpoint("handler.after")
     this.isRunning = false
     this.#pool.running -= 1
+    this.#pool.time = performance.now()
+    this.#pool.measures.ended(this.#task.handler, outcome, this.#pool.time - this.#since)
     this.lane.free()
     this.#pool.ended(this)
     if (outcome !== null && !this.#cancelled) this.#pool.events.finished(this.#task, outcome)

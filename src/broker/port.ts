@@ -13,6 +13,9 @@ export interface Task {
   readonly handler: string
   readonly owner: string
   readonly workflow: string
+  readonly workflowVersion: number
+  /** Of the job's submission: the attempt's span is its child. */
+  readonly traceparent: string | null
   readonly priority: number
   readonly config: Json
   /** Templates of `config` that read secrets, with the values of everything else they read: filled in where the handler runs. */

@@ -3,9 +3,9 @@
  * The list of commands. Each command's code is imported when it runs, so that `umbra --help` starts in the time of
  * a bare Node. A command answers with its exit code; what it throws as an UmbraError is told in one line.
  */
-import { readFileSync } from "node:fs"
 import { Command, CommanderError, Option } from "commander"
 import { UmbraError } from "../errors.ts"
+import { version } from "../version.ts"
 import { exitCode, exitCodeOf } from "./exit.ts"
 import { jobsProgram } from "./jobs/program.ts"
 import {
@@ -19,13 +19,9 @@ import {
 } from "./options.ts"
 import { serveProgram, tokenProgram } from "./server-program.ts"
 
-const manifest = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as {
-  version: string
-}
-
 const program = new Command("umbra")
   .description("Durable workflows: validate, look at and run them.")
-  .version(manifest.version)
+  .version(version)
 
 program
   .command("validate")

@@ -1,8 +1,8 @@
 /** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
-import { readFileSync } from "node:fs"
 import { engineSettings } from "../engine/settings.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
+import { version } from "../version.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers } from "./handlers.ts"
 import { commandLog } from "./log.ts"
@@ -31,7 +31,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const told = toldToStop()
   let server: Server
   try {
-    server = await startServer({ umbra, host, port, log, version: version() })
+    server = await startServer({ umbra, host, port, log, version })
   } catch (error) {
     await umbra.close()
     throw error
@@ -61,14 +61,9 @@ function toldToStop(): Promise<NodeJS.Signals> {
   })
 }
 
-function greeting({ url, isOpen }: Server, store: string): string {
+function greeting({ url, isOpen, issuer }: Server, store: string): string {
   const who = isOpen
     ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
-    : "Requests need an API token."
+    : `Requests need an API token${issuer === null ? "" : ` or a JWT of ${issuer}`}.`
   return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
-}
-
-function version(): string {
-  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8")
-  return (JSON.parse(manifest) as { version: string }).version
 }

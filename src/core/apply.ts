@@ -105,6 +105,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.input = fact.input
   state.priority = fact.priority
   state.labels = fact.labels ?? {}
+  state.traceparent = fact.traceparent ?? null
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at
   setExpiry(state, fact.expires_at)

@@ -35,6 +35,7 @@ export interface Submit {
   readonly ttlSeconds: number | null
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
+  readonly traceparent?: string
 }
 
 /** Given with what may be the last node: the job's own output, or why there is none. */

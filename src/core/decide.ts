@@ -118,6 +118,7 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       expires_at: expiry(command.ttlSeconds, given.now),
       priority: command.priority,
       ...(command.labels === undefined ? {} : { labels: command.labels }),
+      ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
     },
   ]
 }

@@ -36,6 +36,8 @@ export interface JobSubmitted {
   readonly ttl_seconds: number | null
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
+  /** W3C Trace Context of the submission, for the spans of the job's attempts. Absent: it was not traced. */
+  readonly traceparent?: string
 }
 
 /** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */

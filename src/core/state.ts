@@ -52,6 +52,8 @@ export interface JobState {
   input: Json
   priority: number
   labels: { readonly [key: string]: string }
+  /** Where the job belongs in a trace; null: nowhere. */
+  traceparent: string | null
   ttlSeconds: number | null
   createdAt: number
   expiresAt: number | null
@@ -105,6 +107,7 @@ export function newJobState(graph: Graph): JobState {
     input: null,
     priority: 0,
     labels: {},
+    traceparent: null,
     ttlSeconds: null,
     createdAt: 0,
     expiresAt: null,

@@ -3,11 +3,12 @@ import type { Fact } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalDataError } from "../journal/errors.ts"
-import type { Journal } from "../journal/port.ts"
+import type { AppendResult, Journal } from "../journal/port.ts"
 import { retryDelayMs } from "../journal/retry.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END } from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
+import type { EngineMeasures } from "./measures.ts"
 
 /**
  * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
@@ -52,6 +53,7 @@ export class AppendLane {
   readonly #events: LaneEvents
   readonly #store: Availability
   readonly #holdings: ReadonlyMap<number, Holding>
+  readonly #measures: EngineMeasures
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #flight: Batch | null = null
@@ -65,12 +67,14 @@ export class AppendLane {
     events: LaneEvents
     store: Availability
     holdings: ReadonlyMap<number, Holding>
+    measures: EngineMeasures
   }) {
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#events = parts.events
     this.#store = parts.store
     this.#holdings = parts.holdings
+    this.#measures = parts.measures
   }
 
   /** For `apply`: what follows from a fact of this job waits in the open batch. */
@@ -242,12 +246,20 @@ export class AppendLane {
     if (stored.facts.length === 0 && stored.answers.length === 0 && stored.messages.length === 0)
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     try {
-      const { held } = await this.#untilKnown(() => this.#journal.append(stored))
+      const { held } = await this.#untilKnown(() => this.#append(stored))
       return { held, refused: [] }
     } catch (error) {
       if (isOfTheData(error)) return this.#sendTheRest(stored, error)
       throw error
     }
+  }
+
+  async #append(stored: ClosedBatch): Promise<AppendResult> {
+    const begun = performance.now()
+    const result = await this.#journal.append(stored)
+    this.#measures.appendSeconds.add((performance.now() - begun) / 1000)
+    this.#measures.appendFacts.add(stored.facts.length)
+    return result
   }
 
   /** Asks again until the store answers; what is wrong with the data is an answer. */

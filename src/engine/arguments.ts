@@ -3,6 +3,7 @@ import { checkJson } from "../definition/json-value.ts"
 import { ProblemList } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter } from "../journal/port.ts"
+import { isTraceparent } from "../trace.ts"
 import { isJobId } from "./ids.ts"
 import type { SubmitOptions } from "./submissions.ts"
 
@@ -11,7 +12,7 @@ import type { SubmitOptions } from "./submissions.ts"
  * have types, and a store cannot keep everything that memory can. Throws E309.
  */
 export function checkOptions(options: SubmitOptions & { readonly owner: string }): void {
-  const { owner, priority, ttlSeconds, labels, idempotencyKey } = options
+  const { owner, priority, ttlSeconds, labels, idempotencyKey, traceparent } = options
   mustBeText("owner", owner, 200)
   if (idempotencyKey !== undefined) mustBeText("an idempotency key", idempotencyKey, 255)
   if (priority !== undefined && (!Number.isInteger(priority) || Math.abs(priority) > 1000))
@@ -19,6 +20,10 @@ export function checkOptions(options: SubmitOptions & { readonly owner: string }
   if (ttlSeconds != null && !(Number.isFinite(ttlSeconds) && ttlSeconds > 0))
     wrong("ttl_seconds must be a number above 0")
   if (labels !== undefined) checkLabels(labels)
+  if (traceparent !== undefined && !isTraceparent(traceparent))
+    wrong(
+      "traceparent must be as W3C Trace Context has it: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>",
+    )
 }
 
 /** Labels are shown with every line of a list: they are no place for documents. */

@@ -4,6 +4,7 @@ import type { Journal } from "../journal/port.ts"
 import { AppendLane, type Availability, type Holding, type LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
+import { EngineMeasures } from "./measures.ts"
 
 export type CommitterEvents = LaneEvents & Availability
 
@@ -23,15 +24,17 @@ export class Committer {
     clock: Clock
     events: CommitterEvents
     holdings: ReadonlyMap<number, Holding>
+    measures?: EngineMeasures
   }) {
     const { appendLanes } = parts.journal.capabilities
+    const measures = parts.measures ?? new EngineMeasures()
     this.#events = parts.events
     this.#lanes = Array.from({ length: appendLanes }, (_, lane) => {
       const store = {
         unavailable: (error: unknown, tries: number) => this.#unavailable(lane, error, tries),
         available: () => this.#available(lane),
       }
-      return new AppendLane({ ...parts, store })
+      return new AppendLane({ ...parts, store, measures })
     })
   }
 

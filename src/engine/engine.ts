@@ -6,15 +6,17 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
 import type { LiveJob } from "./live-job.ts"
+import { EngineMeasures } from "./measures.ts"
 import { Owner, type OwnerObserver } from "./owner.ts"
 import { Ownership } from "./ownership.ts"
-import { thisPlace } from "./peers.ts"
 import { Plans } from "./plans.ts"
 import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
+import { Retention } from "./retention.ts"
 import type { EngineSettings } from "./settings.ts"
 import { Wakeups } from "./wakeups.ts"
 
@@ -27,6 +29,8 @@ export interface EngineParts {
   readonly log: Log
   readonly broker: (events: TaskEvents) => Broker
   readonly observer: EngineObserver
+  /** What this process's worker is and does, for the others to see. */
+  readonly worker: () => WorkerFacts
 }
 
 /** What concerns jobs and those who look at them; the rest is the engine's own affair. */
@@ -43,14 +47,16 @@ export class Engine {
   readonly id: string
   readonly plans: Plans
   readonly owner: Owner
+  readonly fleet: Fleet
+  readonly measures = new EngineMeasures()
   readonly #parts: EngineParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
   readonly #ownership: Ownership
+  readonly #retention: Retention
   #pulse: RunningPulse | null = null
   #unlisten: (() => Promise<void>) | null = null
-  #cancelPurge = () => {}
   #isAvailable = true
   #isClosing = false
 
@@ -66,6 +72,15 @@ export class Engine {
       log,
       broker: parts.broker,
       observer: this.#observer(),
+      measures: this.measures,
+    })
+    this.fleet = new Fleet({
+      engine: this.id,
+      worker: parts.worker,
+      partitions: () => this.#ownership.count,
+      deadMs: settings.workerDeadSeconds * 1000,
+      beatMs: settings.beatSeconds * 1000,
+      now: () => clock.now(),
     })
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
@@ -83,6 +98,15 @@ export class Engine {
       clock,
       log,
     })
+    this.#retention = new Retention({
+      journal,
+      owner: this.owner,
+      recovery: this.#recovery,
+      partitions: () => this.#ownership.partitions(),
+      clock,
+      retentionSeconds: settings.retentionSeconds,
+      log,
+    })
     this.#ownership = new Ownership({
       engine: this.id,
       journal,
@@ -90,6 +114,8 @@ export class Engine {
       recovery: this.#recovery,
       wakeups: this.#wakeups,
       inbox: this.#inbox,
+      retention: this.#retention,
+      fleet: this.fleet,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       followed: isFollowed => parts.observer.followed(isFollowed),
@@ -106,7 +132,7 @@ export class Engine {
         journal,
         location,
         engine: this.id,
-        place: thisPlace(),
+        place: () => this.fleet.place(),
         beatMs: settings.beatSeconds * 1000,
         leaseMs: settings.leaseSeconds * 1000,
         clock,
@@ -118,7 +144,6 @@ export class Engine {
           partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
         )) ?? null
     }
-    this.#schedulePurge(0)
   }
 
   /** Resolves once this engine owns a partition, so that submitting is local. */
@@ -128,6 +153,11 @@ export class Engine {
 
   get ownedPartitions(): number {
     return this.#ownership.count
+  }
+
+  /** Can it take work? The database answers, and there are partitions to put jobs in. */
+  get isReady(): boolean {
+    return this.#isAvailable && !this.#isClosing && !this.#ownership.isShort
   }
 
   newJobId(): string {
@@ -190,7 +220,7 @@ export class Engine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
-    this.#cancelPurge()
+    this.#retention.stop()
     await this.#wakeups.stop()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await this.#settled()
@@ -271,33 +301,9 @@ export class Engine {
       )
     }
   }
-
-  #schedulePurge(ms: number): void {
-    const { settings, clock } = this.#parts
-    if (settings.retentionSeconds === null || this.#isClosing) return
-    this.#cancelPurge = clock.after(ms, () => {
-      void this.#purge().finally(() => this.#schedulePurge(PURGE_EVERY_MS))
-    })
-  }
-
-  async #purge(): Promise<void> {
-    const { journal, settings, clock, log } = this.#parts
-    const before = clock.now() - settings.retentionSeconds! * 1000
-    try {
-      while (
-        !this.#isClosing &&
-        (await journal.purge({ finishedBefore: before, keysBefore: before, limit: PURGE_PAGE })) ===
-          PURGE_PAGE
-      );
-    } catch (error) {
-      log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
-    }
-  }
 }
 
 const ANSWER_MS = 30_000
-const PURGE_EVERY_MS = 10 * 60_000
-const PURGE_PAGE = 1000
 
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable"]?: readonly [

@@ -19,6 +19,12 @@ export function newJobId(partition: number, now: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
 }
 
+/** Below every id that is made from then on. */
+export function firstIdOf(time: number): string {
+  const hex = Math.floor(time).toString(16).padStart(12, "0")
+  return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
+}
+
 const pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/
 
 export function isJobId(text: string): boolean {

@@ -16,6 +16,7 @@ import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { type LiveJob, newLiveJob } from "./live-job.ts"
+import type { EngineMeasures } from "./measures.ts"
 import type { EngineSettings } from "./settings.ts"
 
 /**
@@ -33,6 +34,7 @@ export interface OwnerParts {
   readonly log: Log
   readonly broker: (events: TaskEvents) => Broker
   readonly observer: OwnerObserver
+  readonly measures: EngineMeasures
 }
 
 /** Who wants to know what happens, after it is durable. */
@@ -58,18 +60,20 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #settings: EngineSettings
   readonly #log: Log
   readonly #observer: OwnerObserver
+  readonly #measures: EngineMeasures
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #triesBeforePause: number
 
   constructor(parts: OwnerParts) {
-    const { journal, clock, settings, log, observer } = parts
+    const { journal, clock, settings, log, observer, measures } = parts
     this.#clock = clock
     this.#settings = settings
     this.#log = log
     this.#observer = observer
+    this.#measures = measures
     this.#triesBeforePause = journal.capabilities.retry.tries
-    this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings })
+    this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings, measures })
     this.#alarms = new Alarms(clock, job => this.ring(job))
     this.broker = parts.broker(this)
     this.#dispatcher = new Dispatcher({
@@ -87,6 +91,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     if (known !== undefined) return known
     const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, at: 0, projected: null })
     this.#decide(job, command)
+    this.#measures.jobsSubmitted++
     this.jobs.set(id, job)
     return job
   }
@@ -125,6 +130,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "failed" && job.state.retryAt.has(command.node)) this.#measures.retries++
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command.node, outputText)
     return decided
@@ -255,6 +261,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   }
 
   ended(job: LiveJob): void {
+    this.#measures.jobEnded(job.state)
     this.#observer.ended(job)
   }
 

@@ -1,10 +1,12 @@
 import type { Journal, PartitionEpoch, PartitionRow, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
+import type { Fleet } from "./fleet.ts"
 import { firstSeq } from "./ids.ts"
 import type { Inbox } from "./inbox.ts"
 import type { Owner } from "./owner.ts"
 import { Peers } from "./peers.ts"
 import type { Recovery } from "./recovery.ts"
+import type { Retention } from "./retention.ts"
 import type { Wakeups } from "./wakeups.ts"
 
 /**
@@ -18,6 +20,8 @@ export interface OwnershipParts {
   readonly recovery: Recovery
   readonly wakeups: Wakeups
   readonly inbox: Inbox
+  readonly retention: Retention
+  readonly fleet: Fleet
   readonly leaseMs: number
   readonly beatMs: number
   /** Does another engine that lives follow what is committed here? */
@@ -33,6 +37,8 @@ export class Ownership {
   readonly #leaving = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
   #picks = 0
+  /** That live, this one included. */
+  #engines = 1
   /** Of each append lane that has any. */
   #readyByLane: number[][] = []
   #adjusting: Promise<void> | null = null
@@ -65,6 +71,12 @@ export class Ownership {
     return this.#parts.owner.holdings.size
   }
 
+  /** Has none although there should be one for it: it cannot take work yet. */
+  get isShort(): boolean {
+    const mayOwn = this.#engines <= this.#parts.journal.capabilities.partitions
+    return mayOwn && this.#ready.size + this.#leaving.size === 0
+  }
+
   partitions(): readonly number[] {
     return [...this.#ready, ...this.#leaving]
   }
@@ -83,6 +95,7 @@ export class Ownership {
   /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
   receive(pulse: Pulse): void {
     if (this.#stopped) return
+    this.#parts.fleet.receive(pulse)
     this.#adjusting ??= this.#adjust(pulse)
       .catch(error =>
         this.#parts.log.warn(
@@ -108,6 +121,8 @@ export class Ownership {
     await this.#adjusting
     for (const wake of this.#readyWaiters) wake()
     await this.#give([...this.#parts.owner.holdings.keys()])
+    const { journal, engine } = this.#parts
+    if (!journal.capabilities.exclusive) await journal.leave(engine)
   }
 
   async #adjust(pulse: Pulse): Promise<void> {
@@ -118,6 +133,7 @@ export class Ownership {
       const holding = owner.holdings.get(row.partition)
       if (holding !== undefined && row.epoch > holding.epoch) owner.fenced(row.partition)
     }
+    this.#engines = alive.size
     const share = Math.ceil(pulse.partitions.length / alive.size)
     await this.#shed(this.count - share)
     const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))
@@ -154,7 +170,7 @@ export class Ownership {
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner, recovery, wakeups, inbox } = this.#parts
+    const { journal, engine, owner, recovery, wakeups, inbox, retention } = this.#parts
     const taken = await journal.takePartitions({ engine, expected: rows })
     if (taken.length === 0) return
     for (const { partition, epoch } of taken)
@@ -171,6 +187,7 @@ export class Ownership {
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
     this.#announce()
+    retention.partitionsCame()
     // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
     await wakeups.partitionsCame(recoveredAt)
     const waiting = await journal.readMessages({ partitions, limit: 1000 })

@@ -41,11 +41,6 @@ export class Peers {
   }
 }
 
-/** What this engine's beat says of where it runs. */
-export function thisPlace(): string {
-  return JSON.stringify(ownIdentity())
-}
-
 function hasDiedHere(place: string): boolean {
   try {
     return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"

@@ -1,9 +1,13 @@
 import { parentPort, workerData } from "node:worker_threads"
 import { openJournal } from "../journal/open.ts"
 import type { Journal } from "../journal/port.ts"
-import { FOLLOWS, type PulseThreadData } from "./pulse.ts"
+import { FOLLOWS, nextBeat, type PulseNews, type PulseThreadData } from "./pulse.ts"
 
-const { location, engine, place, beatMs, leaseMs, shared } = workerData as PulseThreadData
+const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData as PulseThreadData
+let place = atFirst
+parentPort!.on("message", (news: PulseNews) => {
+  place = news.place
+})
 const counter = new Int32Array(shared)
 let journal: Journal | null = null
 
@@ -21,7 +25,7 @@ async function send(): Promise<void> {
   try {
     // Here and not at the start: a database that is away when the engine starts must not end its beat for good.
     journal ??= await openJournal(location, { poolSize: 1 })
-    beat++
+    beat = nextBeat(beat, Date.now())
     const follows = Atomics.load(counter, FOLLOWS) === 1
     parentPort!.postMessage({ pulse: await journal.beat({ engine, place, beat, follows }) })
   } catch (error) {

@@ -13,7 +13,8 @@ export interface PulseParts {
   /** Where a thread can open the store again; null: beat from here. */
   readonly location: string | null
   readonly engine: string
-  readonly place: string
+  /** What the next beat says. */
+  readonly place: () => string
   readonly beatMs: number
   /** Without progress of the main thread for this long no beat is sent. */
   readonly leaseMs: number
@@ -38,6 +39,16 @@ export interface PulseThreadData {
   readonly shared: SharedArrayBuffer
 }
 
+/** What the main thread tells the one that beats. */
+export interface PulseNews {
+  readonly place: string
+}
+
+/** The time, and always more than the last: what stands still is dead, also when a clock is set back. */
+export function nextBeat(last: number, now: number): number {
+  return Math.max(last + 1, now)
+}
+
 export function startPulse(parts: PulseParts): RunningPulse {
   return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
 }
@@ -50,19 +61,20 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   let follows = false
   let cancel = () => {}
   let beating: Promise<void> = Promise.resolve()
-  const beat = async (row: Omit<EngineBeat, "follows">): Promise<void> => {
+  const beat = async (last: number): Promise<void> => {
+    const row: EngineBeat = { engine, place: place(), beat: nextBeat(last, clock.now()), follows }
     try {
-      const pulse = await journal.beat({ ...row, follows })
+      const pulse = await journal.beat(row)
       if (!stopped) receive(pulse)
     } catch (error) {
       log.warn({ error: String(error) }, "beat failed")
     }
     if (stopped) return
     cancel = clock.after(beatMs, () => {
-      beating = beat({ ...row, beat: row.beat + 1 })
+      beating = beat(row.beat)
     })
   }
-  beating = beat({ engine, place, beat: 1 })
+  beating = beat(0)
   return {
     follow(isFollowing) {
       follows = isFollowing
@@ -79,12 +91,19 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
   const { engine, place, beatMs, leaseMs, log, receive } = parts
   const shared = new SharedArrayBuffer(8)
   const counter = new Int32Array(shared)
-  const tick = setInterval(() => Atomics.add(counter, 0, 1), Math.min(beatMs, 1000) / 2)
+  let said = ""
+  const tick = setInterval(() => {
+    Atomics.add(counter, 0, 1)
+    const now = place()
+    if (now !== said) thread.postMessage({ place: now } satisfies PulseNews)
+    said = now
+  }, Math.min(beatMs, 1000) / 2)
   tick.unref()
-  const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, shared }
   let stopped = false
   let thread: ReturnType<typeof startThread>
   const begin = (): void => {
+    said = place()
+    const workerData: PulseThreadData = { location, engine, place: said, beatMs, leaseMs, shared }
     thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
     thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
       if (stopped) return

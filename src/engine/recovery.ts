@@ -23,6 +23,8 @@ export class Recovery {
   readonly #loading = new Map<string, Promise<LiveJob | null>>()
   /** Jobs of pages that are being woken. */
   readonly #waking = new Map<string, Promise<void>>()
+  /** Jobs that are being purged. */
+  readonly #keptOut = new Map<string, Promise<void>>()
   /** Partitions that are being recovered: nobody else may bring in a job whose lost tasks are not known yet. */
   readonly #recovering = new Map<number, Promise<void>>()
 
@@ -46,7 +48,22 @@ export class Recovery {
   }
 
   #busyWith(id: string): Promise<void> | undefined {
-    return this.#waking.get(id) ?? this.#recovering.get(partitionOf(id))
+    return this.#waking.get(id) ?? this.#keptOut.get(id) ?? this.#recovering.get(partitionOf(id))
+  }
+
+  /** Nobody brings these jobs in while `work` has them. Those that somebody is at already are left out. */
+  async keepOut<T>(ids: readonly string[], work: (free: readonly string[]) => Promise<T>): Promise<T> {
+    const isFree = (id: string) =>
+      !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.#busyWith(id) === undefined
+    const free = ids.filter(isFree)
+    const working = work(free)
+    const over = working.then(nothing, nothing)
+    for (const id of free) this.#keptOut.set(id, over)
+    try {
+      return await working
+    } finally {
+      for (const id of free) this.#keptOut.delete(id)
+    }
   }
 
   async #loadOne(id: string): Promise<LiveJob | null> {

@@ -46,6 +46,8 @@ function taskOf(
     handler,
     owner: state.owner,
     workflow: state.workflow,
+    workflowVersion: state.workflowVersion,
+    traceparent: state.traceparent,
     priority: state.priority,
     config,
     late,

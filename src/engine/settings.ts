@@ -9,6 +9,8 @@ export interface EngineSettings {
   /** A peer whose beat has not changed for this long is dead. */
   readonly leaseSeconds: number
   readonly beatSeconds: number
+  /** A worker whose process has been silent for this long is shown as dead. */
+  readonly workerDeadSeconds: number
   /** Known deaths of the process running a node after which the node is failed. */
   readonly lossLimit: number
   /** Outputs above this do not stay in memory. */
@@ -26,6 +28,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
+  workerDeadSeconds: amount("UMBRA_WORKER_DEAD_SECONDS", 15),
   lossLimit: wholeNumber("UMBRA_LOSS_LIMIT", 3),
   largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
   parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),

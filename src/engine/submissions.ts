@@ -11,6 +11,7 @@ import {
   type Problem,
   type WorkflowDefinition,
 } from "../definition/index.ts"
+import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
@@ -29,7 +30,12 @@ export interface SubmitOptions {
   /** Higher goes first. */
   readonly priority?: number
   readonly labels?: { readonly [key: string]: string }
+  /** W3C Trace Context of whoever submits: the job's spans belong to that trace. */
+  readonly traceparent?: string
 }
+
+/** Whether a job that is new may be stored; one that is there already is nobody's question. */
+export type Admit = (jobId: string, store: () => Promise<void>) => Promise<void>
 
 export interface Submitted {
   readonly jobId: string
@@ -87,6 +93,7 @@ export class Submissions {
     source: WorkflowSource,
     input: unknown,
     options: SubmitOptions & { owner: string },
+    admit: Admit = (_, store) => store(),
   ): Promise<Submitted> {
     this.#engine.mustBeOpen()
     checkOptions(options)
@@ -100,11 +107,11 @@ export class Submissions {
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
         const isNew = !(await this.#exists(jobId))
-        if (isNew) await this.#engine.submitOnce(jobId, stored.plan, command)
+        if (isNew) await admit(jobId, () => this.#engine.submitOnce(jobId, stored.plan, command))
         return { jobId, isNew }
       })
     const jobId = this.#engine.newJobId()
-    await this.#engine.submit(jobId, stored.plan, command)
+    await admit(jobId, () => this.#engine.submit(jobId, stored.plan, command))
     return { jobId, isNew: true }
   }
 
@@ -119,6 +126,7 @@ export class Submissions {
         options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
       priority: options.priority ?? 0,
       ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
+      ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
     }
   }
 
@@ -190,12 +198,14 @@ export class Submissions {
 
   /**
    * The first to come with a key decides the job's id; the others get it. A name is compared as it was written: between
-   * two sendings of one submission an alias may have moved.
+   * two sendings of one submission an alias may have moved. The order of keys says nothing.
    */
   async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
     const { owner, idempotencyKey } = options
     const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
-    const fingerprint = createHash("sha256").update(JSON.stringify(content)).digest("hex")
+    const fingerprint = createHash("sha256")
+      .update(JSON.stringify(sortedCopy(content)))
+      .digest("hex")
     const claim = {
       owner,
       key: idempotencyKey!,

@@ -19,11 +19,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
     if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.#tell(job.id, null)
   }
 
-  /** Told of every job that ends here, with its state. */
-  onEnded: ((job: LiveJob) => void) | null = null
-
   ended(job: LiveJob): void {
-    this.onEnded?.(job)
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
       this.#tell(job.id, job.gone || hasLeftMemory(job) ? null : snapshotOfLive(job))
   }

@@ -9,6 +9,7 @@ import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkBatch, checkedJson, putMessage } from "./memory-append.ts"
 import { MemoryFeed } from "./memory-feed.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
+import { endedInMemory, purgeMemory, tidyMemory } from "./memory-retention.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
 import { retryDefaults } from "./retry.ts"
@@ -97,6 +98,14 @@ class MemoryJournal implements port.Journal {
     return found.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, filter.limit)
   }
 
+  async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+    const { jobs } = this.#store
+    const isOpen = (job: port.JobRow | undefined) => job?.owner === owner && job.finishedAt === null
+    const newer = [...jobs.values()].filter(job => job.id > after && isOpen(job)).map(({ id }) => id)
+    const newest = newer.sort().slice(-limit)
+    return [...new Set([...known.filter(id => isOpen(jobs.get(id))), ...newest])]
+  }
+
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
     const { at, limit, after } = query
     const waiting = query.partitions
@@ -177,6 +186,10 @@ class MemoryJournal implements port.Journal {
     return this.#store.partitions.map((row, partition) => ({ partition, owner: row.owner, epoch: row.epoch }))
   }
 
+  async leave(engine: string) {
+    this.#store.engines.delete(engine)
+  }
+
   async sendMessage(message: port.NewMessage) {
     checkedJson(message.command)
     const store = this.#store
@@ -204,12 +217,16 @@ class MemoryJournal implements port.Journal {
     return true
   }
 
-  async purge(purge: {
-    readonly finishedBefore: number
-    readonly keysBefore: number
-    readonly limit: number
-  }) {
+  async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
+    return endedInMemory(this.#store, query)
+  }
+
+  async purge(purge: Parameters<port.Journal["purge"]>[0]) {
     return purgeMemory(this.#store, purge)
+  }
+
+  async tidy(tidy: Parameters<port.Journal["tidy"]>[0]) {
+    tidyMemory(this.#store, tidy)
   }
 
   async close() {
@@ -232,35 +249,6 @@ class MemoryJournal implements port.Journal {
 function hasLabels(job: port.JobRow, labels: readonly [string, string][]): boolean {
   const own = new Map(Object.entries(JSON.parse(job.labels ?? "{}")))
   return labels.every(([name, value]) => own.get(name) === value)
-}
-
-function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]>[0]): number {
-  const unfinished = (id: string | null) => id !== null && store.jobs.get(id)?.finishedAt === null
-  const ended = [...store.jobs.values()]
-    .filter(
-      job => job.finishedAt !== null && job.finishedAt < purge.finishedBefore && !unfinished(job.parentId),
-    )
-    .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0))
-    .slice(0, purge.limit)
-  for (const job of ended) {
-    store.jobs.delete(job.id)
-    store.facts.delete(job.id)
-    store.waiting[job.partition]?.delete(job.id)
-  }
-  for (const [partition, facts] of store.feed.entries())
-    store.feed[partition] = facts.filter(fact => store.facts.has(fact.jobId))
-  for (const [key, claim] of store.keys) if (claim.createdAt < purge.keysBefore) store.keys.delete(key)
-  for (const message of store.inbox.values()) {
-    if (isOpen(message) || message.sentAt >= purge.keysBefore) continue
-    store.inbox.delete(message.id)
-    store.causes.delete(message.cause)
-  }
-  const owners = new Set(store.partitions.map(row => row.owner))
-  for (const [id, engine] of store.engines) {
-    if (engine.beat === engine.purgedBeat && !owners.has(id)) store.engines.delete(id)
-    engine.purgedBeat = engine.beat
-  }
-  return ended.length
 }
 
 function soonestFirst(a: port.DueJob, b: port.DueJob): number {

@@ -40,6 +40,13 @@ export interface Journal {
   readJob(id: string): Promise<JobRow | null>
   /** Newest first; `after` is the last id of the previous page. */
   listJobs(filter: JobFilter): Promise<JobRow[]>
+  /** Which of an owner's jobs have not ended: of those that are known, and of those with an id above `after`, at most `limit`. */
+  unfinishedJobs(query: {
+    readonly owner: string
+    readonly known: readonly string[]
+    readonly after: string
+    readonly limit: number
+  }): Promise<string[]>
   /** Unfinished jobs of these partitions whose `wakeAt` is not after `at`, by (wakeAt, id), from behind the cursor on. */
   dueJobs(query: {
     readonly partitions: readonly number[]
@@ -75,6 +82,8 @@ export interface Journal {
     readonly held: readonly PartitionEpoch[]
   }): Promise<void>
   readPartitions(): Promise<PartitionRow[]>
+  /** Forgets an engine that has closed, so that nobody takes it for dead. */
+  leave(engine: string): Promise<void>
 
   /** For commands to a partition owned elsewhere. Resolves with the message's id once it is durable. */
   sendMessage(message: NewMessage): Promise<number>
@@ -87,12 +96,26 @@ export interface Journal {
   /** Takes back a message nobody has answered. True: it will never be acted on. */
   withdrawMessage(messageId: number): Promise<boolean>
 
-  /** Removes finished jobs that ended before `finishedBefore` (never one whose parent is unfinished), stale keys, answered messages and dead engines. Answers how many jobs. */
-  purge(purge: {
-    readonly finishedBefore: number
-    readonly keysBefore: number
+  /** Jobs of these partitions that ended before then, oldest first; never one whose parent is unfinished. */
+  endedJobs(query: {
+    readonly partitions: readonly number[]
+    readonly before: number
     readonly limit: number
+  }): Promise<string[]>
+  /**
+   * Removes jobs with their facts, of partitions whose fence holds, if they still ended before then. Their owner does
+   * it: who else may be about to retry one. Answers how many.
+   */
+  purge(purge: {
+    readonly fences: readonly PartitionEpoch[]
+    readonly jobIds: readonly string[]
+    readonly before: number
   }): Promise<number>
+  /**
+   * Removes keys and settled messages from `before`, and engines that own nothing and have not beaten since the last
+   * time nor after `silentSince`.
+   */
+  tidy(tidy: { readonly before: number; readonly silentSince: number }): Promise<void>
 
   /** Calls `listener` when another process may have written something for these partitions; null where nobody else can. */
   readonly listen: ((listener: (partition: number) => void) => Promise<() => Promise<void>>) | null
@@ -247,8 +270,9 @@ export interface KeyClaim {
 
 export interface EngineBeat {
   readonly engine: string
-  /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. */
+  /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. And of its worker. */
   readonly place: string
+  /** Milliseconds since 1970 by its own clock; more than the one before. */
   readonly beat: number
   /** It has live streams open: the others tell it what they commit. */
   readonly follows: boolean

@@ -130,6 +130,11 @@ export class SqlJournal implements port.Journal {
     return found.map(rows.jobRow)
   }
 
+  async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+    const parameters = [owner, arrayLiteral(known), after, String(limit)]
+    return (await this.#database.query("unfinishedJobs", parameters)).map(row => rows.text(row, 0))
+  }
+
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
     const { at, limit, after = BEFORE_ALL } = query
     const partitions = arrayLiteral(query.partitions)
@@ -189,6 +194,10 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query("readPartitions", [])).map(rows.partitionRow)
   }
 
+  async leave(engine: string) {
+    await this.#database.query("leave", [engine])
+  }
+
   async sendMessage(message: port.NewMessage) {
     const { partition, jobId, command, sentAt } = message
     const row = await this.#untilThere("sendMessage", [
@@ -216,16 +225,21 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query("withdrawMessage", [String(messageId)])).length > 0
   }
 
-  async purge(purge: {
-    readonly finishedBefore: number
-    readonly keysBefore: number
-    readonly limit: number
-  }) {
-    const parameters = [String(purge.finishedBefore), String(purge.keysBefore), String(purge.limit)]
+  async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
+    const parameters = [arrayLiteral(query.partitions), String(query.before), String(query.limit)]
+    return (await this.#database.query("endedJobs", parameters)).map(row => rows.text(row, 0))
+  }
+
+  async purge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]) {
+    const parameters = [...epochs(fences), arrayLiteral(jobIds), String(before)]
     const purged = rows.number((await this.#database.query("purge", parameters))[0], 0)
     this.#purgedSince += purged
-    if (purged < purge.limit) await this.#maintain()
     return purged
+  }
+
+  async tidy({ before, silentSince }: Parameters<port.Journal["tidy"]>[0]) {
+    await this.#database.query("tidy", [String(before), String(silentSince)])
+    await this.#maintain()
   }
 
   async close() {

@@ -45,7 +45,11 @@ export class SqlRegistry implements Registry {
   }
 
   async deleteWorkflow({ owner, name, at, by }: Parameters<Registry["deleteWorkflow"]>[0]) {
-    return (await this.#database.query("deleteWorkflow", [owner, name, String(at), by])).length > 0
+    return this.#database.transaction(async session => {
+      const versions = await session.query("deleteWorkflow", [owner, name, String(at)])
+      if (versions.length > 0) await session.query("deleteAliases", [owner, name, String(at), by])
+      return versions.length > 0
+    })
   }
 
   async readAlias({ owner, name, alias }: Parameters<Registry["readAlias"]>[0]) {

@@ -8,6 +8,7 @@
  */
 import type { FastifyRequest } from "fastify"
 import { UmbraError } from "../errors.ts"
+import { type Jwts, looksLikeJwt } from "./jwt.ts"
 import { Rate } from "./rate.ts"
 import type { Scope, Tokens } from "./tokens.ts"
 
@@ -44,12 +45,14 @@ const GUESSES = 10
 
 export interface Admission {
   readonly tokens: Tokens
+  /** null: no JWTs are taken. */
+  readonly jwts: Jwts | null
   /** Requests without a token are the local owner's. */
   readonly isOpen: boolean
   readonly rateLimit: number | null
 }
 
-export function admission({ tokens, isOpen, rateLimit }: Admission) {
+export function admission({ tokens, jwts, isOpen, rateLimit }: Admission) {
   const guesses = new Rate(GUESSES)
   const rate = rateLimit === null ? null : new Rate(rateLimit)
 
@@ -71,6 +74,18 @@ export function admission({ tokens, isOpen, rateLimit }: Admission) {
     }
   }
 
+  /** Nothing to guess here: a signature is right or wrong. The subject is limited, since its tokens come and go. */
+  const byJwt = async (token: string): Promise<Caller> => {
+    if (jwts === null)
+      throw new UmbraError(
+        "E630",
+        "This looks like a JWT, and the server takes none. Set jwt_issuer, jwt_audience and jwks_url, or use an API token.",
+      )
+    const caller = await jwts.caller(token)
+    mustWait(rate?.take(caller.name) ?? 0)
+    return caller
+  }
+
   return async (request: FastifyRequest): Promise<void> => {
     const { scope } = request.routeOptions.config
     if (isOpen) mustComeFromHere(request)
@@ -81,7 +96,8 @@ export function admission({ tokens, isOpen, rateLimit }: Admission) {
         "E630",
         "Send a token: `Authorization: Bearer umbra_…`. `umbra token create` makes one.",
       )
-    request.caller = token === null ? localCaller : await byToken(request, token)
+    if (token === null) request.caller = localCaller
+    else request.caller = await (looksLikeJwt(token) ? byJwt(token) : byToken(request, token))
     if (scope === undefined || !allows(request.caller, scope))
       throw new UmbraError("E631", `This needs a token with scope ${scope ?? "admin"}.`)
   }
@@ -112,9 +128,4 @@ function mustComeFromHere(request: FastifyRequest): void {
     throw new UmbraError("E631", "Without tokens only 127.0.0.1, [::1] and localhost are answered.")
   if (origin !== undefined && origin.toLowerCase() !== `http://${host}`.toLowerCase())
     throw new UmbraError("E631", "Without tokens a page from another origin is not answered.")
-}
-
-/** Can only this machine reach it? */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
 }

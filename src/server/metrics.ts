@@ -1,56 +1,155 @@
-/** What this process knows of itself, for Prometheus. Nothing is counted in the database for it. */
+/**
+ * What this process knows of itself, for Prometheus. Nothing is counted in the database for it, and while nobody looks
+ * it is plain numbers: they become metrics when `/metrics` is asked for.
+ */
 import type { FastifyInstance } from "fastify"
-import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client"
+import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
+import { secondsBounds, Tally } from "../tally.ts"
 import type { Umbra } from "../umbra.ts"
 import type { Streams } from "./streams.ts"
 
-const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
+type Labels = Readonly<Record<string, string>>
+
+interface Value {
+  readonly value: number
+  readonly labels?: Labels
+  readonly metricName?: string
+}
 
 export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): Registry {
-  const registers = [new Registry()]
-  const registry = registers[0]!
+  const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const requests = new Histogram({
-    name: "umbra_http_request_seconds",
-    help: "Time from a request to its answer",
-    labelNames: ["method", "route", "status"],
-    buckets: seconds,
-    registers,
+  const taken = () => umbra.measures()
+  exposeJobs(registry, umbra, taken)
+  exposeAttempts(registry, umbra, taken)
+  exposeStore(registry, umbra, taken)
+  exposeStreams(registry, streams)
+  exposeRequests(registry, app)
+  return registry
+}
+
+type Taken = () => ReturnType<Umbra["measures"]>
+
+function exposeJobs(registry: Registry, umbra: Umbra, taken: Taken): void {
+  expose(registry, "gauge", "umbra_jobs", "Jobs in this process's memory, by state", () =>
+    byLabel("status", taken().states().jobs),
+  )
+  expose(registry, "gauge", "umbra_nodes", "Nodes of the jobs in this process's memory, by state", () =>
+    byLabel("status", taken().states().nodes),
+  )
+  expose(registry, "counter", "umbra_jobs_submitted_total", "Jobs accepted in this process", () => [
+    { value: taken().engine.jobsSubmitted },
+  ])
+  expose(registry, "counter", "umbra_jobs_ended_total", "Jobs that ended in this process, by state", () =>
+    byLabel("status", Object.fromEntries(taken().engine.jobsEnded)),
+  )
+  expose(
+    registry,
+    "histogram",
+    "umbra_job_seconds",
+    "Time from submission to end of jobs that ended here",
+    () => histogram("umbra_job_seconds", taken().engine.jobSeconds),
+  )
+  expose(registry, "gauge", "umbra_partitions", "Partitions that this process owns", () => [
+    { value: umbra.vitals().partitions },
+  ])
+}
+
+function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
+  const handlers = () => [...(taken().attempts?.handlers ?? [])]
+  expose(registry, "gauge", "umbra_queue_depth", "Attempts that wait for a slot of this worker", () => [
+    { value: umbra.vitals().queued },
+  ])
+  expose(registry, "gauge", "umbra_running_attempts", "Attempts that have a slot of this worker", () => [
+    { value: umbra.vitals().running },
+  ])
+  const wait = "umbra_queue_wait_seconds"
+  expose(registry, "histogram", wait, "Time that attempts waited for a slot", () => {
+    const { attempts } = taken()
+    return attempts === null ? [] : histogram(wait, attempts.waitSeconds)
   })
-  const ended = new Counter({
-    name: "umbra_jobs_ended_total",
-    help: "Jobs that ended in this process",
-    labelNames: ["status"],
-    registers,
-  })
-  const took = new Histogram({
-    name: "umbra_job_seconds",
-    help: "Time from submission to the end of jobs that ended in this process",
-    buckets: [...seconds, 300, 1800, 7200],
-    registers,
-  })
-  umbra.onJobEnded(({ status, seconds: time }) => {
-    ended.inc({ status })
-    took.observe(time)
-  })
-  const gauge = (name: string, help: string, value: () => number) =>
-    new Gauge({
-      name,
-      help,
-      registers,
-      collect() {
-        this.set(value())
-      },
-    })
-  gauge("umbra_live_jobs", "Jobs in this process's memory", () => umbra.vitals().liveJobs)
-  gauge("umbra_partitions", "Partitions that this process owns", () => umbra.vitals().partitions)
-  gauge("umbra_streams", "Live streams that are open", () => streams.open)
-  gauge("umbra_streams_dropped", "Clients dropped since the start: they did not read", () => streams.dropped)
-  app.addHook("onResponse", async (request, reply) => {
-    if (request.routeOptions.config.isStream && reply.statusCode === 200) return
+  const took = "umbra_handler_seconds"
+  expose(registry, "histogram", took, "Time that attempts took, by handler", () =>
+    handlers().flatMap(([handler, { seconds }]) => histogram(took, seconds, { handler })),
+  )
+  expose(registry, "counter", "umbra_attempts_total", "Attempts that ended, by handler and outcome", () =>
+    handlers().flatMap(([handler, { outcomes }]) => byLabel("outcome", outcomes, { handler })),
+  )
+  expose(registry, "counter", "umbra_retries_total", "Failed attempts that are tried again", () => [
+    { value: taken().engine.retries },
+  ])
+}
+
+function exposeStreams(registry: Registry, streams: Streams): void {
+  expose(registry, "gauge", "umbra_streams", "Live streams that are open", () => [{ value: streams.open }])
+  expose(
+    registry,
+    "counter",
+    "umbra_streams_dropped_total",
+    "Clients dropped because they did not read",
+    () => [{ value: streams.dropped }],
+  )
+}
+
+function exposeStore(registry: Registry, umbra: Umbra, taken: Taken): void {
+  const [facts, seconds] = ["umbra_append_facts", "umbra_append_seconds"]
+  expose(registry, "histogram", facts, "Facts of one append", () =>
+    histogram(facts, taken().engine.appendFacts),
+  )
+  expose(registry, "histogram", seconds, "Time from an append to its answer", () =>
+    histogram(seconds, taken().engine.appendSeconds),
+  )
+  expose(registry, "gauge", "umbra_workers", "Workers on this store, as the last beat told", () =>
+    byLabel("state", { ...umbra.workerCounts }),
+  )
+}
+
+function exposeRequests(registry: Registry, app: FastifyInstance): void {
+  const requests = new Map<string, { readonly labels: Labels; readonly seconds: Tally }>()
+  app.addHook("onResponse", (request, reply, done) => {
     const { method } = request
     const route = request.routeOptions.url ?? "none"
-    requests.observe({ method, route, status: String(reply.statusCode) }, reply.elapsedTime / 1000)
+    const key = `${method} ${reply.statusCode} ${route}`
+    let found = requests.get(key)
+    if (found === undefined) {
+      const labels = { method, route, status: String(reply.statusCode) }
+      found = { labels, seconds: new Tally(secondsBounds) }
+      requests.set(key, found)
+    }
+    found.seconds.add(reply.elapsedTime / 1000)
+    done()
   })
-  return registry
+  const name = "umbra_http_request_seconds"
+  expose(registry, "histogram", name, "Time from a request to its answer", () =>
+    [...requests.values()].flatMap(({ labels, seconds }) => histogram(name, seconds, labels)),
+  )
+}
+
+function byLabel(label: string, amounts: Readonly<Record<string, number>>, more: Labels = {}): Value[] {
+  return Object.entries(amounts).map(([name, value]) => ({ value, labels: { ...more, [label]: name } }))
+}
+
+function histogram(name: string, { bounds, counts, sum }: Tally, labels: Labels = {}): Value[] {
+  let count = 0
+  const buckets = [...counts].map((own, place) => {
+    count += own
+    const le = place < bounds.length ? String(bounds[place]) : "+Inf"
+    return { metricName: `${name}_bucket`, value: count, labels: { ...labels, le } }
+  })
+  return [
+    ...buckets,
+    { metricName: `${name}_sum`, value: sum, labels },
+    { metricName: `${name}_count`, value: count, labels },
+  ]
+}
+
+function expose(
+  registry: Registry,
+  type: "counter" | "gauge" | "histogram",
+  name: string,
+  help: string,
+  values: () => Value[],
+): void {
+  const metric = { name, help, type, get: async () => ({ name, help, type, values: values() }) }
+  registry.registerMetric(metric as unknown as Metric)
 }

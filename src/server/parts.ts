@@ -7,6 +7,7 @@ import type { Umbra } from "../umbra.ts"
 import type { Caller } from "./caller.ts"
 import type { ServerSettings } from "./settings.ts"
 import type { Stopping } from "./stopping.ts"
+import type { Unfinished } from "./unfinished.ts"
 
 export type App = FastifyInstance<
   RawServerDefault,
@@ -22,6 +23,8 @@ export interface RouteParts {
   readonly settings: ServerSettings
   /** When the process is to end, whoever waits is answered with what there is. */
   readonly stopping: Stopping
+  /** null: no limit. */
+  readonly unfinished: Unfinished | null
 }
 
 /** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */

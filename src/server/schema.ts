@@ -104,6 +104,11 @@ export const newJob = z.strictObject(submission).meta({
 
 export const idempotencyKey = z.string().min(1).max(255).regex(storable)
 
+export const traceparent = z.string().optional().meta({
+  description: "W3C Trace Context: the job's spans belong to this trace.",
+  example: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+})
+
 export const newJobs = z
   .strictObject({
     jobs: z
@@ -219,7 +224,7 @@ export function eventStream(example: string): Readonly<Record<number, z.ZodType>
 
 /** Whatever is asked, this may come back. */
 const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]
-const withCaller: readonly ErrorCode[] = ["E630", "E631", "E632"]
+const withCaller: readonly ErrorCode[] = ["E630", "E631", "E632", "E645"]
 
 /** The answers of a route: what it gives when all is well, and the errors that it may give. */
 export function answers(

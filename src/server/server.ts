@@ -12,7 +12,10 @@ import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Umbra } from "../umbra.ts"
 import { takeBodies } from "./body.ts"
-import { admission, isLoopback } from "./caller.ts"
+import { admission } from "./caller.ts"
+import { Jwts } from "./jwt.ts"
+import { jwtIssuerOf } from "./jwt-settings.ts"
+import { isLoopback } from "./loopback.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi.ts"
 import type { App } from "./parts.ts"
@@ -27,6 +30,7 @@ import { type ServerSettings, serverSettings } from "./settings.ts"
 import { Stopping } from "./stopping.ts"
 import { Streams } from "./streams.ts"
 import { Tokens } from "./tokens.ts"
+import { Unfinished } from "./unfinished.ts"
 
 export interface ServerOptions {
   readonly umbra: Umbra
@@ -42,6 +46,8 @@ export interface Server {
   readonly url: string
   /** Requests without a token are the local owner's. */
   readonly isOpen: boolean
+  /** Whose JWTs are taken; null: nobody's. */
+  readonly issuer: string | null
   /** Takes no more requests, answers those that wait, and ends its connections. Umbra itself stays open. */
   close(): Promise<void>
 }
@@ -51,15 +57,18 @@ const SENDING_MS = 2000
 
 export async function startServer(options: ServerOptions): Promise<Server> {
   const { umbra, host, port } = options
+  const settings = serverSettings(options.settings)
   const tokens = new Tokens(umbra.registry)
-  const isOpen = !(await tokens.anyInUse())
+  const issuer = jwtIssuerOf(settings)
+  const isOpen = issuer === null && !(await tokens.anyInUse())
   if (isOpen && !isLoopback(host))
     throw new UmbraError(
       "E637",
-      `There is no API token, so anybody who reaches ${host} could do anything. Make one with \`umbra token create\`, or listen on 127.0.0.1.`,
+      `There is no API token, so anybody who reaches ${host} could do anything. Make one with \`umbra token create\`, set up JWTs, or listen on 127.0.0.1.`,
     )
   const stopping = new Stopping()
-  const app = await makeApp(options, { tokens, isOpen, stopping })
+  const jwts = issuer === null ? null : new Jwts(issuer, settings, options.log)
+  const app = await makeApp(options, { settings, tokens, jwts, isOpen, stopping })
   try {
     await app.listen({ host, port })
   } catch (error) {
@@ -71,6 +80,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   return {
     url: urlOf(app),
     isOpen,
+    issuer: issuer?.issuer ?? null,
     async close() {
       stopping.stop()
       const giveUp = setTimeout(() => app.server.closeAllConnections(), SENDING_MS)
@@ -80,11 +90,18 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   }
 }
 
+interface AppParts {
+  readonly settings: ServerSettings
+  readonly tokens: Tokens
+  readonly jwts: Jwts | null
+  readonly isOpen: boolean
+  readonly stopping: Stopping
+}
+
 async function makeApp(
-  { umbra, version, log, settings: given }: ServerOptions,
-  { tokens, isOpen, stopping }: { tokens: Tokens; isOpen: boolean; stopping: Stopping },
+  { umbra, version, log }: ServerOptions,
+  { settings, tokens, jwts, isOpen, stopping }: AppParts,
 ): Promise<App> {
-  const settings = serverSettings(given)
   const app: App = Fastify({
     bodyLimit: settings.maxBodyBytes,
     requestTimeout: 60_000,
@@ -113,10 +130,12 @@ async function makeApp(
     stopping,
     uncount: boundRequests(app, settings.maxRequests, stopping),
   })
-  app.addHook("onRequest", admission({ tokens, isOpen, rateLimit: settings.rateLimit }))
+  app.addHook("onRequest", admission({ tokens, jwts, isOpen, rateLimit: settings.rateLimit }))
   const metrics = measure(app, umbra, streams)
   await publish(app, version)
-  const parts = { umbra, settings, stopping }
+  const { maxUnfinishedJobs: max } = settings
+  const unfinished = max === null ? null : new Unfinished({ max, look: umbra.unfinishedJobs })
+  const parts = { umbra, settings, stopping, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App
     processRoutes(routes, parts, metrics)

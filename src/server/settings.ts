@@ -1,11 +1,14 @@
 import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
+import { type JwtSettings, jwtTable } from "./jwt-settings.ts"
 
 /** The figures of the HTTP server (S10). */
-export interface ServerSettings {
+export interface ServerSettings extends JwtSettings {
   /** Larger bodies are refused. */
   readonly maxBodyBytes: number
   /** Requests a second of one token, with a burst of twice that; null: no limit. */
   readonly rateLimit: number | null
+  /** Jobs of one owner that have not ended, beyond which more are refused; null: no limit. */
+  readonly maxUnfinishedJobs: number | null
   /** Requests in progress, waiting ones included, beyond which more are refused. */
   readonly maxRequests: number
   /** The longest that `?wait` may ask for. */
@@ -21,6 +24,7 @@ export interface ServerSettings {
 export const serverTable: SettingTable<ServerSettings> = {
   maxBodyBytes: wholeNumber("UMBRA_MAX_BODY_BYTES", 4 * 1024 * 1024),
   rateLimit: amountOrNever("UMBRA_RATE_LIMIT", 1000),
+  maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
   maxWaitSeconds: amount("UMBRA_MAX_WAIT_SECONDS", 60),
   maxStreams: wholeNumber("UMBRA_MAX_STREAMS", 10_000),
@@ -29,6 +33,7 @@ export const serverTable: SettingTable<ServerSettings> = {
     wrong: value => (Number.isFinite(value) && value > 0 ? undefined : "a number above 0"),
   },
   streamBufferBytes: wholeNumber("UMBRA_STREAM_BUFFER_BYTES", 256 * 1024),
+  ...jwtTable,
 }
 
 export function serverSettings(given?: Partial<ServerSettings>): ServerSettings {

@@ -8,8 +8,12 @@ import { newJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
 import type { Registry, TokenRow } from "../journal/registry.ts"
 
-const scopes = ["read", "submit", "manage", "admin"] as const
-export type Scope = (typeof scopes)[number]
+export const knownScopes = ["read", "submit", "manage", "admin"] as const
+export type Scope = (typeof knownScopes)[number]
+
+export function isOwnerName(owner: unknown): owner is string {
+  return typeof owner === "string" && /^[^\p{Cc}\p{Surrogate}]{1,200}$/u.test(owner)
+}
 
 const PREFIX = "umbra_"
 const MANY = 100_000
@@ -31,7 +35,7 @@ export class Tokens {
     readonly scopes: readonly Scope[]
   }): Promise<{ readonly token: string; readonly row: TokenRow }> {
     const { owner } = wanted
-    if (!/^[^\p{Cc}\p{Surrogate}]{1,200}$/u.test(owner))
+    if (!isOwnerName(owner))
       throw new UmbraError("E604", "an owner's name has 1 to 200 characters and no control characters.")
     const token = PREFIX + randomBytes(32).toString("base64url")
     const now = Date.now()
@@ -39,7 +43,7 @@ export class Tokens {
       id: newJobId(0, now),
       hash: hashOf(token),
       owner,
-      scopes: scopes.filter(scope => wanted.scopes.includes(scope)),
+      scopes: knownScopes.filter(scope => wanted.scopes.includes(scope)),
       lastFour: token.slice(-4),
       createdAt: now,
       revokedAt: null,

@@ -5,6 +5,7 @@ import type { Outcome, Task } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { Progress } from "../core/view.ts"
 import { type Log, type LogLevel, silentLog } from "../log.ts"
+import { type AttemptSpan, attemptSpan } from "../trace.ts"
 import { Attempt, type Work } from "./attempt.ts"
 import { Context, type Reports } from "./context.ts"
 import { Deadlines } from "./deadlines.ts"
@@ -62,6 +63,12 @@ export class TaskRunner implements Runner {
   start(task: Task, events: AttemptEvents): RunningAttempt {
     const handler = this.#handlers.get(task.handler)
     if (handler === undefined) throw new Error(`dispatched to a worker without handler ${task.handler}`)
+    const span = attemptSpan(task)
+    if (span === null) return this.#start(handler, task, events)
+    return span.run(() => this.#start(handler, task, tracedEvents(span, events)))
+  }
+
+  #start(handler: Handler, task: Task, events: AttemptEvents): RunningAttempt {
     const started = this.#begin(handler, task, new EventReports(events, this.#log))
     if ("type" in started) {
       events.ended(started)
@@ -114,6 +121,15 @@ export class TaskRunner implements Runner {
       graceMs: graceSeconds * 1000,
       timeoutFault: fault => withRule(handler, null, fault),
     })
+  }
+}
+
+function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
+  return {
+    started: () => events.started(),
+    progress: progress => events.progress(progress),
+    preview: data => events.preview(data),
+    ended: outcome => span.end(outcome, () => events.ended(outcome)),
   }
 }
 

@@ -9,12 +9,12 @@ import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import type { Journal } from "../../src/journal/port.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { collectLog, flow, gate, handler, open, openOn, until } from "./stage.ts"
+import { broken, collectLog, flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 const quick = { beatSeconds: 0.02, leaseSeconds: 0.1 }
 
 /** Holds the answers of one verb back until told. */
-function holding<Verb extends "readFacts" | "append">(journal: Journal, verb: Verb) {
+function holding<Verb extends "readFacts" | "append" | "endedJobs">(journal: Journal, verb: Verb) {
   const held: (() => void)[] = []
   let isHolding = false
   const original = journal[verb].bind(journal) as (...args: unknown[]) => Promise<unknown>
@@ -40,6 +40,90 @@ function holding<Verb extends "readFacts" | "append">(journal: Journal, verb: Ve
     },
   }
 }
+
+describe("retention", () => {
+  const day = 24 * 3600
+  const failing = flow([{ id: "a", handler: "broken" }])
+  const isOld = { ttlSeconds: null, retentionSeconds: day }
+
+  it("J17 a job that is retried in the moment it would be purged keeps its history", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const found = holding(journal, "endedJobs")
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await umbra.submit(failing)
+    expect((await job.wait()).status).toBe("FAILED")
+    found.hold()
+    clock.advance((day + 601) * 1000)
+    await until("the purge has found it", () => found.held.length === 1)
+    await job.retry()
+    found.letGo()
+    await (await umbra.submit(flow([{ id: "a", handler: "input" }]))).wait()
+    expect((await job.wait()).status).toBe("FAILED")
+    const facts = await journal.readFacts([job.id])
+    expect(facts.map(({ type }) => type).slice(0, 3)).toEqual(["job_submitted", "node_failed", "job_retried"])
+  })
+
+  it("J17 a job that somebody is reading, to retry it, is not purged under their eyes", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const [reads, purges] = [holding(journal, "readFacts"), holding(journal, "endedJobs")]
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await umbra.submit(failing)
+    await job.wait()
+    reads.hold()
+    const retried = job.retry()
+    await until("it is being read", () => reads.held.length === 1)
+    purges.hold()
+    clock.advance((day + 601) * 1000)
+    await until("the purge has found it", () => purges.held.length === 1)
+    purges.letGo()
+    await new Promise(resolve => setImmediate(resolve))
+    reads.letGo()
+    await retried
+    expect((await journal.readFacts([job.id]))[0]).toMatchObject({ type: "job_submitted" })
+  })
+
+  it("J17 a retry that comes while the job is being purged waits, and finds no job", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const purge = journal.purge.bind(journal)
+    let begin = () => {}
+    const begun = new Promise<void>(resolve => {
+      begin = resolve
+    })
+    let isAsked = false
+    journal.purge = async asked => {
+      isAsked = true
+      await begun
+      return purge(asked)
+    }
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await umbra.submit(failing)
+    await job.wait()
+    clock.advance((day + 601) * 1000)
+    await until("it is about to be purged", () => isAsked)
+    const retried = job.retry()
+    retried.catch(() => {})
+    await new Promise(resolve => setImmediate(resolve))
+    begin()
+    await expect(retried).rejects.toMatchObject({ code: "E301" })
+    expect(await journal.readFacts([job.id])).toEqual([])
+  })
+
+  it("J17 an engine that was replaced purges nothing of its former partition", async () => {
+    const [clock, store] = [new VirtualClock(), createMemoryStore({ partitions: 1 })]
+    const journal = openMemory(store)
+    const found = holding(journal, "endedJobs")
+    const first = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await first.submit(failing)
+    await job.wait()
+    found.hold()
+    clock.advance((day + 601) * 1000)
+    await until("the purge has found it", () => found.held.length === 1)
+    store.partitions[0] = { owner: "somebody else", epoch: store.partitions[0]!.epoch + 1 }
+    found.letGo()
+    await new Promise(resolve => setImmediate(resolve))
+    expect((await openMemory(store).readFacts([job.id])).length).toBe(2)
+  })
+})
 
 describe("loading", () => {
   it("a command that comes while the job is being woken acts on the job that is woken, not on an older one", async () => {

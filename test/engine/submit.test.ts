@@ -6,6 +6,20 @@ import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 const one = flow([{ id: "a", handler: "input" }])
 
 describe("idempotency keys", () => {
+  it("S2 the order of keys is not content: the same input written otherwise is the same submission", async () => {
+    const umbra = await open()
+    const key = { idempotencyKey: "order" }
+    const first = await umbra.submit(one, { n: 1, deep: { a: [1, { x: 1, y: 2 }], b: null } }, key)
+    const again = await umbra.submit(one, { deep: { b: null, a: [1, { y: 2, x: 1 }] }, n: 1 }, key)
+    expect(again.id).toBe(first.id)
+    const others = [
+      { n: 1, deep: { a: [{ x: 1, y: 2 }, 1], b: null } },
+      { n: 1, deep: { a: [1, { x: 1, y: 2 }] } },
+    ]
+    for (const other of others)
+      await expect(umbra.submit(one, other, key)).rejects.toMatchObject({ code: "E306" })
+  })
+
   it("the same key gives the same job, and other content is refused", async () => {
     const umbra = await open()
     const first = await umbra.submit(one, { n: 1 }, { idempotencyKey: "k" })

@@ -95,4 +95,29 @@ describe("PostgreSQL under concurrency", () => {
     await bystander.query("commit")
     await append
   })
+
+  it("J20 an alias that is made while its workflow is being deleted does not outlive it", async () => {
+    const { open, bystander, waitingForLock } = await postgresStage()
+    const [journal, peer] = [await open(), await open()]
+    const key = { owner: "o", name: "flow" }
+    await journal.putWorkflow({ ...key, hash: "a", definition: "{}", createdAt: 1 })
+    const alias = { ...key, alias: "stable", targets: [{ version: 1, weight: 1 }], at: 2, by: "me" }
+    // The same alias, about to be made by somebody who then thinks better of it: ours has its locks and waits.
+    await bystander.query("begin")
+    await bystander.query(
+      "insert into umbra.aliases (owner, name, alias, moved_at, moved_by, targets) values ('o', 'flow', 'stable', 1, 'x', '[]')",
+    )
+    const put = journal.registry.putAlias(alias)
+    await waitingForLock()
+    const remove = peer.registry.deleteWorkflow({ ...key, at: 3, by: "me" })
+    await waitingForLock(2)
+    await bystander.query("rollback")
+    expect([await put, await remove]).toEqual([{ moved: true, missing: [] }, true])
+    expect(await peer.registry.readLatest(key)).toBeNull()
+    expect(await peer.registry.listAliases(key)).toEqual([])
+    expect(await peer.registry.listAliasMoves({ ...alias, limit: 9 })).toMatchObject([
+      { at: 3, to: null },
+      { at: 2, from: null },
+    ])
+  })
 })

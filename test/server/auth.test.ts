@@ -1,7 +1,7 @@
 import { request } from "node:http"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { silentLog } from "../../src/log.ts"
-import { isLoopback } from "../../src/server/caller.ts"
+import { isLoopback } from "../../src/server/loopback.ts"
 import { Rate } from "../../src/server/rate.ts"
 import { startServer } from "../../src/server/server.ts"
 import { Tokens } from "../../src/server/tokens.ts"

@@ -20,6 +20,9 @@ export const rooms: Readonly<Record<string, Room>> = {
   thread: { rooms: [], packages: ["node:*"] },
   "process-identity": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
+  tally: { rooms: [], packages: [] },
+  version: { rooms: [], packages: ["node:fs"] },
+  trace: { rooms: [], packages: ["@opentelemetry/api"] },
   core: { rooms: [], packages: [] },
   template: { rooms: ["core", "errors"], packages: [] },
   // node:vm only as a timer around our own code: src/definition/deadline.ts.
@@ -31,7 +34,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
     packages: ["pg", "@electric-sql/pglite", "node:*"],
   },
-  broker: { rooms: ["core", "failpoints"], packages: [] },
+  broker: { rooms: ["core", "failpoints", "tally"], packages: [] },
   worker: {
     rooms: [
       "core",
@@ -42,6 +45,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "log",
       "settings",
       "thread",
+      "trace",
       "process-identity",
     ],
     packages: [...schemas, "jiti", "node:*"],
@@ -57,7 +61,9 @@ export const rooms: Readonly<Record<string, Room>> = {
       "failpoints",
       "log",
       "settings",
+      "tally",
       "thread",
+      "trace",
       "process-identity",
     ],
     packages: ["node:*"],
@@ -68,7 +74,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "feed", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "feed", "log", "trace", "version"],
     packages: [],
   },
   index: {
@@ -76,8 +82,28 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   server: {
-    rooms: ["core", "definition", "journal", "engine", "feed", "errors", "log", "settings", "umbra"],
-    packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
+    rooms: [
+      "core",
+      "definition",
+      "journal",
+      "engine",
+      "feed",
+      "errors",
+      "log",
+      "settings",
+      "tally",
+      "trace",
+      "umbra",
+    ],
+    packages: [
+      "fastify",
+      "fastify-type-provider-zod",
+      "@fastify/swagger",
+      "jose",
+      "prom-client",
+      "zod",
+      "node:*",
+    ],
   },
   cli: {
     rooms: [
@@ -92,6 +118,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "server",
       "settings",
       "umbra",
+      "version",
     ],
     packages: ["commander", "picocolors", "yaml", "node:*"],
   },

@@ -118,6 +118,7 @@ export class Fleet {
           isDead,
           starts: task => this.#starts(member as Member, task),
         }),
+      worker: () => ({ version: "0", handlers: ["work"], concurrency: 1, running: 0, queued: 0 }),
       observer: { changed() {}, ended() {}, progressed() {}, followed() {} },
     })
     void member.engine.start()

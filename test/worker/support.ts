@@ -19,6 +19,8 @@ export function task(handler: string, more: Partial<Task> = {}): Task {
     handler,
     owner: "owner",
     workflow: "workflow",
+    workflowVersion: 1,
+    traceparent: null,
     priority: 0,
     config: {},
     late: [],

@@ -1,32 +1,26 @@
--- Retention: at most $3 jobs that ended before $1, with their facts; keys and settled messages older than $2;
--- engines that own nothing and whose beat has not moved since the last purge (one that lives after all comes back
--- with its next beat). A child stays while its parent may still ask for its output.
-with ended as materialized (
+-- Retention: removes these jobs ($3) with their facts, where the fence ($1 partitions, $2 epochs) holds as in append.sql
+-- and the job still is one that ended before $4. So what was retried meanwhile, by this owner or the next, keeps its
+-- history.
+with fence as materialized (
+  select p.id
+  from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
+  join umbra.partitions as p on p.id = f.id and p.epoch = f.epoch
+  order by p.id
+  for share of p
+),
+ended as materialized (
   select j.id
   from umbra.jobs as j
-  where j.finished_at < $1::text::bigint
-    and not exists (select from umbra.jobs as p where p.id = j.parent_id and p.finished_at is null)
-  order by j.finished_at
-  limit $3::text::bigint
-  for update of j skip locked
+  where j.id = any ($3::text::uuid[])
+    and j.finished_at < $4::text::bigint
+    and j.partition in (select id from fence)
+  order by j.id
+  for update of j
 ),
 facts as (
   delete from umbra.journal using ended where journal.job_id = ended.id
 ),
 jobs as (
   delete from umbra.jobs using ended where jobs.id = ended.id returning 1
-),
-keys as (
-  delete from umbra.idempotency_keys where created_at < $2::text::bigint
-),
-settled as (
-  delete from umbra.inbox where sent_at < $2::text::bigint and (answer is not null or withdrawn)
-),
-dead as (
-  delete from umbra.engines as e
-  where e.beat = e.purged_beat and not exists (select from umbra.partitions as p where p.owner = e.id)
-),
-seen as (
-  update umbra.engines as e set purged_beat = e.beat where e.beat is distinct from e.purged_beat
 )
 select count(*) from jobs

@@ -5,6 +5,7 @@ import { isoEvent, isoGraph, isoNode } from "../../engine/iso-times.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
+import { isTraceparent } from "../../trace.ts"
 import type { Caller } from "../caller.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
@@ -25,6 +26,7 @@ const submitErrors = [
   "E613",
   "E635",
   "E636",
+  "E646",
 ] as const
 
 export function jobRoutes(app: App, parts: RouteParts): void {
@@ -39,15 +41,19 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         summary: "Submit a job",
         description:
           "201: a new job, durable. 200: the Idempotency-Key was used before, and this is that job. The same key with another body is refused (E306).",
-        headers: z.object({ "idempotency-key": schema.idempotencyKey.optional() }),
+        headers: z.object({
+          "idempotency-key": schema.idempotencyKey.optional(),
+          traceparent: schema.traceparent,
+        }),
         querystring: schema.waitQuery,
         body: schema.newJob,
         response: schema.answers({ 200: schema.job, 201: schema.job }, submitErrors),
       },
     },
     async (request, reply) => {
-      const key = request.headers["idempotency-key"]
-      const { jobId, isNew } = await submit(parts, request.caller, { ...request.body, idempotency_key: key })
+      const { "idempotency-key": key, traceparent } = request.headers
+      const wanted = { ...request.body, idempotency_key: key, traceparent }
+      const { jobId, isNew } = await submit(parts, request.caller, wanted)
       const { wait } = request.query
       const now = () => (isNew ? umbra.accepted(jobId) : umbra.job(jobId))
       const job = await (wait === undefined ? now() : ended(parts, jobId, wait))
@@ -66,6 +72,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Submit up to 1,000 jobs",
         description: "Each succeeds or fails on its own; answers are in the order of the submissions.",
+        headers: z.object({ traceparent: schema.traceparent }),
         body: schema.newJobs,
         response: schema.answers(
           {
@@ -86,7 +93,8 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       results: await Promise.all(
         request.body.jobs.map(async wanted => {
           try {
-            const { jobId, isNew } = await submit(parts, request.caller, wanted)
+            const { traceparent } = request.headers
+            const { jobId, isNew } = await submit(parts, request.caller, { ...wanted, traceparent })
             return { job_id: jobId, is_new: isNew }
           } catch (error) {
             if (error instanceof UmbraError) return { problem: problemOf(error) }
@@ -197,7 +205,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
 type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]
 
 function submit(
-  { umbra }: RouteParts,
+  { umbra, unfinished }: RouteParts,
   { owner }: Caller,
   {
     workflow,
@@ -206,8 +214,10 @@ function submit(
     ttl_seconds,
     labels,
     idempotency_key,
+    traceparent,
   }: Omit<Wanted, "idempotency_key"> & {
     readonly idempotency_key?: string | undefined
+    readonly traceparent?: string | undefined
   },
 ) {
   const options: SubmitOptions = {
@@ -216,8 +226,12 @@ function submit(
     ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
     ...(labels === undefined ? {} : { labels }),
     ...(idempotency_key === undefined ? {} : { idempotencyKey: idempotency_key }),
+    // W3C: one that cannot be read is as none.
+    ...(isTraceparent(traceparent) ? { traceparent } : {}),
   }
-  return umbra.accept(workflow, input, options)
+  return unfinished === null
+    ? umbra.accept(workflow, input, options)
+    : umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(owner, jobId, store))
 }
 
 /** The job when it has ended, when the time is up, or when this process is about to end. */

@@ -1,12 +1,12 @@
 /** What this process says of itself. */
 import type { Registry } from "prom-client"
 import { z } from "zod"
+import type { Umbra } from "../../umbra.ts"
 import { docsPage } from "../docs-page.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
 
 const tags = ["server"]
-const alive = JSON.stringify({ status: "ok" })
 
 const readiness = z.object({
   ready: z.boolean(),
@@ -14,21 +14,61 @@ const readiness = z.object({
   partitions: z.number().int().meta({ description: "Partitions that this process owns." }),
 })
 
+const count = z.number().int().min(0)
+
+const worker = z
+  .object({
+    id: z.string(),
+    host: z.string(),
+    pid: z.number().int(),
+    version: z.string(),
+    state: z.enum(["live", "dead"]),
+    last_beat: z.string().meta({ format: "date-time" }),
+    handlers: z.array(z.string()),
+    concurrency: count.meta({ description: "Attempts that it may run at once." }),
+    running: count,
+    queued: count.meta({ description: "Attempts that wait for a slot." }),
+    partitions: count.meta({ description: "Partitions that its process owns." }),
+  })
+  .meta({ id: "Worker" })
+
 export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics: Registry): void {
+  const health = healthText(umbra)
+  const answersNow = reachability(umbra)
+
   app.get(
     "/health",
     {
       config: { scope: "none" },
       schema: {
         tags,
-        summary: "Is the process alive?",
+        summary: "Is the process alive? And how many workers are, as the last beat told",
         security: [],
-        response: schema.answers({ 200: z.object({ status: z.literal("ok") }) }, [], true),
+        response: schema.answers(
+          { 200: z.object({ status: z.literal("ok"), workers: z.object({ live: count, dead: count }) }) },
+          [],
+          true,
+        ),
       },
     },
     (_, reply) => {
-      reply.header("content-type", "application/json; charset=utf-8").send(alive as never)
+      reply.header("content-type", "application/json; charset=utf-8").send(health() as never)
     },
+  )
+
+  app.get(
+    "/workers",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "List the workers on this store",
+        description:
+          "They work for all owners, hence the scope admin. One that died is shown for some minutes; one that was stopped is not.",
+        response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
+      },
+    },
+    async () => ({ workers: umbra.workers() }),
   )
 
   app.get(
@@ -43,15 +83,9 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
       },
     },
     async (_, reply) => {
-      const isReachable = await Promise.race([
-        umbra.ping().then(
-          () => true,
-          () => false,
-        ),
-        new Promise<boolean>(resolve => setTimeout(resolve, PING_MS, false).unref()),
-      ])
-      const { partitions } = umbra.vitals()
-      const ready = isReachable && partitions > 0 && !stopping.isStopping
+      const isReachable = await answersNow()
+      const { partitions, isReady } = umbra.vitals()
+      const ready = isReachable && isReady && !stopping.isStopping
       return reply
         .code(ready ? 200 : 503)
         .send({ ready, database: isReachable ? "reachable" : "away", partitions })
@@ -84,3 +118,35 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
 }
 
 const PING_MS = 2000
+
+/** The text is made when the counts change, not for every request. */
+function healthText(umbra: Umbra): () => string {
+  let counts: Umbra["workerCounts"] | null = null
+  let text = ""
+  return () => {
+    if (counts !== umbra.workerCounts) {
+      counts = umbra.workerCounts
+      text = JSON.stringify({ status: "ok", workers: counts })
+    }
+    return text
+  }
+}
+
+/** However many ask, the database is asked once at a time: this needs no token. */
+function reachability(umbra: Umbra): () => Promise<boolean> {
+  let asked: Promise<boolean> | null = null
+  const ask = async () => {
+    const ping = umbra.ping().then(
+      () => true,
+      () => false,
+    )
+    const patience = new Promise<boolean>(resolve => setTimeout(resolve, PING_MS, false).unref())
+    return Promise.race([ping, patience])
+  }
+  return () => {
+    asked ??= ask().finally(() => {
+      asked = null
+    })
+    return asked
+  }
+}

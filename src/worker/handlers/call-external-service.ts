@@ -1,5 +1,6 @@
 /** `call_external_service`: one HTTP request (S8). */
 import type { z } from "zod"
+import { activeTraceHeader } from "../../trace.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { bodyOf, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest } from "../http/client.ts"
@@ -30,7 +31,13 @@ function requestOf(config: Config, ctx: HandlerContext): HttpRequest {
   return {
     method,
     url: urlOf(config),
-    headers: { accept: "application/json, */*;q=0.8", ...key, ...contentType(config), ...headersOf(config) },
+    headers: {
+      accept: "application/json, */*;q=0.8",
+      ...activeTraceHeader(),
+      ...key,
+      ...contentType(config),
+      ...headersOf(config),
+    },
     body: config.json === undefined ? config.text : JSON.stringify(config.json),
     timeoutSeconds: timeout_seconds,
     maxRedirects: follow_redirects === true ? 5 : Number(follow_redirects),

@@ -1,5 +1,6 @@
 /** `llm_service`: one chat completion of any endpoint that speaks OpenAI's protocol (S8). */
 import { z } from "zod"
+import { activeTraceHeader } from "../../trace.ts"
 import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
@@ -58,6 +59,7 @@ function requestOf(config: Config, ctx: HandlerContext): HttpRequest {
       accept: "application/json",
       "content-type": "application/json",
       "idempotency-key": ctx.idempotencyKey,
+      ...activeTraceHeader(),
       ...(config.api_key === undefined ? {} : { authorization: `Bearer ${config.api_key}` }),
       ...Object.fromEntries(headers),
     },

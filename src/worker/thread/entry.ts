@@ -1,6 +1,7 @@
 /** What runs in a worker thread: one attempt at a time, with the same checks as in the worker's own process. */
 import { parentPort } from "node:worker_threads"
 import type { Outcome } from "../../broker/port.ts"
+import { withinTrace } from "../../trace.ts"
 import { Context, type Reports } from "../context.ts"
 import { execute, failed } from "../execute.ts"
 import { defineHandler, type Handler } from "../handler.ts"
@@ -38,7 +39,8 @@ async function run(message: RunMessage): Promise<Outcome> {
   } catch (thrown) {
     return failed({ handler, context, redactor }, thrown)
   }
-  return execute({ handler, config, context, redactor, maxOutputBytes })
+  const execution = { handler, config, context, redactor, maxOutputBytes }
+  return withinTrace(message.traceparent, () => execute(execution))
 }
 
 async function handlerOf({ module, handler: name }: RunMessage): Promise<Handler> {

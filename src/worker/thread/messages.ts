@@ -17,6 +17,8 @@ export interface RunMessage {
   readonly parents: JsonObject
   readonly config: Json
   readonly secrets: readonly Secret[]
+  /** Of the span that the attempt runs in. */
+  readonly traceparent: string | undefined
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
 }

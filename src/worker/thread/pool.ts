@@ -5,6 +5,7 @@
  */
 import type { Task } from "../../broker/port.ts"
 import type { Json } from "../../core/json.ts"
+import { activeTraceparent } from "../../trace.ts"
 import type { Work } from "../attempt.ts"
 import type { Reports } from "../context.ts"
 import type { Redactor } from "../redact.ts"
@@ -34,7 +35,8 @@ export class ThreadPool {
     // A thread cannot ask for them while its handler runs, so they go along.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
-    const call = { jobId, nodeId, attempt, handler, input, parents, secrets }
+    const traceparent = activeTraceparent()
+    const call = { jobId, nodeId, attempt, handler, input, parents, secrets, traceparent }
     const thread = this.#idle.pop() ?? this.#create()
     const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
     outcome.then(() => {

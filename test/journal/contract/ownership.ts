@@ -2,6 +2,21 @@ import { describe, expect, it } from "vitest"
 import { batch, fact, hold, newId, type Stage } from "../fixture.ts"
 
 export function ownershipContract(stage: () => Stage): void {
+  it("an engine that leaves is not seen any more, and may come back", async () => {
+    const { journal, peer } = stage()
+    const seen = async () =>
+      (await peer.beat({ engine: "looker", place: "x", beat: 1, follows: false })).engines.map(
+        other => other.engine,
+      )
+    await journal.beat({ engine: "leaver", place: "x", beat: 1, follows: false })
+    expect(await seen()).toContain("leaver")
+    await journal.leave("leaver")
+    await journal.leave("leaver")
+    expect(await seen()).not.toContain("leaver")
+    await journal.beat({ engine: "leaver", place: "x", beat: 2, follows: false })
+    expect(await seen()).toContain("leaver")
+  })
+
   describe("ownership", () => {
     it("of a partition goes to exactly one of two engines that want it, each time", async () => {
       const { journal, peer } = stage()

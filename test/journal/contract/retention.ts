@@ -12,7 +12,9 @@ export function retentionContract(stage: () => Stage): void {
       const [second, first, third, later] = [ended(1, 20), ended(2, 10), ended(3, 30), ended(4, 40)]
       const running = newJob(held, 5)
       await store(journal, held, [second, first, third, later, running])
-      const purge = (limit: number) => journal.purge({ finishedBefore: 40, keysBefore: 0, limit })
+      const ids = (limit: number) => journal.endedJobs({ partitions: [held.partition], before: 40, limit })
+      const purge = async (limit: number) =>
+        journal.purge({ fences: [held], jobIds: await ids(limit), before: 40 })
       expect(await purge(2)).toBe(2)
       expect(await journal.readJob(first.id)).toBeNull()
       expect(await journal.readJob(second.id)).toBeNull()
@@ -23,6 +25,27 @@ export function retentionContract(stage: () => Stage): void {
       expect((await journal.readFacts([later.id, running.id])).length).toBe(2)
     })
 
+    it("J17 only the owner removes: not with an epoch that has passed, not what was retried meanwhile", async () => {
+      const { journal, peer } = stage()
+      const [held, other] = [await hold(journal), await hold(journal)]
+      const ended = (of: typeof held, counter: number) =>
+        newJob(of, counter, { status: "FAILED", finishedAt: 10 })
+      const [mine, retried, theirs] = [ended(held, 1), ended(held, 2), ended(other, 1)]
+      await store(journal, held, [mine, retried])
+      await store(journal, other, [theirs])
+      const found = await peer.endedJobs({ partitions: [held.partition], before: 40, limit: 10 })
+      expect(found.sort()).toEqual([mine.id, retried.id].sort())
+      const purge = (fences: readonly (typeof held)[]) =>
+        peer.purge({ fences, jobIds: [...found, theirs.id], before: 40 })
+      expect(await purge([{ ...held, epoch: held.epoch - 1 }])).toBe(0)
+      const changedJobs = [{ ...retried, seq: held.seq(3), status: "QUEUED" as const, finishedAt: null }]
+      await journal.append(batch(held, { changedJobs }))
+      expect(await purge([held])).toBe(1)
+      expect(await journal.readFacts([mine.id])).toEqual([])
+      expect((await journal.readFacts([retried.id, theirs.id])).length).toBe(2)
+      expect(await journal.readJob(theirs.id)).toEqual(theirs)
+    })
+
     it("J17 never removes a job whose parent is unfinished", async () => {
       const { journal } = stage()
       const held = await hold(journal)
@@ -30,7 +53,9 @@ export function retentionContract(stage: () => Stage): void {
       const child = newJob(held, 2, { parentId: parent.id, status: "COMPLETED", finishedAt: 10 })
       const orphan = newJob(held, 3, { parentId: newId(), status: "COMPLETED", finishedAt: 10 })
       await store(journal, held, [parent, child, orphan])
-      const purge = () => journal.purge({ finishedBefore: 40, keysBefore: 0, limit: 10 })
+      const query = { partitions: [held.partition], before: 40, limit: 10 }
+      const purge = async () =>
+        journal.purge({ fences: [held], jobIds: await journal.endedJobs(query), before: 40 })
       expect(await purge()).toBe(1)
       expect(await journal.readJob(child.id)).toEqual(child)
       const changedJobs = [{ ...parent, seq: held.seq(4), status: "COMPLETED" as const, finishedAt: 2_000 }]
@@ -58,7 +83,7 @@ export function retentionContract(stage: () => Stage): void {
       await journal.append(batch(held, { answers }))
       await journal.withdrawMessage(withdrawn)
 
-      await journal.purge({ finishedBefore: 0, keysBefore: 40, limit: 10 })
+      await journal.tidy({ before: 40, silentSince: 0 })
       expect((await claim("old", 60)).jobId).not.toBe(oldKey.jobId)
       expect(await claim("new", 60)).toEqual(newKey)
       expect(await journal.readAnswer(answered)).toBeNull()
@@ -72,7 +97,7 @@ export function retentionContract(stage: () => Stage): void {
     it("forgets engines that own nothing and whose beat stands still", async () => {
       const { journal, peer } = stage()
       const { engine } = await hold(journal)
-      const purge = () => journal.purge({ finishedBefore: 0, keysBefore: 0, limit: 1 })
+      const purge = (silentSince = 10) => journal.tidy({ before: 0, silentSince })
       const others = async () =>
         (await peer.beat({ engine: "observer", place: "x", beat: 1, follows: false })).engines.map(
           other => other.engine,
@@ -83,6 +108,9 @@ export function retentionContract(stage: () => Stage): void {
       await purge()
       expect(await others()).toEqual(expect.arrayContaining([engine, "dead", "idle"]))
       await journal.beat({ engine: "idle", place: "x", beat: 2, follows: false })
+      await purge(0)
+      expect(await others()).toContain("dead")
+      await journal.beat({ engine: "idle", place: "x", beat: 3, follows: false })
       await purge()
       const left = await others()
       expect(left).toEqual(expect.arrayContaining([engine, "idle"]))

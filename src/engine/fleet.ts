@@ -1,0 +1,143 @@
+import type { Pulse } from "../journal/port.ts"
+import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
+import { Peers } from "./peers.ts"
+
+/**
+ * The workers that share this store (S5), as the last beat told. A process says of its worker what others may know with
+ * every beat; who is silent for `deadMs` is dead. That is for people to see: who takes jobs over is decided by
+ * ownership.ts, with a lease of its own.
+ */
+export class Fleet {
+  readonly #parts: FleetParts
+  readonly #peers: Peers
+  /** By engine: the beat at first sight. One that was old then, and has not moved since, was dead before we came. */
+  readonly #firstBeats = new Map<string, number>()
+  #others: readonly WorkerView[] = []
+  #counts: WorkerCounts
+
+  constructor(parts: FleetParts) {
+    this.#parts = parts
+    const { deadMs, beatMs } = parts
+    this.#peers = new Peers({ leaseMs: deadMs, beatMs, now: () => performance.now() })
+    this.#counts = { live: this.#own(), dead: 0 }
+  }
+
+  receive({ engines, partitions }: Pulse): void {
+    const living = this.#peers.alive(engines)
+    const owned = new Map<string, number>()
+    for (const { owner } of partitions) if (owner !== null) owned.set(owner, (owned.get(owner) ?? 0) + 1)
+    this.#others = engines.flatMap(({ engine, place, beat }) => {
+      const said = saidBy(place)
+      if (said === null || said.worker.handlers.length === 0) return []
+      const isLive = living.has(engine) && !this.#wasDead(engine, beat)
+      return [workerView({ engine, said, beat, partitions: owned.get(engine) ?? 0, isLive })]
+    })
+    for (const engine of this.#firstBeats.keys())
+      if (!engines.some(row => row.engine === engine)) this.#firstBeats.delete(engine)
+    const dead = this.#others.filter(({ state }) => state === "dead").length
+    this.#counts = { live: this.#own() + this.#others.length - dead, dead }
+  }
+
+  /** Cheap: nothing is asked for it. */
+  get counts(): WorkerCounts {
+    return this.#counts
+  }
+
+  workers(): WorkerView[] {
+    const { engine, worker, partitions, now } = this.#parts
+    const said = { ...ownIdentity(), worker: worker() }
+    const own = workerView({ engine, said, beat: now(), partitions: partitions(), isLive: true })
+    return [...(said.worker.handlers.length === 0 ? [] : [own]), ...this.#others]
+  }
+
+  /** What this process says with its beat: where it runs, and of its worker. */
+  place(): string {
+    const said: Said = { ...ownIdentity(), worker: this.#parts.worker() }
+    return JSON.stringify(said)
+  }
+
+  #own(): number {
+    return this.#parts.worker().handlers.length === 0 ? 0 : 1
+  }
+
+  #wasDead(engine: string, beat: number): boolean {
+    const { now, deadMs } = this.#parts
+    const first = this.#firstBeats.get(engine) ?? beat
+    this.#firstBeats.set(engine, first)
+    return beat === first && now() - beat >= deadMs
+  }
+}
+
+interface FleetParts {
+  readonly engine: string
+  readonly worker: () => WorkerFacts
+  readonly partitions: () => number
+  readonly deadMs: number
+  readonly beatMs: number
+  readonly now: () => number
+}
+
+/** What a process says of its worker. */
+export interface WorkerFacts {
+  readonly version: string
+  readonly handlers: readonly string[]
+  readonly concurrency: number
+  readonly running: number
+  readonly queued: number
+}
+
+export interface WorkerCounts {
+  readonly live: number
+  readonly dead: number
+}
+
+interface Said extends ProcessIdentity {
+  readonly worker: WorkerFacts
+}
+
+export interface WorkerView extends WorkerFacts {
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  /** Partitions that its process owns. */
+  readonly partitions: number
+  readonly last_beat: string
+  readonly state: "live" | "dead"
+}
+
+function workerView(found: {
+  engine: string
+  said: Said
+  beat: number
+  partitions: number
+  isLive: boolean
+}): WorkerView {
+  const { engine, said, beat, partitions, isLive } = found
+  const { host, pid, worker } = said
+  const { version, handlers, concurrency, running, queued } = worker
+  const last_beat = new Date(beat).toISOString()
+  const state = isLive ? "live" : "dead"
+  return {
+    id: engine,
+    host,
+    pid,
+    version,
+    state,
+    last_beat,
+    handlers,
+    concurrency,
+    running,
+    queued,
+    partitions,
+  }
+}
+
+/** null: another release says it in another way. */
+function saidBy(place: string): Said | null {
+  try {
+    const said = JSON.parse(place) as Partial<Said>
+    return Array.isArray(said.worker?.handlers) && typeof said.host === "string" ? (said as Said) : null
+  } catch {
+    return null
+  }
+}

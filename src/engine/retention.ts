@@ -1,0 +1,81 @@
+import type { Journal } from "../journal/port.ts"
+import type { Log } from "../log.ts"
+import type { Clock } from "./clock.ts"
+import { partitionOf } from "./ids.ts"
+import type { Owner } from "./owner.ts"
+import type { Recovery } from "./recovery.ts"
+
+const EVERY_MS = 10 * 60_000
+const PAGE = 1000
+const SHOW_DEAD_MS = 10 * 60_000
+
+/**
+ * Removes what ended long ago (J17). Every engine does so for its own partitions: a retry of an old job is decided by
+ * its owner too, so the two never meet. What is being looked at here is left out, and who comes meanwhile waits; after
+ * a take-over the fence keeps the former owner from removing anything.
+ */
+export class Retention {
+  readonly #parts: RetentionParts
+  #cancel = () => {}
+  #running: Promise<void> = Promise.resolve()
+  #stopped = false
+
+  constructor(parts: RetentionParts) {
+    this.#parts = parts
+  }
+
+  /** Theirs may have waited long: their last owner may have been dead for weeks. */
+  partitionsCame(): void {
+    if (this.#parts.retentionSeconds !== null) this.#schedule(0)
+  }
+
+  stop(): void {
+    this.#stopped = true
+    this.#cancel()
+  }
+
+  #schedule(ms: number): void {
+    this.#cancel()
+    if (this.#stopped) return
+    this.#cancel = this.#parts.clock.after(ms, () => {
+      this.#running = this.#running.then(() => this.#run())
+      void this.#running.then(() => this.#schedule(EVERY_MS))
+    })
+  }
+
+  async #run(): Promise<void> {
+    const { journal, clock, retentionSeconds, log } = this.#parts
+    const before = clock.now() - retentionSeconds! * 1000
+    try {
+      while (!this.#stopped && (await this.#purgePage(before)));
+      // Who died is shown for a while: whoever looks after the alarm should find its name.
+      if (!this.#stopped) await journal.tidy({ before, silentSince: clock.now() - SHOW_DEAD_MS })
+    } catch (error) {
+      log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
+    }
+  }
+
+  /** Is there more? */
+  async #purgePage(before: number): Promise<boolean> {
+    const { journal, owner, recovery, partitions } = this.#parts
+    const found = await journal.endedJobs({ partitions: partitions(), before, limit: PAGE })
+    const purged = await recovery.keepOut(found, async free => {
+      const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
+        const epoch = owner.holdings.get(partition)?.epoch
+        return epoch === undefined ? [] : [{ partition, epoch }]
+      })
+      return fences.length === 0 ? 0 : journal.purge({ fences, jobIds: free, before })
+    })
+    return found.length === PAGE && purged > 0
+  }
+}
+
+interface RetentionParts {
+  readonly journal: Journal
+  readonly owner: Owner
+  readonly recovery: Recovery
+  readonly partitions: () => readonly number[]
+  readonly clock: Clock
+  readonly retentionSeconds: number | null
+  readonly log: Log
+}

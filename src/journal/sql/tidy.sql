@@ -1,0 +1,15 @@
+-- What belongs to no job: keys and settled messages older than $1; engines that own nothing and whose beat has not moved
+-- since the last time, nor since $2 (one that lives after all comes back with its next beat).
+with keys as (
+  delete from umbra.idempotency_keys where created_at < $1::text::bigint
+),
+settled as (
+  delete from umbra.inbox where sent_at < $1::text::bigint and (answer is not null or withdrawn)
+),
+dead as (
+  delete from umbra.engines as e
+  where e.beat = e.purged_beat
+    and e.beat <= $2::text::bigint
+    and not exists (select from umbra.partitions as p where p.owner = e.id)
+)
+update umbra.engines as e set purged_beat = e.beat where e.beat is distinct from e.purged_beat

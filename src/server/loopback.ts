@@ -1,0 +1,4 @@
+/** Can only this machine reach it? */
+export function isLoopback(host: string): boolean {
+  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host)
+}

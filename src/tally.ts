@@ -1,0 +1,24 @@
+/** Amounts counted by size, in plain numbers: adding one is a few comparisons, whoever looks does the rest. */
+export class Tally {
+  /** Upper ends, rising; what is above the last is counted in one more place. */
+  readonly bounds: readonly number[]
+  readonly counts: Float64Array
+  sum = 0
+
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
+    this.counts = new Float64Array(bounds.length + 1)
+  }
+
+  add(amount: number): void {
+    const { bounds } = this
+    let place = 0
+    while (place < bounds.length && amount > bounds[place]!) place++
+    this.counts[place]!++
+    this.sum += amount
+  }
+}
+
+export const secondsBounds: readonly number[] = [
+  0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60,
+]

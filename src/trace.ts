@@ -1,0 +1,161 @@
+/**
+ * OpenTelemetry spans: `umbra.submit`, and below it `umbra.node` for every attempt (docs/tracing.md).
+ *
+ * 1. The SDK is the user's. Until one is registered nothing is made: asking whether there is one is all that it costs.
+ * 2. The context is durable: a job keeps the traceparent of its submission (docs/decisions/0013), so an attempt has its
+ *    parent in whichever process it runs, however long after.
+ * 3. Whoever goes on when an attempt has ended does not do so inside its span.
+ */
+import {
+  type Attributes,
+  type Context,
+  context,
+  isSpanContextValid,
+  ProxyTracerProvider,
+  ROOT_CONTEXT,
+  type Span,
+  type SpanContext,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from "@opentelemetry/api"
+
+const pattern = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
+
+/** As W3C's Trace Context has it: `00-<trace>-<span>-<flags>`. */
+export function isTraceparent(text: unknown): text is string {
+  return typeof text === "string" && text.length <= 200 && pattern.test(text)
+}
+
+/** Undefined: nobody has registered an SDK. */
+function tracer(): Tracer | undefined {
+  const provider = trace.getTracerProvider()
+  return provider instanceof ProxyTracerProvider
+    ? provider.getDelegateTracer("umbra")
+    : provider.getTracer("umbra")
+}
+
+function parentOf(traceparent: string | null | undefined): Context {
+  const found = isTraceparent(traceparent) ? pattern.exec(traceparent) : null
+  if (found === null) return ROOT_CONTEXT
+  const [, traceId, spanId, flags] = found
+  const remote: SpanContext = {
+    traceId: traceId!,
+    spanId: spanId!,
+    traceFlags: Number.parseInt(flags!, 16),
+    isRemote: true,
+  }
+  return trace.setSpanContext(ROOT_CONTEXT, remote)
+}
+
+function traceparentOf(span: Span | undefined): string | undefined {
+  const found = span?.spanContext()
+  if (found === undefined || !isSpanContextValid(found)) return undefined
+  return `00-${found.traceId}-${found.spanId}-${(found.traceFlags & 0xff).toString(16).padStart(2, "0")}`
+}
+
+/** For services that are called from here: that of the span we are in, if there is one. */
+export function activeTraceparent(): string | undefined {
+  return traceparentOf(trace.getActiveSpan())
+}
+
+export function activeTraceHeader(): { readonly traceparent?: string } {
+  const traceparent = activeTraceparent()
+  return traceparent === undefined ? {} : { traceparent }
+}
+
+/** Runs `work` as if the span of another thread or process were this one's. */
+export function withinTrace<T>(traceparent: string | undefined, work: () => T): T {
+  return traceparent === undefined ? work() : context.with(parentOf(traceparent), work)
+}
+
+/**
+ * A submission in its span: a child of the span we are in, else of the traceparent that was given. `submit` is told
+ * what to keep with the job.
+ */
+export async function inSubmitSpan<T>(
+  given: { readonly traceparent?: string | undefined; readonly workflow: unknown },
+  submit: (traceparent: string | undefined) => Promise<T>,
+  describe: (submitted: T) => Attributes,
+): Promise<T> {
+  const { traceparent, workflow } = given
+  const spans = tracer()
+  // What is no traceparent is refused with the other arguments.
+  if (spans === undefined || (traceparent !== undefined && !isTraceparent(traceparent)))
+    return submit(traceparent)
+  const parent = trace.getActiveSpan() === undefined ? parentOf(traceparent) : context.active()
+  const name = nameOf(workflow)
+  const attributes = name === undefined ? {} : { "umbra.workflow": name }
+  const span = spans.startSpan("umbra.submit", { kind: SpanKind.PRODUCER, attributes }, parent)
+  try {
+    const submitted = await context.with(trace.setSpan(parent, span), () => submit(traceparentOf(span)))
+    span.setAttributes(describe(submitted))
+    return submitted
+  } catch (error) {
+    const { code } = error as { code?: unknown }
+    if (typeof code === "string") span.setAttribute("umbra.error_code", code)
+    span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.message : "" })
+    throw error
+  } finally {
+    span.end()
+  }
+}
+
+/** For a span: what is no workflow has no name, and is refused later. */
+function nameOf(workflow: unknown): string | undefined {
+  const name = typeof workflow === "string" ? workflow : (workflow as { name?: unknown } | null)?.name
+  return typeof name === "string" ? name : undefined
+}
+
+/** What a span says of an attempt. */
+interface Attempted {
+  readonly jobId: string
+  readonly workflow: string
+  readonly workflowVersion: number
+  readonly nodeId: string
+  readonly handler: string
+  readonly attempt: number
+  readonly traceparent: string | null
+}
+
+interface Ended {
+  readonly type: string
+  readonly fault?: { readonly code: string; readonly message: string }
+}
+
+export interface AttemptSpan {
+  /** The handler's own spans are children of this one. */
+  run<T>(work: () => T): T
+  /** null: it was aborted. `goOn` runs outside the span. */
+  end(outcome: Ended | null, goOn: () => void): void
+}
+
+/** null: nobody looks. */
+export function attemptSpan(task: Attempted): AttemptSpan | null {
+  const spans = tracer()
+  if (spans === undefined) return null
+  const attributes: Attributes = {
+    "umbra.job_id": task.jobId,
+    "umbra.workflow": task.workflow,
+    "umbra.workflow_version": task.workflowVersion,
+    "umbra.node": task.nodeId,
+    "umbra.handler": task.handler,
+    "umbra.attempt": task.attempt,
+  }
+  const parent = parentOf(task.traceparent)
+  const span = spans.startSpan("umbra.node", { kind: SpanKind.CONSUMER, attributes }, parent)
+  return {
+    run: work => context.with(trace.setSpan(parent, span), work),
+    end(outcome, goOn) {
+      span.setAttribute("umbra.outcome", outcome?.type ?? "aborted")
+      if (outcome?.fault !== undefined) {
+        const { code, message } = outcome.fault
+        span.setAttribute("umbra.error_code", code)
+        span.setStatus({ code: SpanStatusCode.ERROR, message })
+      }
+      span.end()
+      context.with(ROOT_CONTEXT, goOn)
+    },
+  }
+}

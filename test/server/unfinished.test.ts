@@ -1,0 +1,134 @@
+/** S3: the limit on jobs that have not ended, for each owner. */
+import { describe, expect, it, onTestFinished } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { Unfinished } from "../../src/server/unfinished.ts"
+import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"
+
+const approval = { name: "approval", nodes: [{ id: "ask", handler: "approval" }] }
+
+async function stageOf(max: number, options: StageOptions = {}): Promise<Stage> {
+  const stage = await openStage({ ...options, settings: { maxUnfinishedJobs: max, ...options.settings } })
+  onTestFinished(() => stage.close())
+  await stage.ask("/workflows", { method: "POST", body: approval })
+  return stage
+}
+
+const submit = (stage: Stage, headers = {}) =>
+  stage.ask("/jobs", { method: "POST", body: { workflow: "approval" }, headers })
+
+describe("max_unfinished_jobs", () => {
+  it("S3 refuses the next with 429 and Retry-After until one has ended, in whichever way", async () => {
+    const store = await stores.PostgreSQL!()
+    onTestFinished(() => store.remove())
+    const stage = await stageOf(3, { location: store.location })
+    const ids: string[] = []
+    for (let n = 0; n < 3; n++) ids.push((await submit(stage)).body.job_id)
+    const refused = await submit(stage)
+    expect(refused).toMatchObject({ status: 429, body: { code: "E646" } })
+    expect(refused.headers.get("retry-after")).toBe("1")
+    await stage.umbra.cancel(ids[0]!)
+    expect((await submit(stage)).status).toBe(201)
+    expect((await submit(stage)).status).toBe(429)
+    await stage.umbra.signal(ids[1]!, "approved")
+    await stage.umbra.wait(ids[1]!)
+    expect((await submit(stage)).status).toBe(201)
+    expect((await submit(stage)).status).toBe(429)
+  })
+
+  it("S3 a bulk submission gets as many as there is room for, each told on its own", async () => {
+    const stage = await stageOf(5)
+    await submit(stage)
+    const jobs = Array.from({ length: 20 }, () => ({ workflow: "approval" }))
+    const { body } = await stage.ask("/jobs/bulk", { method: "POST", body: { jobs } })
+    const codes = body.results.map((each: { problem?: { code: string } }) => each.problem?.code ?? "accepted")
+    expect(codes.filter((code: string) => code === "accepted")).toHaveLength(4)
+    expect(codes.filter((code: string) => code === "E646")).toHaveLength(16)
+    expect(await stage.umbra.jobs({ limit: 100 })).toHaveLength(5)
+  })
+
+  it("S3 a key that was used gives its job also when there is no room", async () => {
+    const stage = await stageOf(1)
+    const key = { "idempotency-key": "k" }
+    const first = await submit(stage, key)
+    expect(first.status).toBe(201)
+    expect(await submit(stage, key)).toMatchObject({ status: 200, body: { job_id: first.body.job_id } })
+    const later = { "idempotency-key": "later" }
+    expect((await submit(stage, later)).status).toBe(429)
+    await stage.umbra.cancel(first.body.job_id)
+    expect((await submit(stage, later)).status).toBe(201)
+  })
+})
+
+it("S3 jobs of an earlier process, and of another one, count", async () => {
+  const store = createMemoryStore()
+  const engine = { beatSeconds: 0.05, leaseSeconds: 0.2 }
+  const at = () => ({ location: openMemory(store) as never, umbra: { engine } })
+  const first = await stageOf(2, at())
+  await submit(first)
+  const second = await stageOf(2, at())
+  expect((await submit(second)).status).toBe(201)
+  expect((await submit(second)).status).toBe(429)
+  // What the other accepted is seen within a second, and may pass the limit until then.
+  await expect.poll(async () => (await submit(first)).status, { timeout: 5000 }).toBe(429)
+})
+
+it("S3 each owner has a limit of its own", async () => {
+  const stage = await openStage({ withTokens: true, settings: { maxUnfinishedJobs: 1 } })
+  onTestFinished(() => stage.close())
+  for (const owner of ["a", "b"]) {
+    const token = await stage.token(owner, "admin")
+    await stage.ask("/workflows", { method: "POST", body: approval, token })
+    const ask = () => stage.ask("/jobs", { method: "POST", body: { workflow: "approval" }, token })
+    expect([(await ask()).status, (await ask()).status]).toEqual([201, 429])
+  }
+})
+
+describe("the count", () => {
+  const setup = (max: number) => {
+    const open = new Set<string>()
+    let [looks, now] = [0, 1_000_000]
+    const look = async ({ known, limit }: { known: readonly string[]; limit: number }) => {
+      looks++
+      await Promise.resolve()
+      return [...new Set([...known.filter(id => open.has(id)), ...[...open].slice(-limit)])]
+    }
+    const unfinished = new Unfinished({ max, look, now: () => now })
+    const admit = (id: string, store = async () => void open.add(id)) => unfinished.admit("o", id, store)
+    return {
+      open,
+      admit,
+      looks: () => looks,
+      pass: (ms: number) => {
+        now += ms
+      },
+    }
+  }
+
+  it("a thousand at once cost a look or two, and no more get in than may", async () => {
+    const { admit, open, looks } = setup(10)
+    const all = await Promise.allSettled(Array.from({ length: 1000 }, (_, n) => admit(`job ${n}`)))
+    expect(all.filter(({ status }) => status === "fulfilled")).toHaveLength(10)
+    expect(open.size).toBe(10)
+    expect(looks()).toBeLessThan(5)
+  })
+
+  it("a job that could not be stored gives its place back", async () => {
+    const { admit, pass } = setup(1)
+    const failing = admit("a", () => Promise.reject(new Error("no")))
+    await expect(failing).rejects.toThrow("no")
+    await admit("b")
+    await expect(admit("c")).rejects.toMatchObject({ code: "E646" })
+    pass(10_000)
+    await expect(admit("c")).rejects.toMatchObject({ code: "E646" })
+  })
+
+  it("jobs that ended do not pile up in memory", async () => {
+    const { admit, open, looks } = setup(100)
+    for (let n = 0; n < 1000; n++) {
+      await admit(`job ${n}`)
+      open.clear()
+    }
+    expect(looks()).toBeLessThan(20)
+  })
+})

@@ -1,0 +1,210 @@
+/** Workers, health, readiness and metrics: what a process says of itself and of the others (S2, S5). */
+import { describe, expect, it, onTestFinished } from "vitest"
+import { nextBeat } from "../../src/engine/pulse.ts"
+import { JournalUnavailableError } from "../../src/journal/errors.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { openUmbra } from "../../src/umbra.ts"
+import { version } from "../../src/version.ts"
+import { defineHandler } from "../../src/worker/handler.ts"
+import { gate } from "../engine/stage.ts"
+import { hello, openStage, type StageOptions, stores } from "./stage.ts"
+
+const quick = { beatSeconds: 0.05, leaseSeconds: 0.2, workerDeadSeconds: 0.5 }
+
+async function stageOf(options: StageOptions = {}) {
+  const stage = await openStage(options)
+  onTestFinished(() => stage.close())
+  return stage
+}
+
+describe("/workers and /health", () => {
+  it("S5 show this process alone on a store that nobody else can hold", async () => {
+    const busy = gate()
+    const stage = await stageOf({ umbra: { handlers: [busy.handler], worker: { concurrency: 7 } } })
+    await stage.ask("/workflows", {
+      method: "POST",
+      body: { name: "g", nodes: [{ id: "a", handler: "gate" }] },
+    })
+    await stage.ask("/jobs", { method: "POST", body: { workflow: "g" } })
+    await busy.came()
+    const { workers } = (await stage.ask("/workers")).body
+    expect(workers).toHaveLength(1)
+    expect(workers[0]).toMatchObject({
+      state: "live",
+      pid: process.pid,
+      version,
+      concurrency: 7,
+      running: 1,
+      queued: 0,
+      partitions: 64,
+    })
+    expect(workers[0].handlers).toEqual(expect.arrayContaining(["gate", "transform"]))
+    expect((await stage.ask("/health")).body).toEqual({ status: "ok", workers: { live: 1, dead: 0 } })
+    busy.open()
+  })
+
+  it("S3 needs admin, since it shows what works for all owners", async () => {
+    const stage = await stageOf({ withTokens: true })
+    const [admin, manager] = [await stage.token("a", "admin"), await stage.token("a", "manage", "read")]
+    expect((await stage.ask("/workers", { token: manager })).status).toBe(403)
+    expect((await stage.ask("/workers", { token: admin })).status).toBe(200)
+    expect((await stage.ask("/workers")).status).toBe(401)
+  })
+
+  it("S5 processes on one PostgreSQL see each other, who died is dead, who was stopped is gone", async () => {
+    const store = await stores.PostgreSQL!()
+    onTestFinished(() => store.remove())
+    const engine = quick
+    const stage = await stageOf({ location: store.location, umbra: { engine } })
+    const mine = defineHandler({ name: "only_there", run: () => 1 })
+    const other = await openUmbra(store.location, { handlers: [mine], engine, worker: { concurrency: 3 } })
+    let isClosed = false
+    onTestFinished(() => (isClosed ? undefined : other.close()))
+    const workers = async () => (await stage.ask("/workers")).body.workers
+    await expect.poll(async () => (await workers()).length, { timeout: 10_000 }).toBe(2)
+    const found = async () => (await workers()).find((row: { id: string }) => row.id !== ownId)
+    const ownId = (await workers())[0].id
+    expect(await found()).toMatchObject({ state: "live", concurrency: 3, version })
+    expect((await found()).handlers).toContain("only_there")
+    await expect.poll(async () => (await found()).partitions, { timeout: 10_000 }).toBe(32)
+    expect(Date.now() - Date.parse((await found()).last_beat)).toBeLessThan(10_000)
+    expect((await stage.ask("/health")).body.workers).toEqual({ live: 2, dead: 0 })
+
+    // One that died elsewhere long ago, and one that has just fallen silent.
+    const pg = await import("pg")
+    const client = new pg.default.Client(store.location)
+    await client.connect()
+    onTestFinished(() => client.end())
+    const place = JSON.parse(
+      (await client.query("select place from umbra.engines limit 1")).rows[0].place as string,
+    )
+    const elsewhere = JSON.stringify({ ...place, host: "elsewhere", boot: "other" })
+    const insert = "insert into umbra.engines (id, place, beat) values ($1, $2, $3)"
+    await client.query(insert, ["long-dead", elsewhere, Date.now() - 60_000])
+    await client.query(insert, ["silent", elsewhere, Date.now()])
+    const stateOf = async (id: string) =>
+      (await workers()).find((row: { id: string }) => row.id === id)?.state
+    await expect.poll(() => stateOf("long-dead")).toBe("dead")
+    await expect.poll(() => stateOf("silent"), { timeout: 5000 }).toBe("dead")
+    expect((await stage.ask("/health")).body.workers).toEqual({ live: 2, dead: 2 })
+    expect((await stage.ask("/metrics")).body).toContain('umbra_workers{state="dead"} 2')
+    await client.query("update umbra.engines set beat = $1 where id = 'silent'", [Date.now() + 1])
+    await expect.poll(() => stateOf("silent")).toBe("live")
+
+    await other.close()
+    isClosed = true
+    await expect.poll(async () => (await workers()).length).toBe(3)
+  })
+
+  it("a beat is the time, and always more than the last", () => {
+    expect(nextBeat(5, 1000)).toBe(1000)
+    expect(nextBeat(1000, 900)).toBe(1001)
+  })
+})
+
+describe("/ready", () => {
+  it("S2 is 503 while the database is away, and 200 when it is back", async () => {
+    const journal = openMemory()
+    const readPartitions = journal.readPartitions.bind(journal)
+    let isAway = false
+    journal.readPartitions = () =>
+      isAway ? Promise.reject(new JournalUnavailableError("away")) : readPartitions()
+    const stage = await stageOf({ location: journal as never })
+    expect(await stage.ask("/ready")).toMatchObject({ status: 200, body: { ready: true, partitions: 64 } })
+    isAway = true
+    expect(await stage.ask("/ready")).toMatchObject({ status: 503, body: { ready: false, database: "away" } })
+    isAway = false
+    expect((await stage.ask("/ready")).status).toBe(200)
+  })
+
+  it("S2 is 503 until a partition is taken", async () => {
+    const store = createMemoryStore({ partitions: 2 })
+    for (const row of store.partitions) row.owner = "somebody"
+    store.engines.set("somebody", { place: "elsewhere", beat: 1, follows: false, purgedBeat: null })
+    // Somebody beats as long as the test says so, and so keeps what it has.
+    const beating = setInterval(() => {
+      const { beat } = store.engines.get("somebody")!
+      store.engines.set("somebody", { place: "elsewhere", beat: beat + 1, follows: false, purgedBeat: null })
+    }, 20)
+    onTestFinished(() => clearInterval(beating))
+    const stage = await stageOf({ location: openMemory(store) as never, umbra: { engine: quick } })
+    expect(await stage.ask("/ready")).toMatchObject({
+      status: 503,
+      body: { ready: false, database: "reachable", partitions: 0 },
+    })
+    clearInterval(beating)
+    await expect.poll(async () => (await stage.ask("/ready")).status, { timeout: 5000 }).toBe(200)
+  })
+
+  it("S2 a process that is one more than there are partitions lacks nothing", async () => {
+    const store = createMemoryStore({ partitions: 1 })
+    const first = await stageOf({ location: openMemory(store) as never, umbra: { engine: quick } })
+    await expect.poll(async () => (await first.ask("/ready")).status).toBe(200)
+    const second = await stageOf({ location: openMemory(store) as never, umbra: { engine: quick } })
+    await expect
+      .poll(async () => (await second.ask("/ready")).body, { timeout: 5000 })
+      .toMatchObject({ ready: true, partitions: 0 })
+  })
+})
+
+describe("/metrics", () => {
+  it("S2 has jobs and nodes by state, queue, handlers, appends, retries and HTTP", async () => {
+    const busy = gate()
+    let tries = 0
+    const flaky = defineHandler({
+      name: "flaky",
+      run: () => {
+        if (++tries === 1) throw new Error("once")
+        return 1
+      },
+    })
+    const stage = await stageOf({ umbra: { handlers: [busy.handler, flaky], worker: { concurrency: 1 } } })
+    const retry = { max_attempts: 2, initial_seconds: 0.01, jitter: 0 }
+    const definitions = [
+      hello,
+      {
+        name: "held",
+        nodes: [
+          { id: "a", handler: "gate" },
+          { id: "b", handler: "input", dependencies: ["a"] },
+        ],
+      },
+      { name: "flaky", nodes: [{ id: "a", handler: "flaky", retry }] },
+    ]
+    for (const body of definitions) await stage.ask("/workflows", { method: "POST", body })
+    const submit = (workflow: string, query = "") =>
+      stage.ask(`/jobs${query}`, { method: "POST", body: { workflow, input: { name: "x" } } })
+    await submit("hello", "?wait=20")
+    await submit("flaky", "?wait=20")
+    await submit("held")
+    await busy.came()
+    await submit("hello")
+    const text = async () => (await stage.ask("/metrics")).body as string
+    await expect.poll(text).toContain("umbra_queue_depth 1")
+    const found = await text()
+    for (const line of [
+      'umbra_jobs{status="DISPATCHING"} 2',
+      'umbra_nodes{status="QUEUED"} 2',
+      'umbra_nodes{status="PENDING"} 1',
+      "umbra_running_attempts 1",
+      "umbra_jobs_submitted_total 4",
+      'umbra_jobs_ended_total{status="COMPLETED"} 2',
+      "umbra_job_seconds_count 2",
+      "umbra_queue_wait_seconds_count 4",
+      'umbra_handler_seconds_count{handler="flaky"} 2',
+      'umbra_attempts_total{handler="flaky",outcome="failed"} 1',
+      'umbra_attempts_total{handler="flaky",outcome="completed"} 1',
+      "umbra_retries_total 1",
+      "umbra_partitions 64",
+      'umbra_workers{state="live"} 1',
+      'umbra_http_request_seconds_count{method="POST",route="/workflows",status="201"} 3',
+      'umbra_http_request_seconds_bucket{method="POST",route="/workflows",status="201",le="+Inf"} 3',
+    ])
+      expect(found.split("\n")).toContain(line)
+    expect(found).toMatch(/umbra_append_facts_bucket\{le="\+Inf"\} [1-9]/)
+    expect(found).toMatch(/umbra_append_seconds_count [1-9]/)
+    expect(found).toContain("process_cpu_user_seconds_total")
+    busy.open()
+  })
+})

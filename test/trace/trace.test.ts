@@ -1,0 +1,218 @@
+/** OpenTelemetry spans, with an SDK as a user would register it. */
+import { mkdtemp, rm } from "node:fs/promises"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { context, SpanStatusCode, trace } from "@opentelemetry/api"
+import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks"
+import {
+  BasicTracerProvider,
+  InMemorySpanExporter,
+  type ReadableSpan,
+  SimpleSpanProcessor,
+} from "@opentelemetry/sdk-trace-base"
+import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import { activeTraceparent, isTraceparent } from "../../src/trace.ts"
+import { root, startUmbra } from "../cli/umbra.ts"
+import { broken, flow, handler, open } from "../engine/stage.ts"
+import { openStage } from "../server/stage.ts"
+
+const traceId = "4bf92f3577b34da6a3ce929d0e0e4736"
+const caller = "00f067aa0ba902b7"
+const traceparent = `00-${traceId}-${caller}-01`
+
+const exporter = new InMemorySpanExporter()
+
+function register() {
+  context.setGlobalContextManager(new AsyncLocalStorageContextManager().enable())
+  const spanProcessors = [new SimpleSpanProcessor(exporter)]
+  trace.setGlobalTracerProvider(new BasicTracerProvider({ spanProcessors }))
+}
+
+function unregister() {
+  trace.disable()
+  context.disable()
+}
+
+beforeEach(() => {
+  exporter.reset()
+  unregister()
+  register()
+})
+afterAll(unregister)
+
+const named = (name: string): ReadableSpan[] => exporter.getFinishedSpans().filter(span => span.name === name)
+const idOf = (span: ReadableSpan | undefined) => span?.spanContext().spanId
+const parentOf = (span: ReadableSpan | undefined) => span?.parentSpanContext?.spanId
+
+describe("spans", () => {
+  it("S2 a submission is a child of the traceparent, every attempt a child of the submission", async () => {
+    let tries = 0
+    const flaky = handler("flaky", () => {
+      if (++tries === 1) throw new Error("the first time it fails")
+      return "then it works"
+    })
+    const umbra = await open({ handlers: [flaky] })
+    const retry = { max_attempts: 3, initial_seconds: 0.01, max_seconds: 0.02, jitter: 0 }
+    const job = await umbra.submit(flow([{ id: "a", handler: "flaky", retry }]), null, { traceparent })
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const [submit] = named("umbra.submit")
+    expect(submit?.spanContext().traceId).toBe(traceId)
+    expect(parentOf(submit)).toBe(caller)
+    expect(submit?.attributes).toMatchObject({ "umbra.job_id": job.id, "umbra.workflow": "flow" })
+    const nodes = named("umbra.node")
+    expect(nodes.map(parentOf)).toEqual([idOf(submit), idOf(submit)])
+    expect(nodes.map(({ attributes }) => attributes)).toMatchObject([
+      {
+        "umbra.job_id": job.id,
+        "umbra.workflow": "flow",
+        "umbra.workflow_version": 1,
+        "umbra.node": "a",
+        "umbra.handler": "flaky",
+        "umbra.attempt": 1,
+        "umbra.outcome": "failed",
+        "umbra.error_code": "E401",
+      },
+      { "umbra.attempt": 2, "umbra.outcome": "completed" },
+    ])
+    expect(nodes.map(({ status }) => status.code)).toEqual([SpanStatusCode.ERROR, SpanStatusCode.UNSET])
+  })
+
+  it("S2 a handler runs inside its span, synchronous or not; what follows does not", async () => {
+    const seen: (string | undefined)[] = []
+    const look = () => seen.push(trace.getActiveSpan()?.spanContext().spanId)
+    const quick = handler("quick", () => look())
+    const slow = handler("slow", async () => {
+      await new Promise(resolve => setImmediate(resolve))
+      look()
+      return trace.getTracer("user").startActiveSpan("inner", span => span.end())
+    })
+    const umbra = await open({ handlers: [quick, slow] })
+    const nodes = [
+      { id: "a", handler: "quick" },
+      { id: "b", handler: "slow", dependencies: ["a"] },
+    ]
+    await (await umbra.submit(flow(nodes), null, { traceparent })).wait()
+    const attempts = named("umbra.node")
+    expect(seen).toEqual(attempts.map(idOf))
+    expect(parentOf(named("inner")[0])).toBe(idOf(attempts[1]))
+    // Both are the submission's, not one the other's.
+    expect(new Set(attempts.map(parentOf)).size).toBe(1)
+  })
+
+  it("a submission inside somebody's span is that span's child, whatever traceparent says", async () => {
+    const umbra = await open()
+    await trace.getTracer("user").startActiveSpan("outer", async span => {
+      await (await umbra.submit(flow([{ id: "a", handler: "input" }]), 1, { traceparent })).wait()
+      span.end()
+    })
+    expect(parentOf(named("umbra.submit")[0])).toBe(idOf(named("outer")[0]))
+  })
+
+  it("a refused submission is an error with its code; a wrong traceparent is refused", async () => {
+    const umbra = await open({ handlers: [broken] })
+    await expect(umbra.submit("nothing", null, { traceparent })).rejects.toMatchObject({ code: "E305" })
+    expect(named("umbra.submit")[0]).toMatchObject({
+      attributes: { "umbra.error_code": "E305" },
+      status: { code: SpanStatusCode.ERROR },
+    })
+    const wrong = umbra.submit(flow([{ id: "a", handler: "input" }]), null, { traceparent: "00-0-0-01" })
+    await expect(wrong).rejects.toMatchObject({ code: "E309" })
+  })
+
+  it("S8 call_external_service and llm_service send the traceparent of their attempt on", async () => {
+    const sent: (string | undefined)[] = []
+    const service = createServer((request, response) => {
+      sent.push(request.headers.traceparent as string | undefined)
+      response.setHeader("content-type", "application/json")
+      response.end(JSON.stringify({ choices: [{ message: { content: "hi" } }] }))
+    }).listen(0, "127.0.0.1")
+    await new Promise(resolve => service.once("listening", resolve))
+    onTestFinished(() => void service.close())
+    const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
+    const umbra = await open({ worker: { allowPrivateAddresses: true } })
+    const nodes = [
+      { id: "call", handler: "call_external_service", config: { url } },
+      {
+        id: "ask",
+        handler: "llm_service",
+        config: { base_url: url, model: "m", prompt: "hi" },
+        dependencies: ["call"],
+      },
+    ]
+    expect((await (await umbra.submit(flow(nodes))).wait()).status).toBe("COMPLETED")
+    const attempts = named("umbra.node").map(span => span.spanContext())
+    expect(sent).toEqual(attempts.map(found => `00-${found.traceId}-${found.spanId}-01`))
+    unregister()
+    sent.length = 0
+    expect((await (await umbra.submit(flow(nodes), null, { traceparent })).wait()).status).toBe("COMPLETED")
+    expect(sent).toEqual([undefined, undefined])
+  })
+
+  it("S2 POST /jobs and /jobs/bulk take the header; one that cannot be read is as none", async () => {
+    const stage = await openStage()
+    onTestFinished(() => stage.close())
+    await stage.ask("/workflows", { method: "POST", body: flow([{ id: "a", handler: "input" }]) })
+    const post = (path: string, body: object, header: string) =>
+      stage.ask(path, { method: "POST", body, headers: { traceparent: header } })
+    expect((await post("/jobs?wait=20", { workflow: "flow" }, traceparent)).status).toBe(201)
+    expect((await post("/jobs/bulk", { jobs: [{ workflow: "flow" }] }, traceparent)).status).toBe(200)
+    expect(named("umbra.submit").map(parentOf)).toEqual([caller, caller])
+    expect((await post("/jobs?wait=20", { workflow: "flow" }, "nonsense")).status).toBe(201)
+    expect(parentOf(named("umbra.submit")[2])).toBeUndefined()
+  })
+
+  it("without an SDK the traceparent is kept all the same, for whoever has one later", async () => {
+    unregister()
+    const umbra = await open()
+    const job = await umbra.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 0.2 } }]), null, {
+      traceparent,
+    })
+    expect(activeTraceparent()).toBeUndefined()
+    register()
+    await job.wait()
+    const { facts } = await umbra.queries.fold(job.id)
+    expect(facts[0]?.fact).toMatchObject({ traceparent })
+    expect(named("umbra.submit")).toEqual([])
+  })
+})
+
+it("S2 after a kill, in another process, attempts are children of the same submission", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "umbra-trace-"))
+  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const main = join(root, "test/trace/program.js")
+  const first = startUmbra([folder, "submit", traceparent], { main })
+  onTestFinished(() => first.kill("SIGKILL"))
+  await first.wrote(/stuck \S+\n[\s\S]*umbra.submit|umbra.submit[\s\S]*stuck \S+\n/)
+  first.kill("SIGKILL")
+  const before = (await first.ended).stdout
+  const job = /stuck (\S+)/.exec(before)![1]!
+  const after = (await startUmbra([folder, "resume", job], { main }).ended).stdout
+  const spans = [...before.split("\n"), ...after.split("\n")]
+    .filter(line => line.startsWith("{"))
+    .map(line => JSON.parse(line))
+  const submit = spans.find(({ name }) => name === "umbra.submit")
+  expect(submit).toMatchObject({ traceId, parent: caller })
+  const nodes = spans.filter(({ name }) => name === "umbra.node")
+  expect(nodes.map(({ attributes }) => [attributes["umbra.node"], attributes["umbra.outcome"]])).toEqual([
+    ["first", "completed"],
+    ["second", "completed"],
+  ])
+  for (const node of nodes) expect(node).toMatchObject({ traceId, parent: submit.spanId })
+  expect(nodes[1].attributes["umbra.attempt"]).toBe(2)
+})
+
+it.each([
+  [traceparent, true],
+  [`01-${traceId}-${caller}-01-more`, true],
+  [`ff-${traceId}-${caller}-01`, false],
+  [`00-${"0".repeat(32)}-${caller}-01`, false],
+  [`00-${traceId}-${"0".repeat(16)}-01`, false],
+  [traceparent.toUpperCase(), false],
+  [`${traceparent}\n`, false],
+  ["", false],
+  [undefined, false],
+])("takes %j for a traceparent: %s", (text, expected) => {
+  expect(isTraceparent(text)).toBe(expected)
+})
