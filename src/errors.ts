@@ -89,6 +89,9 @@ export const errorTable = {
   E637: kind("refused to listen without authentication", 400),
   E638: kind("address cannot be listened on", 400),
   E639: kind("internal error", 500),
+  E650: kind("server cannot be reached", 503, true),
+  E651: kind("not a server of Umbra", 502),
+  E652: kind("server of another release", 502),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

@@ -62,6 +62,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
+  // Types alone (test/shape/browser.test.ts): a browser loads nothing of these rooms.
+  client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   umbra: {
     rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
@@ -78,6 +80,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   cli: {
     rooms: [
       "core",
+      "client",
       "definition",
       "journal",
       "worker",
