@@ -43,6 +43,7 @@ export const errorTable = {
   E309: kind("invalid argument", 422),
   E310: kind("no such node", 404),
   E311: kind("alias cannot point there", 422),
+  E320: kind("no such token", 404),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),

@@ -1,12 +1,15 @@
 /** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
-import { readFileSync } from "node:fs"
 import { engineSettings } from "../engine/settings.ts"
+import { isPostgres } from "../journal/location.ts"
 import { type Server, startServer } from "../server/server.ts"
+import { LocalToken } from "../server/tokens.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers } from "./handlers.ts"
 import { commandLog } from "./log.ts"
+import { publishServer } from "./place/served.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
+import { ownVersion } from "./version.ts"
 
 export interface ServeOptions extends StoreOptions {
   readonly host: string
@@ -29,9 +32,13 @@ export async function serve(options: ServeOptions): Promise<number> {
   })
   const { host, port } = options
   const told = toldToStop()
+  const localToken = new LocalToken()
   let server: Server
+  let hide = async () => {}
   try {
-    server = await startServer({ umbra, host, port, log, version: version() })
+    server = await startServer({ umbra, host, port, log, version: ownVersion(), localToken })
+    if (!isPostgres(location))
+      hide = await publishServer(location, { url: server.url, token: localToken.text })
   } catch (error) {
     await umbra.close()
     throw error
@@ -39,13 +46,14 @@ export async function serve(options: ServeOptions): Promise<number> {
   process.stdout.write(`${greeting(server, storeName(location))}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
-  return leave(server, umbra)
+  return leave(server, umbra, hide)
 }
 
 /** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
-async function leave(server: Server, umbra: Umbra): Promise<number> {
+async function leave(server: Server, umbra: Umbra, hide: () => Promise<void>): Promise<number> {
   setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
   await server.close()
+  await hide()
   await umbra.close()
   return exitCode.ok
 }
@@ -66,9 +74,4 @@ function greeting({ url, isOpen }: Server, store: string): string {
     ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
     : "Requests need an API token."
   return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
-}
-
-function version(): string {
-  const manifest = readFileSync(new URL("../../package.json", import.meta.url), "utf8")
-  return (JSON.parse(manifest) as { version: string }).version
 }

@@ -20,10 +20,11 @@ import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { processRoutes } from "./routes/process.ts"
+import { tokenRoutes } from "./routes/tokens.ts"
 import { workflowRoutes } from "./routes/workflows.ts"
 import { type ServerSettings, serverSettings } from "./settings.ts"
 import { Stopping } from "./stopping.ts"
-import { Tokens } from "./tokens.ts"
+import { type LocalToken, Tokens } from "./tokens.ts"
 
 export interface ServerOptions {
   readonly umbra: Umbra
@@ -33,6 +34,8 @@ export interface ServerOptions {
   readonly version: string
   readonly log: Log
   readonly settings?: Partial<ServerSettings>
+  /** For commands on this machine (docs/cli.md). */
+  readonly localToken?: LocalToken
 }
 
 export interface Server {
@@ -78,7 +81,7 @@ export async function startServer(options: ServerOptions): Promise<Server> {
 }
 
 async function makeApp(
-  { umbra, version, log, settings: given }: ServerOptions,
+  { umbra, version, log, settings: given, localToken }: ServerOptions,
   { tokens, isOpen, stopping }: { tokens: Tokens; isOpen: boolean; stopping: Stopping },
 ): Promise<App> {
   const settings = serverSettings(given)
@@ -106,10 +109,10 @@ async function makeApp(
   app.decorateRequest("caller")
   app.addHook("onRequest", async (_, reply) => void reply.headers(protections))
   boundRequests(app, settings.maxRequests, stopping)
-  app.addHook("onRequest", admission({ tokens, isOpen, rateLimit: settings.rateLimit }))
+  app.addHook("onRequest", admission({ tokens, isOpen, rateLimit: settings.rateLimit, localToken }))
   const metrics = measure(app, umbra)
   await publish(app, version)
-  const parts = { umbra, settings, stopping }
+  const parts = { umbra, settings, stopping, tokens, isOpen }
   await app.register(async scoped => {
     const routes = scoped as App
     processRoutes(routes, parts, metrics)
@@ -117,6 +120,7 @@ async function makeApp(
     aliasRoutes(routes, parts)
     jobRoutes(routes, parts)
     jobCommandRoutes(routes, parts)
+    tokenRoutes(routes, parts)
   })
   await app.ready()
   return app
