@@ -112,7 +112,7 @@ export function tokenView({ id, owner, scopes: allowed, lastFour, createdAt, rev
   }
 }
 
-export function noSuchToken(id: string): UmbraError {
+function noSuchToken(id: string): UmbraError {
   return new UmbraError("E320", `There is no token ${id}. \`umbra token list\` shows their ids.`)
 }
 

@@ -31,7 +31,7 @@ export function aliasView({ alias, targets, movedAt, movedBy }: AliasRow) {
   }
 }
 
-export function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
+function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
   return Object.fromEntries(targets.map(({ version, weight }) => [String(version), weight]))
 }
 
