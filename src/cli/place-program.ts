@@ -40,6 +40,7 @@ export function placeCommands(program: Command, finish: Finish): void {
         "change of a job's state, until Ctrl-C.",
     )
     .argument("[job]", "the job's id")
+    .addOption(ownerOption())
     .option("--json", "print a line of JSON per event")
     .action(async (job, options) => finish((await import("./watch.ts")).watch(job, options)))
 

@@ -4,10 +4,8 @@
  * 1. A submission is sent again when its answer was lost, and still makes one job: it always has an idempotency key.
  * 2. `wait` polls with long answers, so it works through proxies, and outlives a restart of the server.
  */
-import type { JobEvent } from "../core/events.ts"
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
-import type { GraphView, NodeView } from "../core/view.ts"
 import type { Workflow } from "../definition/builder.ts"
 import type { WorkflowDefinition } from "../definition/schema.ts"
 import { UmbraClientError } from "./error.ts"
@@ -22,6 +20,9 @@ import type {
   JobStreamEvent,
   JobsFilter,
   JobsStreamEvent,
+  RemoteEvent,
+  RemoteGraph,
+  RemoteNode,
   Signalled,
   SubmitOptions,
 } from "./types.ts"
@@ -157,7 +158,7 @@ export class UmbraClient implements JobCommands {
     })
   }
 
-  async graph(jobId: string, options: Signalled = {}): Promise<GraphView> {
+  async graph(jobId: string, options: Signalled = {}): Promise<RemoteGraph> {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, options)
   }
 
@@ -165,16 +166,16 @@ export class UmbraClient implements JobCommands {
     jobId: string,
     node: string,
     options: Signalled = {},
-  ): Promise<NodeView & { readonly output: Json }> {
+  ): Promise<RemoteNode & { readonly output: Json }> {
     return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, options)
   }
 
   async events(
     jobId: string,
     { after, signal }: Signalled & { readonly after?: number } = {},
-  ): Promise<readonly JobEvent[]> {
+  ): Promise<readonly RemoteEvent[]> {
     const path = `/jobs/${segment(jobId)}/events`
-    return (await this.#http.ask<{ events: JobEvent[] }>(path, { query: { after }, signal })).events
+    return (await this.#http.ask<{ events: RemoteEvent[] }>(path, { query: { after }, signal })).events
   }
 
   /** Without a job: all jobs of the token's owner, until the signal is aborted. With one: until it has ended. */
@@ -189,7 +190,7 @@ export class UmbraClient implements JobCommands {
       : resumingStream<JobsStreamEvent>(this.#http, "/jobs/stream", first)
   }
 
-  watch(jobId: string, options: WatchOptions = {}): AsyncIterable<JobEvent> {
+  watch(jobId: string, options: WatchOptions = {}): AsyncIterable<RemoteEvent> {
     return jobEvents(this, jobId, options)
   }
 

@@ -1,8 +1,8 @@
 /** `umbra/client`: a server of Umbra, typed. Browser-safe: it needs `fetch` and no package. */
-export type { EventSource, EventType, JobEvent } from "../core/events.ts"
+export type { EventSource, EventType } from "../core/events.ts"
 export type { Json, JsonObject } from "../core/json.ts"
 export type { JobStatus, NodeStatus } from "../core/states.ts"
-export type { GraphView, NodeView, WaitingOn, WorkflowStatus } from "../core/view.ts"
+export type { WorkflowStatus } from "../core/view.ts"
 export type { Workflow } from "../definition/builder.ts"
 export type { WorkflowDefinition } from "../definition/schema.ts"
 export { connect, type UmbraClient } from "./client.ts"

@@ -1,8 +1,14 @@
-import type { JobEvent } from "../core/events.ts"
 import type { Json } from "../core/json.ts"
-import type { GraphView, NodeView } from "../core/view.ts"
 import type { StreamOptions } from "./stream.ts"
-import type { JobSnapshot, JobStreamEvent, Signalled, StreamedProgress } from "./types.ts"
+import type {
+  JobSnapshot,
+  JobStreamEvent,
+  RemoteEvent,
+  RemoteGraph,
+  RemoteNode,
+  Signalled,
+  StreamedProgress,
+} from "./types.ts"
 
 export interface WaitOptions extends Signalled {
   /** At the latest then it answers with the job as it is. */
@@ -18,11 +24,11 @@ export interface WatchOptions extends Omit<StreamOptions, "lastEventId"> {
 export interface JobCommands {
   wait(jobId: string, options?: WaitOptions): Promise<JobSnapshot>
   stream(jobId: string, options?: StreamOptions): AsyncIterable<JobStreamEvent>
-  watch(jobId: string, options?: WatchOptions): AsyncIterable<JobEvent>
+  watch(jobId: string, options?: WatchOptions): AsyncIterable<RemoteEvent>
   job(jobId: string, options?: Signalled): Promise<JobSnapshot>
-  graph(jobId: string, options?: Signalled): Promise<GraphView>
-  node(jobId: string, node: string, options?: Signalled): Promise<NodeView & { readonly output: Json }>
-  events(jobId: string, options?: Signalled & { readonly after?: number }): Promise<readonly JobEvent[]>
+  graph(jobId: string, options?: Signalled): Promise<RemoteGraph>
+  node(jobId: string, node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }>
+  events(jobId: string, options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]>
   cancel(jobId: string, reason?: string): Promise<JobSnapshot>
   retry(jobId: string): Promise<JobSnapshot>
   delete(jobId: string): Promise<void>
@@ -54,21 +60,21 @@ export class RemoteJob<Output = Json> {
   }
 
   /** Every event from the job's beginning until it has ended, outputs of nodes included: what a log has. */
-  watch(options?: WatchOptions): AsyncIterable<JobEvent> {
+  watch(options?: WatchOptions): AsyncIterable<RemoteEvent> {
     return this.#commands.watch(this.id, options)
   }
 
   /** Everything that has happened so far. */
-  events(options?: Signalled & { readonly after?: number }): Promise<readonly JobEvent[]> {
+  events(options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]> {
     return this.#commands.events(this.id, options)
   }
 
-  graph(options?: Signalled): Promise<GraphView> {
+  graph(options?: Signalled): Promise<RemoteGraph> {
     return this.#commands.graph(this.id, options)
   }
 
   /** One node, with its output. */
-  node(node: string, options?: Signalled): Promise<NodeView & { readonly output: Json }> {
+  node(node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }> {
     return this.#commands.node(this.id, node, options)
   }
 

@@ -1,5 +1,7 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
+import type { JobEvent } from "../core/events.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
+import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 import type { WorkflowDefinition } from "../definition/schema.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
@@ -14,6 +16,30 @@ export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
 
 /** As for `umbra.jobs`; `limit` is the size of a page. */
 export type JobsFilter = Partial<Omit<JobFilter, "owner">> & { readonly signal?: AbortSignal }
+
+type Written<T, Times extends keyof T> = Omit<T, Times> & {
+  readonly [K in Times]: string | Extract<T[K], null>
+}
+
+/** Why a node does not run right now. Times are ISO 8601 text here, as everywhere over HTTP. */
+export type RemoteWaitingOn = WaitingOn extends infer W
+  ? W extends { readonly at: number }
+    ? Written<W, "at">
+    : W extends { readonly until: number | null }
+      ? Written<W, "until">
+      : W
+  : never
+
+export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "finished_at">, "waiting_on"> & {
+  readonly waiting_on: RemoteWaitingOn | null
+}
+
+export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for"> & {
+  readonly nodes: readonly RemoteNode[]
+  readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
+}
+
+export type RemoteEvent = Written<JobEvent, "at">
 
 export interface JobPage {
   readonly jobs: readonly JobSnapshot[]

@@ -2,9 +2,8 @@
  * A job's whole story as it happens. The stream says that something has changed, the list of events says what: they
  * come complete, in order and once, however often the connection is lost.
  */
-import type { JobEvent } from "../core/events.ts"
 import type { JobCommands, WatchOptions } from "./job.ts"
-import type { JobStreamEvent } from "./types.ts"
+import type { JobStreamEvent, RemoteEvent } from "./types.ts"
 
 type Asked = Pick<JobCommands, "stream" | "events">
 
@@ -12,7 +11,7 @@ export async function* jobEvents(
   client: Asked,
   jobId: string,
   options: WatchOptions,
-): AsyncGenerator<JobEvent, void, undefined> {
+): AsyncGenerator<RemoteEvent, void, undefined> {
   const news = new News()
   const stop = new AbortController()
   const abort = () => stop.abort()

@@ -32,6 +32,7 @@ export function jobsProgram(finish: Finish): Command {
     .option("--limit <count>", "jobs of one page", countFrom1, 20)
     .option("--after <job>", "the page behind this job")
     .option("--deleted", "show deleted jobs too")
+    .addOption(new Option("--owner <name>", "only this owner's, on a folder or a database"))
     .addOption(json)
     .action(async options => finish((await import("./list.ts")).list(options)))
 

@@ -46,13 +46,16 @@ const LOOK_AGAIN_MS = 500
 /** Without a server nobody tells: states in between may be missed, the last one of a job never. */
 export async function* polledChanges(
   reader: Reader,
+  whose: { readonly owner?: string },
   signal: AbortSignal,
 ): AsyncGenerator<JobChange, void, undefined> {
   let open = new Map<string, JobSnapshot>()
   // What had ended before the first look is no change.
-  let endedBefore = new Set((await reader.jobs({ limit: NEWEST })).filter(isOver).map(({ job_id }) => job_id))
+  let endedBefore = new Set(
+    (await reader.jobs({ ...whose, limit: NEWEST })).filter(isOver).map(({ job_id }) => job_id),
+  )
   while (!signal.aborted) {
-    const page = await reader.jobs({ limit: NEWEST, deleted: true })
+    const page = await reader.jobs({ ...whose, limit: NEWEST, deleted: true })
     const inPage = new Set(page.map(({ job_id }) => job_id))
     const others = await Promise.all([...open.keys()].filter(id => !inPage.has(id)).map(id => reader.job(id)))
     const seen = [...others, ...page.toReversed()]

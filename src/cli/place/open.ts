@@ -37,7 +37,7 @@ export async function openPlace(options: PlaceOptions, { make = false }: Wanted 
   const { openStore } = await import("./store.ts")
   return openStore({
     location: make ? storeLocation(options) : existingStore(options),
-    owner: options.owner ?? "local",
+    owner: options.owner,
     handlers: options.handlers ?? [],
     flags: storeFlags(options),
   })

@@ -3,14 +3,17 @@
  * itself; the store's side answers the same questions in the same words, so no command knows which it has.
  */
 import type { UmbraClient } from "../../client/client.ts"
+import type { WatchOptions } from "../../client/job.ts"
 import type { Tokens } from "../../client/tokens.ts"
 import type { Workflows } from "../../client/workflows.ts"
+import type { JobEvent } from "../../core/events.ts"
+import type { GraphView } from "../../core/view.ts"
 import type { JobChange } from "./changes.ts"
 
-export type PlaceJobs = Pick<
-  UmbraClient,
-  "job" | "jobPage" | "graph" | "events" | "watch" | "cancel" | "retry" | "delete" | "signal"
-> & {
+export type PlaceJobs = Pick<UmbraClient, "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal"> & {
+  graph(jobId: string): Promise<GraphView>
+  events(jobId: string): Promise<readonly JobEvent[]>
+  watch(jobId: string, options?: WatchOptions): AsyncIterable<JobEvent>
   submit(
     reference: string,
     input: unknown,

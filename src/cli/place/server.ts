@@ -4,6 +4,7 @@ import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { ownVersion } from "../version.ts"
 import { streamedChanges } from "./changes.ts"
 import type { Place, PlaceJobs } from "./place.ts"
+import { eventFrom, graphFrom } from "./written-times.ts"
 
 export interface ServerAddress {
   readonly url: string
@@ -28,9 +29,11 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
   const jobs: PlaceJobs = {
     job: id => client.job(id),
     jobPage: filter => client.jobPage(filter),
-    graph: id => client.graph(id),
-    events: id => client.events(id),
-    watch: (id, options) => client.watch(id, options),
+    graph: async id => graphFrom(await client.graph(id)),
+    events: async id => (await client.events(id)).map(eventFrom),
+    async *watch(id, options) {
+      for await (const event of client.watch(id, options)) yield eventFrom(event)
+    },
     changes: ({ signal, onTrouble }) =>
       streamedChanges(client, { signal, onReconnect: ({ error }) => onTrouble(troubleText(error)) }),
     submit: (reference, input, options) => client.accept(reference, input, options),

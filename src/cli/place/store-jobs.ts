@@ -13,13 +13,13 @@ import type { Store } from "./store.ts"
 
 type Filter = NonNullable<Parameters<PlaceJobs["jobPage"]>[0]>
 
-/** Jobs of every owner: who may open the store may see all of it. New ones are `owner`'s. */
+/** Jobs of every owner, unless one is named: who may open the store may see all of it. New ones are `local`'s then. */
 export class StoreJobs implements PlaceJobs {
   readonly #store: Store
-  readonly #owner: string
+  readonly #owner: string | undefined
   isRun = false
 
-  constructor(store: Store, owner: string) {
+  constructor(store: Store, owner: string | undefined) {
     this.#store = store
     this.#owner = owner
   }
@@ -31,7 +31,7 @@ export class StoreJobs implements PlaceJobs {
   async jobPage(filter: Filter = {}): Promise<{ jobs: JobSnapshot[]; next: string | null }> {
     const { limit = 50, signal: _, ...rest } = filter
     // One more than is shown, to know whether there is another page.
-    const found = await (await this.#store.reader()).jobs({ ...rest, limit: limit + 1 })
+    const found = await (await this.#store.reader()).jobs({ ...rest, ...this.#only(), limit: limit + 1 })
     const jobs = found.slice(0, limit)
     return { jobs, next: found.length > limit ? jobs.at(-1)!.job_id : null }
   }
@@ -57,7 +57,7 @@ export class StoreJobs implements PlaceJobs {
   async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<JobChange, void, undefined> {
     const reader = await this.#store.reader()
     if (reader.isExclusive) throw this.#nobody("Nothing will change")
-    yield* polledChanges(reader, signal)
+    yield* polledChanges(reader, this.#only(), signal)
   }
 
   async submit(
@@ -67,7 +67,7 @@ export class StoreJobs implements PlaceJobs {
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
     this.isRun = await this.#store.isRun()
     const engine = await this.#store.engine()
-    const { jobId, isNew } = await engine.accept(reference, input, { ...options, owner: this.#owner })
+    const { jobId, isNew } = await engine.accept(reference, input, { ...options, ...this.#only() })
     return { ...(await engine.job(jobId)), is_new: isNew }
   }
 
@@ -94,6 +94,10 @@ export class StoreJobs implements PlaceJobs {
     const engine = await this.#store.engine()
     await send(engine, id, command)
     return engine.job(id)
+  }
+
+  #only(): { readonly owner?: string } {
+    return this.#owner === undefined ? {} : { owner: this.#owner }
   }
 
   #nobody(what: string): UmbraError {

@@ -17,7 +17,7 @@ import { StoreWorkflows } from "./store-workflows.ts"
 
 export interface StorePlaceOptions {
   readonly location: string
-  readonly owner: string
+  readonly owner: string | undefined
   readonly handlers: readonly string[]
   readonly flags: string
 }
@@ -29,7 +29,7 @@ export function openStore({ location, owner, handlers, flags }: StorePlaceOption
     name: storeName(location),
     flags,
     jobs,
-    workflows: new StoreWorkflows(store, { owner, handlers }),
+    workflows: new StoreWorkflows(store, { owner: owner ?? "local", handlers }),
     tokens: tokensOf(store),
     get isRun() {
       return jobs.isRun
