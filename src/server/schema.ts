@@ -2,7 +2,6 @@
 import { z } from "zod"
 import { jobStatuses } from "../core/states.ts"
 import { type ErrorCode, errorTable } from "../errors.ts"
-import { ownerPattern } from "./tokens.ts"
 
 const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
 
@@ -23,7 +22,7 @@ export const version = z.coerce
   .meta({ example: 3 })
 export const jobId = z.string().max(100).meta({ example: jobIdExample })
 export const limit = z.coerce.number().int().min(1).max(1000).default(50)
-const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
+export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
 const json = z.unknown().meta({ description: "Any JSON." })
 
 export const problem = z
@@ -207,36 +206,6 @@ export const diff = z.object({
   nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
   keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
 })
-
-const scope = z.enum(["read", "submit", "manage", "admin"])
-const ownerName = z.string().regex(ownerPattern).meta({ example: "shop" })
-
-export const token = z
-  .object({
-    id: z.string(),
-    owner: z.string(),
-    scopes: z.array(z.string()),
-    last_four: z.string().meta({ description: "Of the token's text, to recognise it by." }),
-    created_at: time,
-    revoked_at: time.nullable(),
-  })
-  .meta({ id: "Token" })
-
-export const newToken = z
-  .strictObject({
-    owner: ownerName.optional().meta({ description: "The caller's own, unless told." }),
-    scopes: z.array(scope).min(1).max(4),
-  })
-  .meta({ examples: [{ scopes: ["read", "submit"] }] })
-
-export const madeToken = token.extend({
-  token: z.string().meta({ description: "Told only now." }),
-  server_is_open: z.boolean().meta({
-    description: "The server was started without tokens, and asks for one only when it is started again.",
-  }),
-})
-
-export const ownerQuery = z.object({ owner: ownerName.optional() })
 
 /** Whatever is asked, this may come back. */
 const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]

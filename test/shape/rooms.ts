@@ -62,9 +62,9 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
-  // Types alone (test/shape/browser.test.ts): a browser loads nothing of these rooms.
-  client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
+  // Types alone (test/client/browser.test.ts): a browser loads nothing of these rooms.
+  client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
   umbra: {
     rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
     packages: [],

@@ -3,7 +3,8 @@ import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import { ownersOf, sees } from "../caller.ts"
 import type { App, RouteParts } from "../parts.ts"
-import * as schema from "../schema.ts"
+import { answers, jobId } from "../schema.ts"
+import * as schema from "../token-schema.ts"
 import { tokenView } from "../tokens.ts"
 
 const tags = ["tokens"]
@@ -18,7 +19,7 @@ export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
         summary: "Make a token",
         description: "Its text is in this answer and nowhere else.",
         body: schema.newToken,
-        response: schema.answers({ 201: schema.madeToken }, ["E635", "E636"]),
+        response: answers({ 201: schema.madeToken }, ["E635", "E636"]),
       },
     },
     async (request, reply) => {
@@ -38,7 +39,7 @@ export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
         tags,
         summary: "List tokens, oldest first, revoked ones too",
         querystring: schema.ownerQuery,
-        response: schema.answers({ 200: z.object({ tokens: z.array(schema.token) }) }, []),
+        response: answers({ 200: z.object({ tokens: z.array(schema.token) }) }, []),
       },
     },
     async request => {
@@ -57,8 +58,8 @@ export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
         tags,
         summary: "Revoke a token",
         description: "It is worthless from the next request on.",
-        params: z.object({ id: schema.jobId }),
-        response: schema.answers({ 204: z.null() }, ["E320"]),
+        params: z.object({ id: jobId }),
+        response: answers({ 204: z.null() }, ["E320"]),
       },
     },
     async (request, reply) => {
