@@ -43,6 +43,7 @@ export const errorTable = {
   E309: kind("invalid argument", 422),
   E310: kind("no such node", 404),
   E311: kind("alias cannot point there", 422),
+  E320: kind("no such token", 404),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),
@@ -91,6 +92,9 @@ export const errorTable = {
   E639: kind("internal error", 500),
   E645: kind("signing keys cannot be fetched", 503, true),
   E646: kind("too many unfinished jobs", 429, true),
+  E650: kind("server cannot be reached", 503, true),
+  E651: kind("not a server of Umbra", 502),
+  E652: kind("server of another release", 502),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

@@ -3,20 +3,13 @@
  * The list of commands. Each command's code is imported when it runs, so that `umbra --help` starts in the time of
  * a bare Node. A command answers with its exit code; what it throws as an UmbraError is told in one line.
  */
-import { Command, CommanderError, Option } from "commander"
+import { Argument, Command, CommanderError, Option } from "commander"
 import { UmbraError } from "../errors.ts"
 import { version } from "../version.ts"
 import { exitCode, exitCodeOf } from "./exit.ts"
 import { jobsProgram } from "./jobs/program.ts"
-import {
-  handlersOption,
-  label,
-  privateAddressesOption,
-  seconds,
-  secondsOrNever,
-  wholeNumber,
-  withStore,
-} from "./options.ts"
+import { handlersOption, privateAddressesOption, seconds, withStore, withSubmission } from "./options.ts"
+import { placeCommands } from "./place-program.ts"
 import { serveProgram, tokenProgram } from "./server-program.ts"
 
 const program = new Command("umbra")
@@ -43,20 +36,15 @@ program
   .addOption(handlersOption())
   .action(async (file, options) => finish((await import("./graph.ts")).graph(file, options)))
 
-withStore(program.command("run"))
+withSubmission(withStore(program.command("run")))
   .summary("run a workflow and show it until it has ended")
   .description(
     "Runs a workflow (YAML or JSON; - reads standard input) in this process. Exit 0 if the job COMPLETED, 1 if it " +
       "ended otherwise, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
   )
   .argument("<file>", "the workflow")
-  .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
   .addOption(handlersOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
-  .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
-  .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))
-  .option("--idempotency-key <key>", "the same key gives the same job, however often it is submitted")
-  .option("--priority <number>", "-1000 to 1000; higher goes first", wholeNumber)
   .addOption(privateAddressesOption())
   .action(async (file, options) => finish((await import("./run.ts")).run(file, options)))
 
@@ -73,8 +61,21 @@ withStore(program.command("resume"))
   .action(async options => finish((await import("./resume.ts")).resume(options)))
 
 program.addCommand(serveProgram(finish))
+placeCommands(program, finish)
 program.addCommand(jobsProgram(finish))
 program.addCommand(tokenProgram(finish))
+
+program
+  .command("completion")
+  .summary("print a script that completes umbra's words in your shell")
+  .description("Prints the script; its first lines say how to use it.")
+  .addArgument(new Argument("<shell>", "which").choices(["bash", "zsh", "fish"]))
+  .action(async shell => finish((await import("./completion/scripts.ts")).completion(shell)))
+
+program
+  .command("complete", { hidden: true })
+  .argument("[words...]")
+  .action(async words => finish((await import("./completion/complete.ts")).complete(program, words)))
 
 for (const command of [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)])
   command.exitOverride().showHelpAfterError("(add --help for usage)")

@@ -28,8 +28,39 @@ export function withStore(command: Command): Command {
         string[]
       >(collect),
     )
-    .hook("preAction", async (_, started) => (await import("./settings.ts")).applySettings(started.opts()))
+    .hook("preAction", async (_, started) => {
+      const { set, config = process.env.UMBRA_CONFIG, allowPrivateAddresses } = started.opts()
+      // Reading them loads every room's table: only for those who change one.
+      if (set !== undefined || config || allowPrivateAddresses)
+        await (await import("./settings.ts")).applySettings(started.opts())
+    })
 }
+
+/** A store, or a server. */
+export function withPlace(command: Command): Command {
+  return withStore(command)
+    .addOption(
+      new Option("--server <url>", "a server of Umbra instead: http://… (or UMBRA_SERVER)").conflicts([
+        "dataDir",
+        "databaseUrl",
+      ]),
+    )
+    .option("--token-file <file>", "the file that holds the API token for it (or UMBRA_TOKEN)")
+    .option("--verbose", "say which server it goes through")
+}
+
+/** What can be said of a job when it is submitted. */
+export function withSubmission(command: Command): Command {
+  return command
+    .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
+    .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
+    .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))
+    .option("--idempotency-key <key>", "the same key gives the same job, however often it is submitted")
+    .option("--priority <number>", "-1000 to 1000; higher goes first", wholeNumber)
+}
+
+export const ownerOption = (): Option =>
+  new Option("--owner <name>", "whose, on a folder or a database (default: local)")
 
 export function wholeNumber(text: string): number {
   if (!/^-?\d+$/.test(text)) throw new InvalidArgumentError("It must be a whole number.")
@@ -50,7 +81,7 @@ export function seconds(text: string): number {
 }
 
 /** null: never. */
-export function secondsOrNever(text: string): number | null {
+function secondsOrNever(text: string): number | null {
   return text === "never" ? null : seconds(text)
 }
 

@@ -1,15 +1,31 @@
 /** A job that has ended, for programs and for people. */
 import type { GraphView, NodeView } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
-import { count, duration, type Paint, printable } from "./terminal.ts"
+import { exitCode } from "./exit.ts"
+import { count, duration, type Paint, paintFor, printable } from "./terminal.ts"
 
 export interface JobWithNodes {
   readonly job: JobSnapshot
   readonly graph: GraphView
 }
 
+/** Tells what came of the job. It may also have been left unfinished, when the process was asked to stop. */
+export async function report(
+  jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<GraphView> },
+  jobId: string,
+  options: { readonly json?: boolean; readonly flags: string; readonly runsHere: boolean },
+): Promise<number> {
+  const [job, graph] = await Promise.all([jobs.job(jobId), jobs.graph(jobId)])
+  process.stdout.write(
+    options.json
+      ? `${JSON.stringify(finalJob({ job, graph }), null, 2)}\n`
+      : resultText(job, paintFor(process.stdout), options),
+  )
+  return job.status === "COMPLETED" ? exitCode.ok : exitCode.failed
+}
+
 /** `umbra run --json` */
-export function finalJob({ job, graph }: JobWithNodes) {
+function finalJob({ job, graph }: JobWithNodes) {
   const { job_id, status, output, error } = job
   return { job_id, status, output, error, nodes: graph.nodes.map(nodeSummary) }
 }
@@ -30,29 +46,35 @@ export function durationOf({ started_at, queued_at, finished_at, status }: NodeV
 const MOST_LINES = 40
 const MOST_COLUMNS = 4000
 
-export function resultText({ job }: JobWithNodes, paint: Paint, storeFlags: string): string {
+function resultText(
+  job: JobSnapshot,
+  paint: Paint,
+  { flags, runsHere }: { readonly flags: string; readonly runsHere: boolean },
+): string {
   const { job_id, status, workflow, created_at, finished_at } = job
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
   if (status === "COMPLETED")
-    return `${paint.green(`✓ ${workflow} completed`)}${took}\n${outputText(job, storeFlags)}`
+    return `${paint.green(`✓ ${workflow} completed`)}${took}\n${outputText(job, flags)}`
   const why = errorText(job)
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
-      ? `Run what is not done again: umbra jobs retry ${job_id} --wait${storeFlags}\n`
-      : `Finish it: umbra resume${storeFlags}\n`
+      ? `Run what is not done again: umbra jobs retry ${job_id} --wait${flags}\n`
+      : runsHere
+        ? `Finish it: umbra resume${flags}\n`
+        : `It goes on. Look at it again: umbra watch ${job_id}${flags}\n`
   return `${paint.red(`✗ ${workflow} is ${status}`)}${took}${why === "" ? "" : `\n  ${why}`}\n${paint.dim(next)}`
 }
 
-export function errorText({ error }: JobSnapshot): string {
+export function errorText({ error }: Pick<JobSnapshot, "error">): string {
   if (error === null) return ""
   const where = error.node === undefined ? "" : `node ${error.node}: `
   return printable(`${where}${error.code} ${error.message}`)
 }
 
-function outputText({ job_id, output }: JobSnapshot, storeFlags: string): string {
+function outputText({ job_id, output }: JobSnapshot, flags: string): string {
   const text = JSON.stringify(output, null, 2)
   const lines = text.split("\n")
   if (lines.length <= MOST_LINES && text.length <= MOST_COLUMNS) return `${text}\n`
   const shown = lines.slice(0, MOST_LINES).join("\n").slice(0, MOST_COLUMNS)
-  return `${shown}\n… (${count(text.length, "character")}; all of it: umbra jobs show ${job_id} --json${storeFlags})\n`
+  return `${shown}\n… (${count(text.length, "character")}; all of it: umbra jobs show ${job_id} --json${flags})\n`
 }

@@ -1,11 +1,14 @@
 /** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
 import { engineSettings } from "../engine/settings.ts"
+import { isPostgres } from "../journal/location.ts"
 import { type Server, startServer } from "../server/server.ts"
+import { LocalToken } from "../server/tokens.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import { version } from "../version.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers } from "./handlers.ts"
 import { commandLog } from "./log.ts"
+import { publishServer } from "./place/served.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
 
 export interface ServeOptions extends StoreOptions {
@@ -29,9 +32,13 @@ export async function serve(options: ServeOptions): Promise<number> {
   })
   const { host, port } = options
   const told = toldToStop()
+  const localToken = new LocalToken()
   let server: Server
+  let hide = async () => {}
   try {
-    server = await startServer({ umbra, host, port, log, version })
+    server = await startServer({ umbra, host, port, log, version, localToken })
+    if (!isPostgres(location))
+      hide = await publishServer(location, { url: server.url, token: localToken.text })
   } catch (error) {
     await umbra.close()
     throw error
@@ -39,13 +46,14 @@ export async function serve(options: ServeOptions): Promise<number> {
   process.stdout.write(`${greeting(server, storeName(location))}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
-  return leave(server, umbra)
+  return leave(server, umbra, hide)
 }
 
 /** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
-async function leave(server: Server, umbra: Umbra): Promise<number> {
+async function leave(server: Server, umbra: Umbra, hide: () => Promise<void>): Promise<number> {
   setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
   await server.close()
+  await hide()
   await umbra.close()
   return exitCode.ok
 }

@@ -1,6 +1,6 @@
 /** `umbra serve` and `umbra token …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
-import { handlersOption, privateAddressesOption, wholeNumber, withStore } from "./options.ts"
+import { handlersOption, privateAddressesOption, wholeNumber, withPlace, withStore } from "./options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
@@ -25,7 +25,7 @@ export function serveProgram(finish: Finish): Command {
 export function tokenProgram(finish: Finish): Command {
   const token = new Command("token").summary("make, list and revoke API tokens")
   const json = new Option("--json", "print JSON")
-  withStore(token.command("create"))
+  withPlace(token.command("create"))
     .summary("make a token and show it, once")
     .requiredOption("--owner <name>", "whose jobs and workflows it opens")
     .addOption(
@@ -35,12 +35,12 @@ export function tokenProgram(finish: Finish): Command {
     )
     .addOption(json)
     .action(async options => finish((await import("./token.ts")).create(options)))
-  withStore(token.command("list"))
+  withPlace(token.command("list"))
     .summary("list tokens, revoked ones too")
     .option("--owner <name>", "only this owner's")
     .addOption(json)
     .action(async options => finish((await import("./token.ts")).list(options)))
-  withStore(token.command("revoke <id>"))
+  withPlace(token.command("revoke <id>"))
     .summary("make a token worthless from the next request on")
     .addOption(json)
     .action(async (id, options) => finish((await import("./token.ts")).revoke(id, options)))

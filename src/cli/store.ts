@@ -1,10 +1,8 @@
 /** Where a command's jobs are: a folder or a PostgreSQL database, by flag, by variable, or `./.umbra`. */
 import { existsSync } from "node:fs"
 import { join } from "node:path"
-import { openReader, type Reader } from "../engine/reader.ts"
 import { UmbraError } from "../errors.ts"
-import { isPostgres } from "../journal/open.ts"
-import { labelOf } from "../journal/postgres.ts"
+import { isPostgres, labelOf } from "../journal/location.ts"
 import type { Environment } from "../settings.ts"
 
 export interface StoreOptions {
@@ -58,13 +56,4 @@ export function existingStore(options: StoreOptions): string {
     "E504",
     `there are no jobs in ${location}: it has no database of Umbra. Name the folder with --data-dir, or make one with \`umbra run\`.`,
   )
-}
-
-export async function withReader<T>(options: StoreOptions, use: (reader: Reader) => Promise<T>): Promise<T> {
-  const reader = await openReader(existingStore(options))
-  try {
-    return await use(reader)
-  } finally {
-    await reader.close()
-  }
 }

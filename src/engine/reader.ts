@@ -12,6 +12,7 @@ import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import { Plans } from "./plans.ts"
 import { Queries } from "./queries.ts"
 import { engineSettings } from "./settings.ts"
+import { Watchers } from "./watchers.ts"
 
 /** A little more than a beat: an engine that lives has read its inbox by then, even if it missed the wake-up. */
 const ANSWER_MS = 5_000
@@ -65,6 +66,14 @@ export class Reader {
 
   events(jobId: string): Promise<JobEvent[]> {
     return this.#queries.events(mustBeJobId(jobId))
+  }
+
+  /** Every event from the job's beginning until it has ended, as each becomes durable. Looks four times a second. */
+  watch(
+    jobId: string,
+    options: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<JobEvent, void, undefined> {
+    return this.#queries.watch(mustBeJobId(jobId), new Watchers(), options)
   }
 
   /** J18: what differs between the job's journal, folded, and its projection. */

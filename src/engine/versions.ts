@@ -14,7 +14,7 @@ interface Reference {
   readonly alias?: string
 }
 
-const aliasPattern = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/
+export const aliasPattern = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/
 
 /** The last `@` divides, if what follows can be a version or an alias; names may have others. */
 export function parseReference(text: string): Reference {

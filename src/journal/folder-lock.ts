@@ -21,6 +21,8 @@ export interface LockHolder extends ProcessIdentity {
   /** ISO 8601. */
   readonly since: string
   readonly released?: boolean
+  /** Where the holder answers, if it is a server. */
+  readonly url?: string
 }
 
 export interface FolderLock {
@@ -70,13 +72,35 @@ function hold(folder: string, mine: number, own: LockHolder, options: FolderLock
     async release() {
       over = true
       clearInterval(timer)
-      const draft = `${path}.released`
       // The folder may have been removed meanwhile: then there is nothing to release.
-      await writeFile(draft, JSON.stringify({ ...own, released: true }))
-        .then(() => rename(draft, path))
-        .catch(() => {})
+      await rewrite(path, { ...own, released: true }).catch(() => {})
     },
   }
+}
+
+/** In one step: whoever reads it sees the old content or the new one. */
+async function rewrite(path: string, holder: LockHolder): Promise<void> {
+  const draft = `${path}.draft`
+  await writeFile(draft, JSON.stringify(holder))
+  await rename(draft, path)
+}
+
+/** Writes into this process's lock where it answers; the folder must be held by it. */
+export async function announceServer(folder: string, url: string): Promise<void> {
+  const number = await newestLock(folder)
+  const holder = await readHolder(lockPath(folder, number))
+  const { pid, started } = ownIdentity()
+  // Lost to another process in this very moment: the database will say so.
+  if (holder === null || holder.released || holder.pid !== pid || holder.started !== started) return
+  await rewrite(lockPath(folder, number), { ...holder, url })
+}
+
+/** Who has the folder, as far as can be seen from here at once; null: nobody, or a process that is known to be dead. */
+export async function holderOf(folder: string): Promise<LockHolder | null> {
+  const number = await newestLock(folder).catch(() => 0)
+  const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
+  if (holder === null || holder.released) return null
+  return lifeOf(holder, ownIdentity()) === "dead" ? null : holder
 }
 
 async function refuseIfHeld(folder: string, number: number, own: LockHolder, watchMs: number): Promise<void> {
@@ -90,9 +114,12 @@ async function refuseIfHeld(folder: string, number: number, own: LockHolder, wat
   const who = holder
     ? `process ${holder.pid}${holder.host === own.host ? "" : ` on ${holder.host}`} since ${holder.since}`
     : "a process that is just starting"
+  const way = holder?.url
+    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\` and \`umbra jobs\` work through the server. For anything else`
+    : "Only one process at a time can use a folder:"
   throw new UmbraError(
     "E503",
-    `${folder} is in use by ${who}. Only one process at a time can use a folder: stop that one, choose another folder, or use PostgreSQL to share.`,
+    `${folder} is in use by ${who}. ${way} stop that one, choose another folder, or use PostgreSQL to share.`,
     { details: { folder, ...(holder ? { pid: holder.pid, host: holder.host, since: holder.since } : {}) } },
   )
 }

@@ -1,4 +1,5 @@
 import { UmbraError } from "../errors.ts"
+import { isPostgres } from "./location.ts"
 import { openMemory } from "./memory.ts"
 import { openPglite } from "./pglite.ts"
 import type { Journal } from "./port.ts"
@@ -20,8 +21,4 @@ export async function openJournal(location: string, given: PostgresOptions = {})
     )
   }
   return openPglite(location, options.retry === undefined ? {} : { retry: options.retry })
-}
-
-export function isPostgres(location: string): boolean {
-  return /^postgres(ql)?:/i.test(location)
 }

@@ -1,4 +1,4 @@
-import { UmbraError } from "../errors.ts"
+import { labelOf } from "./location.ts"
 import { migrate } from "./migrate.ts"
 import type { Journal } from "./port.ts"
 import { PostgresDatabase } from "./postgres-database.ts"
@@ -46,16 +46,4 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
     await database.close()
     throw error
   }
-}
-
-/** Host and database only: a URL's user, password and options stay out of messages. */
-export function labelOf(url: string): string {
-  if (!URL.canParse(url)) {
-    throw new UmbraError(
-      "E504",
-      "the PostgreSQL URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE and percent-encode special characters in the password",
-    )
-  }
-  const { host, pathname, searchParams } = new URL(url)
-  return `PostgreSQL at ${host || searchParams.get("host") || "localhost"}${pathname}`
 }

@@ -5,12 +5,15 @@
  * 2. With no token in the store, and on loopback only, requests without a token are the local owner's. Then the browser
  *    of the person at this machine is the danger: a page from elsewhere must not reach us, by a name that resolves to
  *    127.0.0.1 (Host) or by a form (Origin).
+ * 3. The local token counts for connections from this machine only. Who has it could read the folder itself, so it sees
+ *    the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
 import type { FastifyRequest } from "fastify"
 import { UmbraError } from "../errors.ts"
 import { type Jwts, looksLikeJwt } from "./jwt.ts"
+import { isLoopback } from "./loopback.ts"
 import { Rate } from "./rate.ts"
-import type { Scope, Tokens } from "./tokens.ts"
+import { isOwnerName, type LocalToken, type Scope, type Tokens } from "./tokens.ts"
 
 export interface Caller {
   readonly owner: string
@@ -19,6 +22,17 @@ export interface Caller {
   readonly name: string
   /** For what stays open: would it be let in again? */
   isStillAllowed(): Promise<boolean>
+  /** Sees jobs and tokens of every owner; names of workflows are still those of `owner`. */
+  readonly everyOwner?: boolean
+}
+
+/** Whose jobs the caller may see: what to add to a filter. */
+export function ownersOf({ owner, everyOwner }: Caller): { readonly owner?: string } {
+  return everyOwner ? {} : { owner }
+}
+
+export function sees(caller: Caller, owner: string): boolean {
+  return caller.everyOwner === true || caller.owner === owner
 }
 
 declare module "fastify" {
@@ -50,13 +64,15 @@ export interface Admission {
   /** Requests without a token are the local owner's. */
   readonly isOpen: boolean
   readonly rateLimit: number | null
+  readonly localToken?: LocalToken | undefined
 }
 
-export function admission({ tokens, jwts, isOpen, rateLimit }: Admission) {
+export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admission) {
   const guesses = new Rate(GUESSES)
   const rate = rateLimit === null ? null : new Rate(rateLimit)
 
   const byToken = async (request: FastifyRequest, token: string): Promise<Caller> => {
+    if (localToken !== undefined && isFromHere(request) && localToken.matches(token)) return atHome(request)
     // Behind a proxy all come from one address: who is known must not wait for somebody else's guesses.
     const wait = guesses.look(request.ip)
     if (wait > 0 && !tokens.hasBeenGood(token)) mustWait(wait)
@@ -100,6 +116,30 @@ export function admission({ tokens, jwts, isOpen, rateLimit }: Admission) {
     else request.caller = await (looksLikeJwt(token) ? byJwt(token) : byToken(request, token))
     if (scope === undefined || !allows(request.caller, scope))
       throw new UmbraError("E631", `This needs a token with scope ${scope ?? "admin"}.`)
+  }
+}
+
+/** A connection that has the same address at both ends has not left the machine. */
+function isFromHere({ socket }: FastifyRequest): boolean {
+  const { remoteAddress = "", localAddress } = socket
+  return isLoopback(remoteAddress.replace(/^::ffff:/, "")) || remoteAddress === localAddress
+}
+
+function atHome({ headers }: FastifyRequest): Caller {
+  const named = headers["umbra-owner"]
+  if (named === undefined) return { ...localCaller, everyOwner: true }
+  const owner = decoded(String(named))
+  if (!isOwnerName(owner))
+    throw new UmbraError("E633", "Umbra-Owner must be the name of an owner, percent-encoded.")
+  return { ...localCaller, owner }
+}
+
+/** Headers hold no more than Latin-1: other names come percent-encoded. "" is the name of nobody. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return ""
   }
 }
 

@@ -4,9 +4,10 @@ import type { ZodTypeProvider } from "fastify-type-provider-zod"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import { noSuchJob } from "../engine/queries.ts"
 import type { Umbra } from "../umbra.ts"
-import type { Caller } from "./caller.ts"
+import { type Caller, sees } from "./caller.ts"
 import type { ServerSettings } from "./settings.ts"
 import type { Stopping } from "./stopping.ts"
+import type { Tokens } from "./tokens.ts"
 import type { Unfinished } from "./unfinished.ts"
 
 export type App = FastifyInstance<
@@ -21,6 +22,9 @@ export type App = FastifyInstance<
 export interface RouteParts {
   readonly umbra: Umbra
   readonly settings: ServerSettings
+  readonly tokens: Tokens
+  /** Requests without a token are the local owner's. */
+  readonly isOpen: boolean
   /** When the process is to end, whoever waits is answered with what there is. */
   readonly stopping: Stopping
   /** null: no limit. */
@@ -30,6 +34,6 @@ export interface RouteParts {
 /** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */
 export async function ownJob(umbra: Umbra, caller: Caller, jobId: string): Promise<JobSnapshot> {
   const job = await umbra.job(jobId)
-  if (job.owner !== caller.owner) throw noSuchJob(jobId)
+  if (!sees(caller, job.owner)) throw noSuchJob(jobId)
   return job
 }

@@ -24,7 +24,7 @@ export const jobId = z.string().max(100).meta({ example: jobIdExample })
 /** Opaque: what a stream gave. */
 export const eventId = z.string().max(8000)
 export const limit = z.coerce.number().int().min(1).max(1000).default(50)
-const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
+export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
 const json = z.unknown().meta({ description: "Any JSON." })
 
 export const problem = z

@@ -25,11 +25,12 @@ import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { processRoutes } from "./routes/process.ts"
 import { streamRoutes } from "./routes/streams.ts"
+import { tokenRoutes } from "./routes/tokens.ts"
 import { workflowRoutes } from "./routes/workflows.ts"
 import { type ServerSettings, serverSettings } from "./settings.ts"
 import { Stopping } from "./stopping.ts"
 import { Streams } from "./streams.ts"
-import { Tokens } from "./tokens.ts"
+import { type LocalToken, Tokens } from "./tokens.ts"
 import { Unfinished } from "./unfinished.ts"
 
 export interface ServerOptions {
@@ -40,6 +41,8 @@ export interface ServerOptions {
   readonly version: string
   readonly log: Log
   readonly settings?: Partial<ServerSettings>
+  /** For commands on this machine (docs/cli.md). */
+  readonly localToken?: LocalToken
 }
 
 export interface Server {
@@ -99,7 +102,7 @@ interface AppParts {
 }
 
 async function makeApp(
-  { umbra, version, log }: ServerOptions,
+  { umbra, version, log, localToken }: ServerOptions,
   { settings, tokens, jwts, isOpen, stopping }: AppParts,
 ): Promise<App> {
   const app: App = Fastify({
@@ -130,12 +133,12 @@ async function makeApp(
     stopping,
     uncount: boundRequests(app, settings.maxRequests, stopping),
   })
-  app.addHook("onRequest", admission({ tokens, jwts, isOpen, rateLimit: settings.rateLimit }))
+  app.addHook("onRequest", admission({ tokens, jwts, isOpen, rateLimit: settings.rateLimit, localToken }))
   const metrics = measure(app, umbra, streams)
   await publish(app, version)
   const { maxUnfinishedJobs: max } = settings
   const unfinished = max === null ? null : new Unfinished({ max, look: umbra.unfinishedJobs })
-  const parts = { umbra, settings, stopping, unfinished }
+  const parts = { umbra, settings, stopping, tokens, isOpen, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App
     processRoutes(routes, parts, metrics)
@@ -144,6 +147,7 @@ async function makeApp(
     jobRoutes(routes, parts)
     streamRoutes(routes, parts, streams)
     jobCommandRoutes(routes, parts)
+    tokenRoutes(routes, parts)
   })
   await app.ready()
   return app

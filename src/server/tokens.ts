@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { FreshAnswers } from "../engine/fresh.ts"
-import { newJobId } from "../engine/ids.ts"
+import { isJobId, newJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
 import type { Registry, TokenRow } from "../journal/registry.ts"
 
@@ -14,6 +14,8 @@ export type Scope = (typeof knownScopes)[number]
 export function isOwnerName(owner: unknown): owner is string {
   return typeof owner === "string" && /^[^\p{Cc}\p{Surrogate}]{1,200}$/u.test(owner)
 }
+
+export const ownerPattern = /^[^\p{Cc}\p{Surrogate}]{1,200}$/u
 
 const PREFIX = "umbra_"
 const MANY = 100_000
@@ -37,7 +39,7 @@ export class Tokens {
     const { owner } = wanted
     if (!isOwnerName(owner))
       throw new UmbraError("E604", "an owner's name has 1 to 200 characters and no control characters.")
-    const token = PREFIX + randomBytes(32).toString("base64url")
+    const token = newToken()
     const now = Date.now()
     const row: TokenRow = {
       id: newJobId(0, now),
@@ -68,9 +70,54 @@ export class Tokens {
     return this.#seen.size > 0 && this.#seen.has(hashOf(token))
   }
 
+  /** Of every owner, or of one. Oldest first, revoked ones too. */
+  list(filter: { readonly owner?: string } = {}): Promise<TokenRow[]> {
+    return this.#registry.listTokens(filter)
+  }
+
+  /** `owner`: only if it is theirs. */
+  async revoke(id: string, { owner }: { readonly owner?: string } = {}): Promise<void> {
+    const isTheirs = owner === undefined || (await this.list({ owner })).some(row => row.id === id)
+    if (!isTheirs || !isJobId(id) || !(await this.#registry.revokeToken({ id, at: Date.now() })))
+      throw noSuchToken(id)
+  }
+
   async anyInUse(): Promise<boolean> {
     return (await this.#registry.listTokens()).some(({ revokedAt }) => revokedAt === null)
   }
+}
+
+function newToken(): string {
+  return PREFIX + randomBytes(32).toString("base64url")
+}
+
+/**
+ * A token of this process alone, never stored: whoever may read it from the folder's file (its mode is 0600) may open
+ * the folder's database, so it opens no more than that file system does.
+ */
+export class LocalToken {
+  readonly text = newToken()
+  readonly #hash = hashOf(this.text)
+
+  matches(token: string): boolean {
+    return timingSafeEqual(Buffer.from(hashOf(token)), Buffer.from(this.#hash))
+  }
+}
+
+export function tokenView({ id, owner, scopes: allowed, lastFour, createdAt, revokedAt }: TokenRow) {
+  const time = (at: number) => new Date(at).toISOString()
+  return {
+    id,
+    owner,
+    scopes: allowed,
+    last_four: lastFour,
+    created_at: time(createdAt),
+    revoked_at: revokedAt === null ? null : time(revokedAt),
+  }
+}
+
+function noSuchToken(id: string): UmbraError {
+  return new UmbraError("E320", `There is no token ${id}. \`umbra token list\` shows their ids.`)
 }
 
 function hashOf(token: string): string {

@@ -1,17 +1,37 @@
-/** Aliases and differences between versions, as JSON for people and programs. */
+/** Workflows, their aliases and the differences between versions, as JSON for people and programs. */
 import { isDeepStrictEqual } from "node:util"
-import type { AliasRow, AliasTarget } from "../journal/registry.ts"
+import { UmbraError } from "../errors.ts"
+import type { WorkflowRow } from "../journal/port.ts"
+import type { AliasMove, AliasRow, AliasTarget, VersionRow } from "../journal/registry.ts"
+
+const iso = (time: number): string => new Date(time).toISOString()
+
+export function summaryView(name: string, { version, hash, createdAt }: VersionRow) {
+  return { name, version, hash, created_at: iso(createdAt) }
+}
+
+export function versionView(row: WorkflowRow) {
+  return { ...summaryView(row.name, row), definition: JSON.parse(row.definition) }
+}
+
+export function noWorkflow(reference: string): UmbraError {
+  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+}
+
+export function moveView({ at, by, from, to }: AliasMove) {
+  return { at: iso(at), by, from: from && weightsOf(from), to: to && weightsOf(to) }
+}
 
 export function aliasView({ alias, targets, movedAt, movedBy }: AliasRow) {
   return {
     alias,
     weights: weightsOf(targets),
-    moved_at: new Date(movedAt).toISOString(),
+    moved_at: iso(movedAt),
     moved_by: movedBy,
   }
 }
 
-export function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
+function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
   return Object.fromEntries(targets.map(({ version, weight }) => [String(version), weight]))
 }
 

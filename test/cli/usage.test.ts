@@ -42,7 +42,7 @@ describe("the command line", () => {
   it("needs no command's code to show its help, so that it starts fast", async () => {
     const folder = folderWith({})
     try {
-      const needed = ["main", "exit", "options", "jobs/program", "server-program"].map(
+      const needed = ["main", "exit", "options", "place-program", "jobs/program", "server-program"].map(
         name => `dist/cli/${name}.js`,
       )
       for (const file of ["package.json", "dist/errors.js", "dist/core/states.js", ...needed])

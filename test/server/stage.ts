@@ -7,7 +7,7 @@ import { expect } from "vitest"
 import { silentLog } from "../../src/log.ts"
 import { type Server, startServer } from "../../src/server/server.ts"
 import type { ServerSettings } from "../../src/server/settings.ts"
-import { type Scope, Tokens } from "../../src/server/tokens.ts"
+import { type LocalToken, type Scope, Tokens } from "../../src/server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
@@ -41,6 +41,8 @@ export interface StageOptions {
   /** Made before the server starts, so that it is not open. */
   readonly withTokens?: boolean
   readonly settings?: Partial<ServerSettings>
+  readonly localToken?: LocalToken
+  readonly host?: string
   readonly umbra?: UmbraOptions
 }
 
@@ -61,11 +63,12 @@ export async function openStage(options: StageOptions = {}): Promise<Stage> {
   if (options.withTokens) await tokens.create({ owner: "nobody", scopes: ["read"] })
   const server = await startServer({
     umbra,
-    host: "127.0.0.1",
+    host: options.host ?? "127.0.0.1",
     port: 0,
     version: "0.0.0",
     log: silentLog,
     settings: { rateLimit: null, ...options.settings },
+    ...(options.localToken === undefined ? {} : { localToken: options.localToken }),
   })
   const check = await answerCheck(server.url)
   return {

@@ -73,6 +73,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
+  // Types alone (test/client/browser.test.ts): a browser loads nothing of these rooms.
+  client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
   umbra: {
     rooms: ["core", "definition", "journal", "broker", "worker", "engine", "feed", "log", "trace", "version"],
     packages: [],
@@ -108,6 +110,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   cli: {
     rooms: [
       "core",
+      "client",
       "definition",
       "journal",
       "worker",

@@ -2,15 +2,16 @@
 import type { JobEvent } from "../../core/events.ts"
 import { isoEvent } from "../../engine/iso-times.ts"
 import { exitCode } from "../exit.ts"
-import { type StoreOptions, withReader } from "../store.ts"
+import { withPlace } from "../place/open.ts"
+import type { PlaceOptions } from "../place/place.ts"
 import { type Paint, paintFor, printable, shorten } from "../terminal.ts"
 
-export interface EventsOptions extends StoreOptions {
+export interface EventsOptions extends PlaceOptions {
   readonly json?: boolean
 }
 
 export async function events(jobId: string, options: EventsOptions): Promise<number> {
-  const found = await withReader(options, reader => reader.events(jobId))
+  const found = await withPlace(options, ({ jobs }) => jobs.events(jobId))
   // A line of JSON per event: a job may have a hundred thousand.
   const paint = paintFor(process.stdout)
   const line = (event: JobEvent) => (options.json ? JSON.stringify(isoEvent(event)) : text(event, paint))
@@ -20,7 +21,7 @@ export async function events(jobId: string, options: EventsOptions): Promise<num
 
 const LONGEST_TYPE = "job.dispatching".length
 
-function text({ at, type, source, node, attempt, payload }: JobEvent, paint: Paint): string {
+export function text({ at, type, source, node, attempt, payload }: JobEvent, paint: Paint): string {
   const which = node === undefined ? "" : `${printable(node)}#${attempt}`
   const particulars = Object.keys(payload).length === 0 ? "" : shorten(JSON.stringify(payload), 160)
   return [

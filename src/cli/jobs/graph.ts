@@ -1,17 +1,18 @@
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
 import type { NodeStatus } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
-import { rowLengths, topologicalOrder, transpose } from "../../definition/graph.ts"
 import { isoGraph } from "../../engine/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { mermaidText } from "../graph-picture.ts"
-import { type DrawnGraph, treeOf } from "../live/tree.ts"
-import { type StoreOptions, withReader } from "../store.ts"
+import { graphOf } from "../live/graph-of.ts"
+import { treeOf } from "../live/tree.ts"
+import { withPlace } from "../place/open.ts"
+import type { PlaceOptions } from "../place/place.ts"
 import { nodeLines } from "./show.ts"
 
 export type GraphFormat = "tree" | "mermaid" | "json"
 
-export interface JobGraphOptions extends StoreOptions {
+export interface JobGraphOptions extends PlaceOptions {
   readonly format: GraphFormat
   readonly json?: boolean
 }
@@ -23,7 +24,7 @@ const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) =>
 }
 
 export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
-  const found = await withReader(options, reader => reader.graph(jobId))
+  const found = await withPlace(options, ({ jobs }) => jobs.graph(jobId))
   process.stdout.write(formats[options.json ? "json" : options.format](jobId, found))
   return exitCode.ok
 }
@@ -63,16 +64,4 @@ function tree(view: GraphView): string {
   const { workflow_status, progress_pct, status } = view
   const head = [status, workflow_status ?? "", `${progress_pct} %`].filter(Boolean).join("  ")
   return `${[head, ...nodeLines(shown)].join("\n")}\n`
-}
-
-/** The edges as the core keeps them, for whoever draws. */
-function graphOf({ nodes, edges }: GraphView): DrawnGraph {
-  const positions = new Map(nodes.map(({ id }, index) => [id, index]))
-  const above: number[][] = nodes.map(() => [])
-  for (const { from, to } of edges) above[positions.get(to)!]!.push(positions.get(from)!)
-  const starts = new Int32Array(nodes.length + 1)
-  for (const [node, parents] of above.entries()) starts[node + 1] = starts[node]! + parents.length
-  const dependencies = { starts, items: Int32Array.from(above.flat()) }
-  const { order } = topologicalOrder(rowLengths(dependencies), transpose(dependencies))
-  return { nodes, order, dependencies }
 }

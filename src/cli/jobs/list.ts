@@ -1,14 +1,15 @@
 /** `umbra jobs list`: newest first, a page at a time. */
 import type { JobStatus } from "../../core/states.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
-import { mustBeJobId } from "../../engine/reader.ts"
 import { exitCode } from "../exit.ts"
-import { type StoreOptions, storeFlags, withReader } from "../store.ts"
+import { withPlace } from "../place/open.ts"
+import type { PlaceOptions } from "../place/place.ts"
 import { duration, type Paint, paintFor, printable, width } from "../terminal.ts"
 
-export interface ListOptions extends StoreOptions {
+export interface ListOptions extends PlaceOptions {
   readonly status?: readonly JobStatus[]
   readonly workflow?: string
+  readonly label?: Readonly<Record<string, string>>
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
@@ -16,27 +17,24 @@ export interface ListOptions extends StoreOptions {
 }
 
 export async function list(options: ListOptions): Promise<number> {
-  const { status, workflow, limit, after, deleted } = options
-  if (after !== undefined) mustBeJobId(after)
-  const found = await withReader(options, reader =>
-    reader.jobs({
-      // One more than is shown, to know whether there is another page.
-      limit: limit + 1,
+  const { status, workflow, label, limit, after, deleted } = options
+  return withPlace(options, async ({ jobs: place, flags }) => {
+    const { jobs, next } = await place.jobPage({
+      limit,
       ...(status === undefined ? {} : { statuses: status }),
       ...(workflow === undefined ? {} : { workflow }),
+      ...(label === undefined ? {} : { labels: label }),
       ...(after === undefined ? {} : { after }),
       ...(deleted || status?.includes("DELETED") ? { deleted: true } : {}),
-    }),
-  )
-  const jobs = found.slice(0, limit)
-  const next = found.length > limit ? jobs.at(-1)!.job_id : null
-  process.stdout.write(
-    options.json ? `${JSON.stringify({ jobs, next }, null, 2)}\n` : table(jobs, next, options),
-  )
-  return exitCode.ok
+    })
+    process.stdout.write(
+      options.json ? `${JSON.stringify({ jobs, next }, null, 2)}\n` : table(jobs, next, flags),
+    )
+    return exitCode.ok
+  })
 }
 
-function table(jobs: readonly JobSnapshot[], next: string | null, options: ListOptions): string {
+function table(jobs: readonly JobSnapshot[], next: string | null, flags: string): string {
   if (jobs.length === 0) return "No jobs.\n"
   const paint = paintFor(process.stdout)
   const names = jobs.map(job => printable(`${job.workflow}@${job.workflow_version}`))
@@ -45,7 +43,7 @@ function table(jobs: readonly JobSnapshot[], next: string | null, options: ListO
     const name = names[index]! + " ".repeat(nameColumns - width(names[index]!))
     return `${job.job_id}  ${paintStatus(job.status, paint)}  ${name}  ${job.created_at}  ${tookText(job)}`.trimEnd()
   })
-  const more = next === null ? "" : paint.dim(`More: umbra jobs list --after ${next}${storeFlags(options)}\n`)
+  const more = next === null ? "" : paint.dim(`More: umbra jobs list --after ${next}${flags}\n`)
   return `${lines.join("\n")}\n${more}`
 }
 

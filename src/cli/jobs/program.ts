@@ -1,29 +1,38 @@
 /** `umbra jobs …`: the list of its commands. Their code is imported when one runs. */
 import { Command, Option } from "commander"
 import type { JobStatus } from "../../core/states.ts"
-import { countFrom1, handlersOption, privateAddressesOption, statusList, withStore } from "../options.ts"
+import {
+  countFrom1,
+  handlersOption,
+  label,
+  privateAddressesOption,
+  statusList,
+  withPlace,
+  withStore,
+} from "../options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
 export function jobsProgram(finish: Finish): Command {
-  const jobs = new Command("jobs").summary("look at jobs, and cancel, retry or delete them")
+  const jobs = new Command("jobs").summary("look at jobs; cancel, retry, delete and signal them")
   const json = new Option("--json", "print JSON")
-  const command = (usage: string, summary: string) =>
-    withStore(
-      jobs
-        .command(usage)
-        .summary(summary)
-        .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`),
-    )
+  const described = (usage: string, summary: string) =>
+    jobs
+      .command(usage)
+      .summary(summary)
+      .description(`${summary[0]!.toUpperCase()}${summary.slice(1)}.`)
+  const command = (usage: string, summary: string) => withPlace(described(usage, summary))
 
   command("list", "list jobs, newest first")
     .addOption(
       new Option("--status <status>", "only these, separated by commas").argParser<JobStatus[]>(statusList),
     )
     .option("--workflow <name>", "only jobs of this workflow")
+    .addOption(new Option("--label <name=value>", "only jobs with it; may be repeated").argParser(label))
     .option("--limit <count>", "jobs of one page", countFrom1, 20)
     .option("--after <job>", "the page behind this job")
     .option("--deleted", "show deleted jobs too")
+    .addOption(new Option("--owner <name>", "only this owner's, on a folder or a database"))
     .addOption(json)
     .action(async options => finish((await import("./list.ts")).list(options)))
 
@@ -48,7 +57,7 @@ export function jobsProgram(finish: Finish): Command {
   command("retry <job>", "run again what is not done of a job that failed, expired or was cancelled")
     .option(
       "--wait",
-      "stay until the job has ended; its nodes run in this process unless another engine has it",
+      "stay until the job has ended; its nodes run in this process unless a server or another engine has it",
     )
     .addOption(handlersOption())
     .addOption(privateAddressesOption())
@@ -59,7 +68,12 @@ export function jobsProgram(finish: Finish): Command {
     .addOption(json)
     .action(async (job, options) => finish((await import("./command.ts")).remove(job, options)))
 
-  command("verify [job]", "compare the journal of a job, folded, with its projection")
+  command("signal <job> <name>", "send a signal to a job that waits for it")
+    .option("--data <json>", "what it carries: JSON, @file, or @- for standard input")
+    .addOption(json)
+    .action(async (job, name, options) => finish((await import("./command.ts")).signal(job, name, options)))
+
+  withStore(described("verify [job]", "compare the journal of a job, folded, with its projection"))
     .option("--all", "every job of the store")
     .addOption(json)
     .action(async (job, options) => finish((await import("./verify.ts")).verify(job, options)))

@@ -2,18 +2,19 @@
 import type { GraphView, NodeView } from "../../core/view.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { exitCode } from "../exit.ts"
+import { withPlace } from "../place/open.ts"
+import type { PlaceOptions } from "../place/place.ts"
 import { durationOf, errorText, nodeSummary } from "../result.ts"
-import { type StoreOptions, withReader } from "../store.ts"
 import { duration, paintFor, printable, shorten, width } from "../terminal.ts"
 
-export interface ShowOptions extends StoreOptions {
+export interface ShowOptions extends PlaceOptions {
   readonly json?: boolean
 }
 
 export async function show(jobId: string, options: ShowOptions): Promise<number> {
-  const [job, graph] = await withReader(options, async reader => [
-    await reader.job(jobId),
-    await reader.graph(jobId),
+  const [job, graph] = await withPlace(options, async ({ jobs }) => [
+    await jobs.job(jobId),
+    await jobs.graph(jobId),
   ])
   const { workflow_status, progress_pct } = graph
   process.stdout.write(

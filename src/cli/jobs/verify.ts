@@ -1,7 +1,8 @@
 /** `umbra jobs verify JOB | --all`: folds journals and compares them with the projections (J18). */
+import { openReader, type Reader } from "../../engine/reader.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
-import { type StoreOptions, withReader } from "../store.ts"
+import { existingStore, type StoreOptions } from "../store.ts"
 import { count, paintFor } from "../terminal.ts"
 
 export interface VerifyOptions extends StoreOptions {
@@ -35,6 +36,15 @@ export async function verify(jobId: string | undefined, options: VerifyOptions):
     options.json ? `${JSON.stringify({ checked, different }, null, 2)}\n` : text(checked, different),
   )
   return different.length === 0 ? exitCode.ok : exitCode.failed
+}
+
+async function withReader<T>(options: StoreOptions, use: (reader: Reader) => Promise<T>): Promise<T> {
+  const reader = await openReader(existingStore(options))
+  try {
+    return await use(reader)
+  } finally {
+    await reader.close()
+  }
 }
 
 function text(checked: number, different: readonly Difference[]): string {

@@ -1,7 +1,6 @@
 /** What a person wants to know of each node right now, kept up by events: O(1) per event, whatever the job's size. */
 import type { JobEvent } from "../../core/events.ts"
 import type { JsonObject } from "../../core/json.ts"
-import type { Graph } from "../../core/plan.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
 import type { Progress } from "../../core/view.ts"
 import type { JobActivity } from "../../engine/activity.ts"
@@ -30,7 +29,7 @@ export class Board {
   retrying = 0
   readonly #byId: ReadonlyMap<string, BoardNode>
 
-  constructor(graph: Graph) {
+  constructor(graph: { readonly nodes: readonly { readonly id: string }[] }) {
     this.nodes = graph.nodes.map(({ id }) => newNode(id))
     this.#byId = new Map(this.nodes.map(node => [node.id, node]))
     this.counts = { ...zero, PENDING: this.nodes.length }

@@ -1,40 +1,54 @@
-/** Follows one job of this process to its end: shows it, and lets Ctrl-C cancel it. */
-import type { Plan } from "../../definition/plan.ts"
+/** Follows one job to its end: shows it, and lets Ctrl-C cancel it, or leave it if it runs elsewhere. */
+import type { JobEvent } from "../../core/events.ts"
+import type { JobActivity } from "../../engine/activity.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Umbra } from "../../umbra.ts"
 import { exitCode } from "../exit.ts"
 import type { CommandLog } from "../log.ts"
-import { type LiveView, liveView } from "./view.ts"
+import { type LiveView, liveView, type ShownGraph } from "./view.ts"
+
+/** Umbra itself, or a place whose jobs run elsewhere. */
+export interface FollowedJobs {
+  watch(
+    jobId: string,
+    options: { readonly signal: AbortSignal; readonly onTrouble: (text: string) => void },
+  ): AsyncIterable<JobEvent>
+  cancel(jobId: string, reason: string): Promise<unknown>
+  activity(jobId: string): JobActivity
+}
 
 export interface Following {
-  readonly umbra: Umbra
+  readonly jobs: FollowedJobs
   readonly jobId: string
-  readonly plan: Plan
+  readonly graph: ShownGraph
   readonly title: string
   readonly stream: NodeJS.WriteStream
   readonly log: CommandLog
+  /** false: the job goes on without this process, so Ctrl-C leaves it alone. */
+  readonly runsHere: boolean
   /** ` --data-dir D`: for commands that are suggested. */
-  readonly storeFlags: string
+  readonly flags: string
 }
 
 /** Resolves when the job has ended, or when the process was asked to stop (SIGTERM): then the job is left as it is. */
 export async function follow(following: Following): Promise<"ended" | "stopped"> {
-  const { umbra, jobId, plan, title, stream, log } = following
-  const view = liveView(stream, { title, graph: plan, activity: () => umbra.activity(jobId) })
+  const { jobs, jobId, graph, title, stream, log, runsHere } = following
+  const view = liveView(stream, { title, graph, activity: () => jobs.activity(jobId) })
   const stop = new AbortController()
   const interrupts = new Interrupts(following, view)
   const onTerminate = () => stop.abort()
-  process.on("SIGINT", interrupts.receive)
+  process.on("SIGINT", runsHere ? interrupts.receive : onTerminate)
   process.once("SIGTERM", onTerminate)
   log.to(text => view.note(text))
   try {
-    for await (const event of umbra.watch(jobId, { signal: stop.signal })) view.event(event)
+    const onTrouble = (text: string) => view.note(text)
+    for await (const event of jobs.watch(jobId, { signal: stop.signal, onTrouble })) view.event(event)
     await interrupts.settled
     return stop.signal.aborted ? "stopped" : "ended"
   } finally {
     log.to(null)
     view.end()
     process.off("SIGTERM", onTerminate)
+    process.off("SIGINT", onTerminate)
   }
 }
 
@@ -60,9 +74,9 @@ class Interrupts {
   }
 
   async #cancel(): Promise<void> {
-    const { umbra, jobId } = this.#following
+    const { jobs, jobId } = this.#following
     try {
-      await umbra.cancel(jobId, "interrupted")
+      await jobs.cancel(jobId, "interrupted")
       this.#isRecorded = true
     } catch (error) {
       // It ended by itself in the meantime.
@@ -72,12 +86,12 @@ class Interrupts {
   }
 
   #leave(): never {
-    const { jobId, storeFlags } = this.#following
+    const { jobId, flags } = this.#following
     this.#view.end()
     process.stderr.write(
       this.#isRecorded
         ? `umbra: left at once. Job ${jobId} is cancelled, so \`umbra resume\` does not go on with it; handlers that had not stopped were cut off.\n`
-        : `umbra: left before the cancellation was recorded. \`umbra resume${storeFlags}\` goes on with job ${jobId}, \`umbra jobs cancel ${jobId}${storeFlags}\` cancels it.\n`,
+        : `umbra: left before the cancellation was recorded. \`umbra resume${flags}\` goes on with job ${jobId}, \`umbra jobs cancel ${jobId}${flags}\` cancels it.\n`,
     )
     process.exit(exitCode.failed)
   }

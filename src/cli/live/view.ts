@@ -1,13 +1,12 @@
 /** Shows a job while it runs: a tree that is drawn in place on a terminal, plain lines elsewhere. */
 import type { JobEvent } from "../../core/events.ts"
-import type { Graph } from "../../core/plan.ts"
 import type { JobActivity } from "../../engine/activity.ts"
 import { type Paint, paintFor } from "../terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"
 import { lineOf } from "./lines.ts"
 import { Screen } from "./screen.ts"
-import { treeOf } from "./tree.ts"
+import { type DrawnGraph, treeOf } from "./tree.ts"
 
 export interface LiveView {
   event(event: JobEvent): void
@@ -17,9 +16,11 @@ export interface LiveView {
   end(): void
 }
 
+export type ShownGraph = DrawnGraph & { readonly nodes: readonly { readonly id: string }[] }
+
 export interface ShownJob {
   readonly title: string
-  readonly graph: Graph
+  readonly graph: ShownGraph
   activity(): JobActivity
 }
 

@@ -2,10 +2,10 @@
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import type { AliasTarget } from "../../journal/registry.ts"
+import { moveAlias } from "../move-alias.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
-import { aliasView, weightsOf } from "../workflow-view.ts"
-import { noWorkflow } from "./workflows.ts"
+import { moveView, noWorkflow } from "../workflow-view.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName, alias: schema.aliasName })
@@ -27,16 +27,7 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
     async request => {
       const { owner, name: by } = request.caller
       const key = { owner, ...request.params }
-      if (key.alias === "latest")
-        throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
-      if ((await umbra.registry.readLatest(key)) === null) throw noWorkflow(key.name)
-      const targets = targetsOf(request.body)
-      const { missing } = await umbra.registry.putAlias({ ...key, targets, at: Date.now(), by })
-      if (missing.length > 0)
-        throw new UmbraError("E311", `Workflow "${key.name}" has no version ${missing.join(", ")}.`)
-      const found = await umbra.registry.readAlias(key)
-      if (found === null) throw noWorkflow(key.name)
-      return aliasView(found)
+      return moveAlias(umbra.registry, { ...key, targets: targetsOf(request.body), by })
     },
   )
 
@@ -55,15 +46,7 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
       const key = { owner: request.caller.owner, ...request.params }
       const moves = await umbra.registry.listAliasMoves({ ...key, limit: MANY_MOVES })
       if (moves.length === 0) throw noWorkflow(`${key.name}@${key.alias}`)
-      const weights = (targets: readonly AliasTarget[] | null) => targets && weightsOf(targets)
-      return {
-        moves: moves.map(({ at, by, from, to }) => ({
-          at: new Date(at).toISOString(),
-          by,
-          from: weights(from),
-          to: weights(to),
-        })),
-      }
+      return { moves: moves.map(moveView) }
     },
   )
 }

@@ -2,11 +2,11 @@
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
 import { isoEvent, isoGraph, isoNode } from "../../engine/iso-times.ts"
-import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
 import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTraceparent } from "../../trace.ts"
-import type { Caller } from "../caller.ts"
+import { type Caller, ownersOf } from "../caller.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
 import { problemOf } from "../problem.ts"
@@ -121,7 +121,8 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     },
     async request => {
       const filter = filterOf(request.query)
-      const found = await umbra.jobs({ ...filter, owner: request.caller.owner, limit: filter.limit + 1 })
+      const wanted = { ...filter, ...ownersOf(request.caller), limit: filter.limit + 1 }
+      const found = (await umbra.queries.list(wanted)).map(snapshotOfRow)
       const jobs = found.slice(0, filter.limit)
       return { jobs, next: found.length > filter.limit ? jobs.at(-1)!.job_id : null }
     },

@@ -7,7 +7,7 @@ import type { WorkflowRow } from "../../journal/port.ts"
 import { documentErrors } from "../document-errors.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
-import { aliasView, diffOf } from "../workflow-view.ts"
+import { aliasView, diffOf, noWorkflow, summaryView, versionView } from "../workflow-view.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName })
@@ -36,9 +36,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         limit: limit + 1,
         ...(after === undefined ? {} : { after }),
       })
-      const workflows = found
-        .slice(0, limit)
-        .map(({ createdAt, ...row }) => ({ ...row, created_at: iso(createdAt) }))
+      const workflows = found.slice(0, limit).map(row => summaryView(row.name, row))
       return { workflows, next: found.length > limit ? workflows.at(-1)!.name : null }
     },
   )
@@ -87,9 +85,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         ...(before === undefined ? {} : { before }),
       })
       if (found.length === 0 && before === undefined) throw noWorkflow(name)
-      const versions = found
-        .slice(0, limit)
-        .map(({ createdAt, ...row }) => ({ name, ...row, created_at: iso(createdAt) }))
+      const versions = found.slice(0, limit).map(row => summaryView(name, row))
       return { versions, next: found.length > limit ? versions.at(-1)!.version : null }
     },
   )
@@ -215,13 +211,3 @@ const validAnswer = z.object({
   hash: z.string(),
   nodes: z.number().int(),
 })
-
-const iso = (time: number): string => new Date(time).toISOString()
-
-function versionView({ name, version, hash, createdAt, definition }: WorkflowRow) {
-  return { name, version, hash, created_at: iso(createdAt), definition: JSON.parse(definition) }
-}
-
-export function noWorkflow(reference: string): UmbraError {
-  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
-}

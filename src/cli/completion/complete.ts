@@ -1,0 +1,70 @@
+/**
+ * `umbra complete -- WORDS…`, which the shells' scripts call at each TAB: a line per candidate, a tab, what it is. It
+ * must be quick and never disturbs: what cannot be known at once is left out, and errors are nobody's business.
+ */
+import type { Command } from "commander"
+import { isPostgres } from "../../journal/location.ts"
+import { exitCode } from "../exit.ts"
+import { openPlace, serverFor } from "../place/open.ts"
+import type { Place, PlaceOptions } from "../place/place.ts"
+import { storeLocation } from "../store.ts"
+import { printable } from "../terminal.ts"
+import { atCursor, type Candidate, type Known } from "./candidates.ts"
+
+const LONGEST_MS = 1500
+const MOST = 50
+
+export async function complete(program: Command, given: readonly string[]): Promise<number> {
+  const words = rejoined(given)
+  const { candidates, known, options } = atCursor(program, words)
+  const found = known === null ? [] : await inTime(ask(known, options))
+  const current = words.at(-1) ?? ""
+  for (const { text, about } of [...candidates, ...found.filter(({ text }) => text.startsWith(current))])
+    process.stdout.write(`${text}\t${printable(about)}\n`)
+  return exitCode.ok
+}
+
+/** Bash breaks words at `:` and `=`; an address is one word again. */
+function rejoined(words: readonly string[]): string[] {
+  const joined: string[] = []
+  let glue = false
+  for (const word of words) {
+    const isMark = word === ":" || word === "="
+    if ((isMark || glue) && joined.length > 0) joined[joined.length - 1] += word
+    else joined.push(word)
+    glue = isMark
+  }
+  return joined
+}
+
+async function inTime(asked: Promise<Candidate[]>): Promise<Candidate[]> {
+  const late = new Promise<Candidate[]>(resolve => setTimeout(resolve, LONGEST_MS, []).unref())
+  return Promise.race([asked, late]).catch(() => [])
+}
+
+async function ask(known: Known, options: PlaceOptions): Promise<Candidate[]> {
+  // To open a folder takes a second and shuts everybody else out.
+  const place =
+    (await serverFor(options)) ?? (isPostgres(storeLocation(options)) ? await openPlace(options) : null)
+  if (place === null) return []
+  try {
+    return known === "job" ? await jobs(place) : await workflows(place)
+  } finally {
+    await place.close()
+  }
+}
+
+async function jobs(place: Place): Promise<Candidate[]> {
+  const { jobs: found } = await place.jobs.jobPage({ limit: MOST })
+  return found.map(({ job_id, status, workflow }) => ({ text: job_id, about: `${status} ${workflow}` }))
+}
+
+async function workflows(place: Place): Promise<Candidate[]> {
+  const found: Candidate[] = []
+  for await (const { name, version } of place.workflows.list()) {
+    // A name with spaces would be several words for the shell.
+    if (/^[\w./@-]+$/.test(name)) found.push({ text: name, about: `version ${version}` })
+    if (found.length === MOST) break
+  }
+  return found
+}

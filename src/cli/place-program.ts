@@ -1,0 +1,82 @@
+/** Commands on workflows and jobs of a place, a store or a server. Their code is imported when one runs. */
+import { Command, Option } from "commander"
+import { handlersOption, ownerOption, privateAddressesOption, withPlace, withSubmission } from "./options.ts"
+
+type Finish = (code: Promise<number>) => Promise<void>
+
+const json = (): Option => new Option("--json", "print JSON")
+
+export function placeCommands(program: Command, finish: Finish): void {
+  withPlace(program.command("push"))
+    .summary("store a workflow, as a new version if its content is new")
+    .description(
+      "Stores a workflow (YAML or JSON; - reads standard input) under its name. Exit 2 if it is invalid; then nothing " +
+        "is stored.",
+    )
+    .argument("<file>", "the workflow")
+    .addOption(handlersOption())
+    .addOption(ownerOption())
+    .addOption(json())
+    .action(async (file, options) => finish((await import("./push.ts")).push(file, options)))
+
+  withSubmission(withPlace(program.command("submit")))
+    .summary("submit a job of a stored workflow")
+    .description(
+      "Submits a job of a stored workflow and prints its id. With --wait it shows the job until it has ended: exit 0 if " +
+        "it COMPLETED, else 1.",
+    )
+    .argument("<workflow>", "name, name@3 or name@stable")
+    .option("--wait", "stay until the job has ended; on a folder or a database its nodes run in this process")
+    .addOption(handlersOption())
+    .addOption(privateAddressesOption())
+    .addOption(ownerOption())
+    .addOption(json())
+    .action(async (name, options) => finish((await import("./submit.ts")).submit(name, options)))
+
+  withPlace(program.command("watch"))
+    .summary("show a job, or all jobs, while they run")
+    .description(
+      "With a job: shows it until it has ended, as `umbra run` does; exit 0 if it COMPLETED, else 1. Without: a line per " +
+        "change of a job's state, until Ctrl-C.",
+    )
+    .argument("[job]", "the job's id")
+    .addOption(ownerOption())
+    .option("--json", "print a line of JSON per event")
+    .action(async (job, options) => finish((await import("./watch.ts")).watch(job, options)))
+
+  program.addCommand(workflowsProgram(finish))
+  program.addCommand(aliasProgram(finish))
+}
+
+function workflowsProgram(finish: Finish): Command {
+  const workflows = new Command("workflows").summary("look at stored workflows, and delete them")
+  const command = (usage: string, summary: string) =>
+    withPlace(workflows.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+  command("list", "list workflows by name").action(async options =>
+    finish((await import("./workflows.ts")).list(options)),
+  )
+  command("show <name>", "show a workflow: name, or name@3 for one version").action(async (name, options) =>
+    finish((await import("./workflows.ts")).show(name, options)),
+  )
+  command("delete <name>", "delete a workflow; jobs that run keep their version").action(
+    async (name, options) => finish((await import("./workflows.ts")).remove(name, options)),
+  )
+  return workflows
+}
+
+function aliasProgram(finish: Finish): Command {
+  const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
+  const command = (usage: string, summary: string) =>
+    withPlace(alias.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+  command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10").action(
+    async (name, which, version, options) =>
+      finish((await import("./alias.ts")).set(name, which, version, options)),
+  )
+  command("list <name>", "list the aliases of a workflow").action(async (name, options) =>
+    finish((await import("./alias.ts")).list(name, options)),
+  )
+  command("history <name> <alias>", "show who moved an alias, newest first").action(
+    async (name, which, options) => finish((await import("./alias.ts")).history(name, which, options)),
+  )
+  return alias
+}

@@ -1,0 +1,132 @@
+/**
+ * For commands that stay until a job has ended. On a server somebody runs it, and it goes on whether we look or not. On
+ * a store this process becomes an engine, with the handlers that were given, as `umbra run` does.
+ */
+import type { JobSnapshot } from "../../client/index.ts"
+import type { GraphView, NodeView, Progress } from "../../core/view.ts"
+import type { Umbra } from "../../umbra.ts"
+import { type FollowedJobs, follow } from "../live/follow.ts"
+import { graphOf } from "../live/graph-of.ts"
+import { type CommandLog, commandLog } from "../log.ts"
+import { report } from "../result.ts"
+import { existingStore, storeFlags, storeName } from "../store.ts"
+import { serverFor } from "./open.ts"
+import type { Place, PlaceJobs, PlaceOptions } from "./place.ts"
+import { troubleText } from "./server.ts"
+
+export interface Runner extends FollowedJobs {
+  readonly name: string
+  readonly flags: string
+  readonly runsHere: boolean
+  readonly log: CommandLog
+  job(jobId: string): Promise<JobSnapshot>
+  graph(jobId: string): Promise<GraphView>
+  retry(jobId: string): Promise<unknown>
+  submit(
+    reference: string,
+    input: unknown,
+    options: Parameters<PlaceJobs["submit"]>[2],
+  ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
+  /** The first node that this process would have to run and cannot. */
+  missing(nodes: readonly NodeView[], jobId: string): NodeView | undefined
+}
+
+export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
+  const place = await serverFor(options)
+  if (place !== null) {
+    try {
+      return await use(remoteRunner(place))
+    } catch (error) {
+      throw await place.explain(error)
+    }
+  }
+  // Imported only here: a job that runs elsewhere needs no engine.
+  const [{ openUmbra }, { loadUserHandlers }] = await Promise.all([
+    import("../../umbra.ts"),
+    import("../handlers.ts"),
+  ])
+  const handlers = await loadUserHandlers(options.handlers ?? [])
+  const location = existingStore(options)
+  const log = commandLog()
+  const umbra = await openUmbra(location, { handlers, log: log.log })
+  try {
+    return await use(ownRunner(umbra, options, { log, name: storeName(location) }))
+  } finally {
+    await umbra.close()
+  }
+}
+
+function ownRunner(
+  umbra: Umbra,
+  options: PlaceOptions,
+  { log, name }: { readonly log: CommandLog; readonly name: string },
+): Runner {
+  const owner = options.owner === undefined ? {} : { owner: options.owner }
+  return {
+    name,
+    flags: storeFlags(options),
+    runsHere: true,
+    log,
+    job: id => umbra.job(id),
+    graph: id => umbra.graph(id),
+    retry: id => umbra.retry(id),
+    cancel: (id, reason) => umbra.cancel(id, reason),
+    watch: (id, { signal }) => umbra.watch(id, { signal }),
+    activity: id => umbra.activity(id),
+    async submit(reference, input, { signal: _, ...rest }) {
+      const { jobId, isNew } = await umbra.accept(reference, input, { ...rest, ...owner })
+      return { job_id: jobId, is_new: isNew }
+    },
+    missing: (nodes, id) =>
+      umbra.owns(id) ? nodes.find(({ handler }) => umbra.handlers.get(handler) === undefined) : undefined,
+  }
+}
+
+export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" | "flags">): Runner {
+  const running = new Map<string, Progress>()
+  return {
+    name,
+    flags,
+    runsHere: false,
+    log: commandLog(),
+    job: id => jobs.job(id),
+    graph: id => jobs.graph(id),
+    retry: id => jobs.retry(id),
+    cancel: (id, reason) => jobs.cancel(id, reason),
+    submit: (reference, input, options) => jobs.submit(reference, input, options),
+    missing: () => undefined,
+    async *watch(id, { signal, onTrouble }) {
+      const events = jobs.watch(id, {
+        signal,
+        onReconnect: ({ error }) => onTrouble(troubleText(error)),
+        onProgress: ({ node, node_pct = null, progress_message: message }) =>
+          void (node === undefined || running.set(node, { percent: node_pct, message })),
+      })
+      for await (const event of events) {
+        // What was said of it was about the state before.
+        if (event.node !== undefined) running.delete(event.node)
+        yield event
+      }
+    },
+    activity: () => ({
+      isHere: false,
+      running: [...running].map(([node, progress]) => ({ node, progress })),
+      unserved: [],
+    }),
+  }
+}
+
+/** Shows the job until it has ended, and then what came of it. The exit code of the command. */
+export async function seeToItsEnd(
+  runner: Runner,
+  jobId: string,
+  { json = false }: { readonly json?: boolean },
+): Promise<number> {
+  const { name, flags, runsHere, log } = runner
+  const graph = await runner.graph(jobId)
+  const { workflow } = await runner.job(jobId)
+  const title = `${workflow}  job ${jobId}  in ${name}`
+  const stream = json ? process.stderr : process.stdout
+  await follow({ jobs: runner, jobId, graph: graphOf(graph), title, stream, log, runsHere, flags })
+  return report(runner, jobId, { json, flags, runsHere })
+}

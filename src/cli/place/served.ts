@@ -1,0 +1,69 @@
+/**
+ * How commands on a folder find the server that has it, and are trusted by it.
+ *
+ * 1. The lock says where the server answers. `server.json` says it again, with the token of this start; only the user
+ *    who runs the server can read it, and that user could open the database itself.
+ * 2. The token goes only to the address that stands beside it: a lock can be written by whoever may write the folder.
+ * 3. A file that others could read or that is somebody else's is not used, whatever it says.
+ */
+import { constants } from "node:fs"
+import { open, rename, rm, writeFile } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { UmbraError } from "../../errors.ts"
+import { announceServer, holderOf } from "../../journal/folder-lock.ts"
+
+export interface LocalServer {
+  readonly url: string
+  readonly token: string
+}
+
+const fileIn = (folder: string): string => join(folder, "server.json")
+
+/** Answers how to take it back. */
+export async function publishServer(
+  folder: string,
+  { url, token }: LocalServer,
+): Promise<() => Promise<void>> {
+  const path = fileIn(resolve(folder))
+  const draft = `${path}.${process.pid}`
+  await rm(draft, { force: true })
+  await writeFile(draft, JSON.stringify({ url: url, token }), { mode: 0o600, flag: "wx" })
+  await rename(draft, path)
+  await announceServer(resolve(folder), url)
+  return () => rm(path, { force: true })
+}
+
+/** null: no server has the folder. Another process may: then opening it says so. */
+export async function findServer(folder: string): Promise<LocalServer | null> {
+  const holder = await holderOf(resolve(folder))
+  if (holder?.url === undefined) return null
+  const found = await readServer(fileIn(resolve(folder)))
+  if (found === null)
+    throw new UmbraError(
+      "E503",
+      `${folder} is served at ${holder.url} by process ${holder.pid}, and only the user who runs it can go through it. Use --server ${holder.url} with a token (UMBRA_TOKEN).`,
+    )
+  // Left by an earlier start: the present server is just about to write its own.
+  return found.url === holder.url ? { ...found, url: reachable(found.url) } : null
+}
+
+async function readServer(path: string): Promise<LocalServer | null> {
+  const file = await open(path, constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0)).catch(() => null)
+  try {
+    if (file === null) return null
+    const { uid, mode } = await file.stat()
+    const own = process.getuid?.()
+    // Windows has neither: there the folder's own rights count.
+    if (own !== undefined && (uid !== own || (mode & 0o077) !== 0)) return null
+    return JSON.parse(await file.readFile("utf8")) as LocalServer
+  } catch {
+    return null
+  } finally {
+    await file?.close()
+  }
+}
+
+/** A server on all addresses is reached on the loopback one. */
+function reachable(url: string): string {
+  return url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+}

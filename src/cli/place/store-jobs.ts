@@ -1,0 +1,122 @@
+import type { JobEvent } from "../../core/events.ts"
+import type { Json } from "../../core/json.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import type { GraphView } from "../../core/view.ts"
+import type { JobCommand } from "../../engine/engine.ts"
+import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import { UmbraError } from "../../errors.ts"
+import type { Umbra } from "../../umbra.ts"
+import { storeName } from "../store.ts"
+import { type JobChange, polledChanges } from "./changes.ts"
+import type { PlaceJobs } from "./place.ts"
+import type { Store } from "./store.ts"
+
+type Filter = NonNullable<Parameters<PlaceJobs["jobPage"]>[0]>
+
+/** Jobs of every owner, unless one is named: who may open the store may see all of it. New ones are `local`'s then. */
+export class StoreJobs implements PlaceJobs {
+  readonly #store: Store
+  readonly #owner: string | undefined
+  isRun = false
+
+  constructor(store: Store, owner: string | undefined) {
+    this.#store = store
+    this.#owner = owner
+  }
+
+  async job(id: string): Promise<JobSnapshot> {
+    return (await this.#store.reader()).job(id)
+  }
+
+  async jobPage(filter: Filter = {}): Promise<{ jobs: JobSnapshot[]; next: string | null }> {
+    const { limit = 50, signal: _, ...rest } = filter
+    // One more than is shown, to know whether there is another page.
+    const found = await (await this.#store.reader()).jobs({ ...rest, ...this.#only(), limit: limit + 1 })
+    const jobs = found.slice(0, limit)
+    return { jobs, next: found.length > limit ? jobs.at(-1)!.job_id : null }
+  }
+
+  async graph(id: string): Promise<GraphView> {
+    return (await this.#store.reader()).graph(id)
+  }
+
+  async events(id: string): Promise<readonly JobEvent[]> {
+    return (await this.#store.reader()).events(id)
+  }
+
+  async *watch(
+    id: string,
+    options: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<JobEvent, void, undefined> {
+    const reader = await this.#store.reader()
+    if (reader.isExclusive && !jobHasEnded((await reader.job(id)).status))
+      throw this.#nobody(`Job ${id} waits`)
+    yield* reader.watch(id, options)
+  }
+
+  async *changes({ signal }: { readonly signal: AbortSignal }): AsyncGenerator<JobChange, void, undefined> {
+    const reader = await this.#store.reader()
+    if (reader.isExclusive) throw this.#nobody("Nothing will change")
+    yield* polledChanges(reader, this.#only(), signal)
+  }
+
+  async submit(
+    reference: string,
+    input: unknown,
+    { signal: _, ...options }: Parameters<PlaceJobs["submit"]>[2],
+  ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    this.isRun = await this.#store.isRun()
+    const engine = await this.#store.engine()
+    const { jobId, isNew } = await engine.accept(reference, input, { ...options, ...this.#only() })
+    return { ...(await engine.job(jobId)), is_new: isNew }
+  }
+
+  async cancel(id: string, reason?: string): Promise<JobSnapshot> {
+    return this.#command(id, { type: "cancel", ...(reason === undefined ? {} : { reason }) })
+  }
+
+  async retry(id: string): Promise<JobSnapshot> {
+    return this.#command(id, { type: "retry" })
+  }
+
+  async delete(id: string): Promise<void> {
+    await this.#command(id, { type: "delete" })
+  }
+
+  async signal(id: string, name: string, data: Json = null): Promise<JobSnapshot> {
+    return this.#command(id, { type: "signal", name, data })
+  }
+
+  async #command(id: string, command: JobCommand): Promise<JobSnapshot> {
+    const reader = await this.#store.reader()
+    this.isRun = await reader.ask(id, command)
+    if (this.isRun) return reader.job(id)
+    const engine = await this.#store.engine()
+    await send(engine, id, command)
+    return engine.job(id)
+  }
+
+  #only(): { readonly owner?: string } {
+    return this.#owner === undefined ? {} : { owner: this.#owner }
+  }
+
+  #nobody(what: string): UmbraError {
+    return new UmbraError(
+      "E604",
+      `${what}: nobody runs the jobs in ${storeName(this.#store.location)}. Start \`umbra serve\`, or finish them with \`umbra resume\`.`,
+    )
+  }
+}
+
+function send(umbra: Umbra, id: string, command: JobCommand): Promise<void> {
+  switch (command.type) {
+    case "cancel":
+      return umbra.cancel(id, command.reason)
+    case "retry":
+      return umbra.retry(id)
+    case "delete":
+      return umbra.delete(id)
+    case "signal":
+      return umbra.signal(id, command.name, command.data)
+  }
+}

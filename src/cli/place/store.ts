@@ -1,0 +1,108 @@
+/**
+ * A folder or a database as the place of jobs, opened by this process and only as far as it is needed: to look, the
+ * journal alone, which disturbs nobody; for a command, the engine that owns the job, and if there is none (always so for
+ * a folder, which one process holds at a time) this process, as an engine that runs no node.
+ */
+import { Reader } from "../../engine/reader.ts"
+import { openJournal } from "../../journal/open.ts"
+import type { Journal } from "../../journal/port.ts"
+import type { Registry } from "../../journal/registry.ts"
+import { Tokens, tokenView } from "../../server/tokens.ts"
+import { openUmbra, type Umbra } from "../../umbra.ts"
+import { commandLog } from "../log.ts"
+import { storeName } from "../store.ts"
+import type { Place } from "./place.ts"
+import { StoreJobs } from "./store-jobs.ts"
+import { StoreWorkflows } from "./store-workflows.ts"
+
+export interface StorePlaceOptions {
+  readonly location: string
+  readonly owner: string | undefined
+  readonly handlers: readonly string[]
+  readonly flags: string
+}
+
+export function openStore({ location, owner, handlers, flags }: StorePlaceOptions): Place {
+  const store = new Store(location)
+  const jobs = new StoreJobs(store, owner)
+  return {
+    name: storeName(location),
+    flags,
+    jobs,
+    workflows: new StoreWorkflows(store, { owner: owner ?? "local", handlers }),
+    tokens: tokensOf(store),
+    get isRun() {
+      return jobs.isRun
+    },
+    explain: async error => error,
+    close: () => store.close(),
+  }
+}
+
+/** One store, opened once. */
+export class Store {
+  readonly location: string
+  #journal: Promise<Journal> | null = null
+  #engine: Promise<Umbra> | null = null
+  #isHandedOver = false
+
+  constructor(location: string) {
+    this.location = location
+  }
+
+  journal(): Promise<Journal> {
+    this.#journal ??= openJournal(this.location)
+    return this.#journal
+  }
+
+  async reader(): Promise<Reader> {
+    return new Reader(await this.journal())
+  }
+
+  async registry(): Promise<Registry> {
+    return (await this.journal()).registry
+  }
+
+  /** Is there an engine that runs jobs? Nobody but us can have a folder. */
+  async isRun(): Promise<boolean> {
+    const journal = await this.journal()
+    if (journal.capabilities.exclusive) return false
+    return (await journal.readPartitions()).some(({ owner }) => owner !== null)
+  }
+
+  engine(): Promise<Umbra> {
+    this.#engine ??= this.#openEngine()
+    return this.#engine
+  }
+
+  async close(): Promise<void> {
+    const engine = await this.#engine?.catch(() => null)
+    await engine?.close()
+    if (engine && this.#isHandedOver) return
+    await (await this.#journal?.catch(() => null))?.close()
+  }
+
+  async #openEngine(): Promise<Umbra> {
+    const options = { runNodes: false, log: commandLog("error").log }
+    const journal = await this.journal()
+    // A folder is open once only: the engine takes the journal over, and closes it.
+    this.#isHandedOver = journal.capabilities.exclusive
+    return openUmbra(this.#isHandedOver ? journal : this.location, options)
+  }
+}
+
+function tokensOf(store: Store): Place["tokens"] {
+  const tokens = async () => new Tokens(await store.registry())
+  return {
+    async create({ owner = "local", scopes }) {
+      const { token, row } = await (await tokens()).create({ owner, scopes: scopes as never })
+      return { ...tokenView(row), token, server_is_open: false }
+    },
+    async list({ owner } = {}) {
+      return (await (await tokens()).list(owner === undefined ? {} : { owner })).map(tokenView)
+    },
+    async revoke(id) {
+      await (await tokens()).revoke(id)
+    },
+  }
+}

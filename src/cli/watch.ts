@@ -1,0 +1,59 @@
+/** `umbra watch [JOB]`: a job as it runs, or every job's changes of state, until Ctrl-C. */
+import { exitCode } from "./exit.ts"
+import { paintStatus } from "./jobs/list.ts"
+import type { JobChange } from "./place/changes.ts"
+import { withPlace } from "./place/open.ts"
+import type { Place, PlaceOptions } from "./place/place.ts"
+import { remoteRunner, seeToItsEnd } from "./place/runner.ts"
+import { errorText } from "./result.ts"
+import { duration, type Paint, paintFor, printable } from "./terminal.ts"
+
+export interface WatchCommandOptions extends PlaceOptions {
+  readonly json?: boolean
+}
+
+export function watch(jobId: string | undefined, options: WatchCommandOptions): Promise<number> {
+  return withPlace(options, place => {
+    if (jobId === undefined) return watchAll(place, options)
+    return options.json ? events(place, jobId) : seeToItsEnd(remoteRunner(place), jobId, {})
+  })
+}
+
+/** A line of JSON per event, as `umbra jobs events --json`, while they happen. */
+async function events({ jobs }: Place, jobId: string): Promise<number> {
+  const { signal } = untilInterrupted()
+  for await (const event of jobs.watch(jobId, { signal })) process.stdout.write(`${JSON.stringify(event)}\n`)
+  const { status } = await jobs.job(jobId)
+  return status === "COMPLETED" ? exitCode.ok : exitCode.failed
+}
+
+async function watchAll({ jobs, name }: Place, { json }: WatchCommandOptions): Promise<number> {
+  const paint = paintFor(process.stdout)
+  if (process.stderr.isTTY)
+    process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; Ctrl-C ends it.\n`))
+  const onTrouble = (text: string) => void process.stderr.write(`${printable(text)}\n`)
+  const { signal } = untilInterrupted()
+  for await (const change of jobs.changes({ signal, onTrouble }))
+    process.stdout.write(`${json ? JSON.stringify(change) : line(change, paint)}\n`)
+  return exitCode.ok
+}
+
+function line(change: JobChange, paint: Paint): string {
+  const { job_id, status, workflow, workflow_version, created_at, finished_at } = change
+  const took = finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
+  const parts = [
+    job_id,
+    paintStatus(status, paint),
+    printable(`${workflow}@${workflow_version}`),
+    took,
+    errorText(change),
+  ]
+  return `${paint.dim(new Date().toISOString())}  ${parts.filter(Boolean).join("  ")}`.trimEnd()
+}
+
+/** The first Ctrl-C ends the looking, which nothing depends on. */
+function untilInterrupted(): { readonly signal: AbortSignal } {
+  const stop = new AbortController()
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort())
+  return stop
+}

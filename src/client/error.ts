@@ -1,0 +1,112 @@
+/** Codes that no server sends: what went wrong on the way to it. All others are those of its problem documents. */
+export const NOT_REACHABLE = "E650"
+export const NOT_UMBRA = "E651"
+
+export interface UmbraClientErrorOptions {
+  readonly code: string
+  /** Of the answer; null: there was none. */
+  readonly status?: number | null
+  /** Every problem of a workflow, an input or a request, as the server lists them. */
+  readonly problems?: readonly unknown[]
+  readonly retryAfterMs?: number | null
+  readonly cause?: unknown
+}
+
+/** Every failure of the client: what the server refused (its RFC 9457 document), or why it could not be asked. */
+export class UmbraClientError extends Error {
+  /** A code of docs/errors.md. */
+  readonly code: string
+  readonly status: number | null
+  readonly problems: readonly unknown[]
+  /** How long the server wants to be left alone; null: it did not say. */
+  readonly retryAfterMs: number | null
+
+  constructor(message: string, options: UmbraClientErrorOptions) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause })
+    this.name = "UmbraClientError"
+    this.code = options.code
+    this.status = options.status ?? null
+    this.problems = options.problems ?? []
+    this.retryAfterMs = options.retryAfterMs ?? null
+  }
+}
+
+interface ProblemDocument {
+  readonly code: string
+  readonly detail: string
+  readonly errors?: readonly unknown[]
+}
+
+/** Reads the answer's body. Whatever answers, also a proxy's page, becomes one error with what is known. */
+export async function errorOf(response: Response): Promise<UmbraClientError> {
+  const { status } = response
+  const retryAfterMs = retryAfter(response.headers.get("retry-after"))
+  const problem = problemOf(await response.text().catch(() => ""))
+  if (problem !== null)
+    return new UmbraClientError(messageOf(problem), {
+      code: problem.code,
+      status,
+      problems: problem.errors ?? [],
+      retryAfterMs,
+    })
+  const isAway = status === 502 || status === 503 || status === 504
+  const code = isAway ? NOT_REACHABLE : status === 429 ? "E632" : NOT_UMBRA
+  const what = isAway ? "The server is away" : status === 429 ? "Too many requests" : notUmbra
+  return new UmbraClientError(`${what}: ${siteOf(response)} answered ${status}.`, {
+    code,
+    status,
+    retryAfterMs,
+  })
+}
+
+/** Beyond these nobody reads on in a message; `problems` has all of them. */
+const MOST_TOLD = 10
+
+function messageOf({ detail, errors = [] }: ProblemDocument): string {
+  const lines = errors.slice(0, MOST_TOLD).flatMap(error => {
+    const {
+      code = "",
+      path = "",
+      message,
+    } = (error ?? {}) as { code?: string; path?: string; message?: string }
+    // A detail that tells its problems itself need not be told twice.
+    if (message === undefined || detail.includes(message)) return []
+    return `\n  ${[code, path].filter(Boolean).join(" ")}: ${message}`
+  })
+  const more = errors.length - MOST_TOLD
+  return `${detail}${lines.join("")}${more > 0 && lines.length > 0 ? `\n  … and ${more} more` : ""}`
+}
+
+const notUmbra = "This is not Umbra's API, or something stands in front of it. Check the URL"
+
+export function notUmbraError(response: Response, cause?: unknown): UmbraClientError {
+  const type = response.headers.get("content-type") ?? "nothing"
+  return new UmbraClientError(`${notUmbra}: ${siteOf(response)} answered with ${type}.`, {
+    code: NOT_UMBRA,
+    status: response.status,
+    cause,
+  })
+}
+
+/** Never the query: it may hold what a log must not have. */
+function siteOf({ url }: Response): string {
+  return url === "" ? "it" : url.replace(/[?#].*/s, "")
+}
+
+function problemOf(text: string): ProblemDocument | null {
+  try {
+    const found = JSON.parse(text) as Partial<ProblemDocument> | null
+    return typeof found?.code === "string" && typeof found.detail === "string"
+      ? (found as ProblemDocument)
+      : null
+  } catch {
+    return null
+  }
+}
+
+/** Seconds, or a date. */
+function retryAfter(header: string | null): number | null {
+  if (header === null) return null
+  const ms = /^\d+$/.test(header) ? Number(header) * 1000 : Date.parse(header) - Date.now()
+  return Number.isFinite(ms) ? Math.max(0, ms) : null
+}

@@ -1,0 +1,232 @@
+/**
+ * Requests with their retries.
+ *
+ * 1. What is safe to send twice (reads, submissions with a key, pushes) is sent again when the connection failed or
+ *    something on the way said that the server is away.
+ * 2. Anything else is sent again only when Umbra itself said that it did not act: overload, closing, too many requests.
+ * 3. `Retry-After` counts before our own backoff; one that is longer than `maxDelayMs` is an error at once.
+ */
+import { errorOf, NOT_REACHABLE, NOT_UMBRA, notUmbraError, UmbraClientError } from "./error.ts"
+import { backoffMs, pause } from "./patience.ts"
+
+export interface ConnectOptions {
+  /** Where the server is: `http://127.0.0.1:7070`, also with a path in front of the API. */
+  readonly url: string
+  /** An API token: `umbra_…`. Or how to get one for each request, for tokens that expire. */
+  readonly token?: string | (() => string | Promise<string>)
+  /** Instead of the global one. */
+  readonly fetch?: typeof fetch
+  /** With every request. */
+  readonly headers?: Readonly<Record<string, string>>
+  /** How often a request is sent again. 5 unless told. */
+  readonly retries?: number
+  /** The first wait before sending again; each further one is twice as long. 200 unless told. */
+  readonly retryMs?: number
+  /** The longest wait before sending again. 10,000 unless told. */
+  readonly maxDelayMs?: number
+  /** A request without an answer is given up after this; what waits for a job has its waiting time more. 30,000 unless told. */
+  readonly timeoutMs?: number
+  /** `wait` and streams go on trying this long while the server is away. 300,000 unless told; Infinity: for ever. */
+  readonly patienceMs?: number
+  /** A stream without a sign of life is connected anew after this. 75,000 unless told: three heartbeats. */
+  readonly silenceMs?: number
+}
+
+export interface Asked {
+  readonly method?: "GET" | "POST" | "PUT" | "DELETE"
+  /** JSON, unless `contentType` says otherwise; then it is sent as it is. */
+  readonly body?: unknown
+  readonly contentType?: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly query?: Readonly<Record<string, string | number | boolean | readonly string[] | undefined>>
+  /** Sending it twice does no more than sending it once. Reads always are. */
+  readonly safe?: boolean
+  readonly signal?: AbortSignal | undefined
+  /** For this request, if not the client's. */
+  readonly timeoutMs?: number
+}
+
+const standard = {
+  retries: 5,
+  retryMs: 200,
+  maxDelayMs: 10_000,
+  timeoutMs: 30_000,
+  patienceMs: 300_000,
+  silenceMs: 75_000,
+}
+
+/** Umbra's own: it was refused before anything was done. */
+const untouched = new Set(["E611", "E612", "E632"])
+const away = new Set([429, 502, 503, 504])
+
+export class Http {
+  readonly settings: typeof standard
+  readonly url: string
+  readonly #options: ConnectOptions
+  readonly #fetch: typeof fetch
+
+  constructor(options: ConnectOptions) {
+    this.url = addressOf(options.url)
+    this.#options = options
+    // Called as a function of its own: a browser's refuses to be a method of anything else.
+    const given = options.fetch
+    this.#fetch = given === undefined ? (...asked) => fetch(...asked) : (...asked) => given(...asked)
+    this.settings = { ...standard, ...defined(options) }
+  }
+
+  /** The answer's JSON; null for one without content. */
+  async ask<T>(path: string, asked: Asked = {}): Promise<T> {
+    const { value } = await this.answer<T>(path, asked)
+    return value
+  }
+
+  async answer<T>(path: string, asked: Asked = {}): Promise<{ readonly status: number; readonly value: T }> {
+    for (let tries = 1; ; tries++) {
+      try {
+        return await this.#once<T>(path, asked)
+      } catch (error) {
+        const delay = this.#delay(error, asked, tries)
+        if (delay === null) throw error
+        await pause(delay, asked.signal)
+      }
+    }
+  }
+
+  /** One try, with the answer as it is; what is no success is an error. */
+  async send(path: string, asked: Asked, signal: AbortSignal | undefined): Promise<Response> {
+    const { method = "GET", body, contentType, headers, query } = asked
+    const { token } = this.#options
+    const bearer = typeof token === "function" ? await token() : token
+    const type = body === undefined ? undefined : (contentType ?? "application/json")
+    let response: Response
+    try {
+      response = await this.#fetch(`${this.url}${path}${queryText(query)}`, {
+        method,
+        headers: {
+          ...this.#options.headers,
+          ...(bearer === undefined ? {} : { authorization: `Bearer ${bearer}` }),
+          ...(type === undefined ? {} : { "content-type": type }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: contentType === undefined ? JSON.stringify(body) : `${body}` }),
+        ...(signal === undefined ? {} : { signal }),
+      })
+    } catch (error) {
+      if (signal?.aborted) throw signal.reason
+      throw notReachable(this.url, error)
+    }
+    if (response.ok) return response
+    throw await errorOf(response)
+  }
+
+  async #once<T>(path: string, asked: Asked): Promise<{ status: number; value: T }> {
+    const limit = new Limit(asked.timeoutMs ?? this.settings.timeoutMs, asked.signal)
+    try {
+      const response = await this.send(path, asked, limit.signal)
+      if (response.status === 204) return { status: 204, value: null as T }
+      const text = await response.text()
+      return { status: response.status, value: parse<T>(text, response) }
+    } catch (error) {
+      if (limit.isOver) throw notReachable(this.url, new Error("no answer in time"))
+      if (asked.signal?.aborted || error instanceof UmbraClientError) throw error
+      throw notReachable(this.url, error)
+    } finally {
+      limit.clear()
+    }
+  }
+
+  /** null: it is not sent again. */
+  #delay(error: unknown, asked: Asked, tries: number): number | null {
+    const { retries, retryMs, maxDelayMs } = this.settings
+    if (!(error instanceof UmbraClientError) || tries > retries) return null
+    const isSafe = asked.safe ?? (asked.method ?? "GET") === "GET"
+    if (!(isSafe ? isAway(error) : untouched.has(error.code))) return null
+    const wanted = error.retryAfterMs ?? 0
+    if (wanted > maxDelayMs) return null
+    return Math.max(wanted, backoffMs({ initialMs: retryMs, maxMs: maxDelayMs }, tries))
+  }
+}
+
+/** Might the same request succeed a moment later? */
+export function isAway({ status, code }: UmbraClientError): boolean {
+  return status === null ? code === NOT_REACHABLE : away.has(status)
+}
+
+/** The caller's signal and a time limit in one; AbortSignal.any is younger than the browsers we want. */
+class Limit {
+  readonly #controller = new AbortController()
+  readonly #timer: ReturnType<typeof setTimeout>
+  readonly #signal: AbortSignal | undefined
+  readonly #abort = () => this.#controller.abort(this.#signal?.reason)
+  isOver = false
+
+  constructor(ms: number, signal: AbortSignal | undefined) {
+    this.#signal = signal
+    if (signal?.aborted) this.#abort()
+    signal?.addEventListener("abort", this.#abort, { once: true })
+    this.#timer = setTimeout(() => {
+      this.isOver = true
+      this.#controller.abort()
+    }, ms)
+  }
+
+  get signal(): AbortSignal {
+    return this.#controller.signal
+  }
+
+  clear(): void {
+    clearTimeout(this.#timer)
+    this.#signal?.removeEventListener("abort", this.#abort)
+  }
+}
+
+function parse<T>(text: string, response: Response): T {
+  try {
+    if (!/json/.test(response.headers.get("content-type") ?? "")) throw new Error("not JSON")
+    return JSON.parse(text) as T
+  } catch (error) {
+    throw notUmbraError(response, error)
+  }
+}
+
+function notReachable(url: string, cause: unknown): UmbraClientError {
+  return new UmbraClientError(
+    `${url} cannot be reached: ${reasonOf(cause)}. Is the server running, and is the URL right?`,
+    { code: NOT_REACHABLE, cause },
+  )
+}
+
+/** `fetch failed` says nothing: what happened is in its cause, or in the causes of that. */
+function reasonOf(error: unknown): string {
+  let reason = error as { message?: string; code?: string; cause?: unknown; errors?: unknown[] }
+  while (reason.cause !== undefined || reason.errors?.[0] !== undefined)
+    reason = (reason.cause ?? reason.errors?.[0]) as typeof reason
+  return reason.message || reason.code || "the connection failed"
+}
+
+function addressOf(url: string): string {
+  // Neither a query nor credentials: the address is told in messages.
+  const parsed = /^https?:\/\/[^\s?#@/]+(\/[^\s?#]*)?$/i.test(url) ? url.replace(/\/+$/, "") : null
+  if (parsed === null)
+    throw new UmbraClientError(
+      `"${url.replace(/[?#].*|[^/]*@/gs, "…")}" is not the URL of a server: one looks like http://127.0.0.1:7070 or https://umbra.example.com.`,
+      { code: NOT_UMBRA },
+    )
+  return parsed
+}
+
+function queryText(query: Asked["query"] = {}): string {
+  const parameters = new URLSearchParams()
+  for (const [name, value] of Object.entries(query)) {
+    if (value === undefined) continue
+    for (const one of Array.isArray(value) ? value : [value]) parameters.append(name, String(one))
+  }
+  const text = parameters.toString()
+  return text === "" ? "" : `?${text}`
+}
+
+/** Options that were left undefined must not hide a default. */
+function defined(options: ConnectOptions): Partial<typeof standard> {
+  const given = Object.entries(options).filter(([name, value]) => value !== undefined && name in standard)
+  return Object.fromEntries(given)
+}

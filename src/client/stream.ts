@@ -1,0 +1,178 @@
+/**
+ * A live stream that outlives its connections.
+ *
+ * 1. After a lost connection it goes on behind the last event that was given to the caller: no state change is missed,
+ *    none comes twice.
+ * 2. It ends when the server says that there is no more to tell, when the caller stops, or with an error: what the
+ *    server refuses at once, a server that is away for longer than the patience only then.
+ * 3. A connection without a sign of life is a lost one.
+ */
+import { NOT_REACHABLE, NOT_UMBRA, notUmbraError, UmbraClientError } from "./error.ts"
+import { type Http, isAway } from "./http.ts"
+import { backoffMs, pause } from "./patience.ts"
+import { type SseMessage, SseParser } from "./sse.ts"
+import type { Signalled } from "./types.ts"
+
+export interface StreamOptions extends Signalled {
+  /** `id` of the last event that was seen: the stream goes on behind it. */
+  readonly lastEventId?: string
+  /** Told when the connection was lost and is about to be made anew. */
+  readonly onReconnect?: (why: { readonly error: unknown; readonly tries: number }) => void
+}
+
+interface Event {
+  readonly type: string
+  readonly id: string | null
+  readonly data: unknown
+}
+
+/** The server's, unless it says otherwise. */
+const RETRY_MS = 1000
+const LONGEST_RETRY_MS = 30_000
+const known = new Set(["snapshot", "job", "node", "progress", "reset", "end"])
+
+export async function* resumingStream<E extends Event>(
+  http: Http,
+  path: string,
+  options: StreamOptions = {},
+): AsyncGenerator<E, void, undefined> {
+  const { signal } = options
+  const position = { id: options.lastEventId ?? null, retryMs: RETRY_MS }
+  let failedSince: number | null = null
+  let tries = 0
+  let wasConnected = false
+  for (;;) {
+    let lost: unknown
+    try {
+      for await (const event of connection(http, path, position, signal)) {
+        wasConnected = true
+        failedSince = null
+        tries = 0
+        if (event.type !== "end") yield event as E
+        else if ((event.data as { reason?: string }).reason !== "server_stopping") {
+          yield event as E
+          return
+        }
+      }
+    } catch (error) {
+      lost = error
+    }
+    if (signal?.aborted) return
+    tries++
+    failedSince ??= Date.now()
+    const isOver = wasConnected
+      ? Date.now() - failedSince > http.settings.patienceMs
+      : tries > http.settings.retries
+    if (lost !== undefined && !isTransient(lost)) throw lost
+    if (isOver) throw lost ?? endless(http.url)
+    options.onReconnect?.({ error: lost, tries })
+    const wanted = (lost instanceof UmbraClientError ? lost.retryAfterMs : null) ?? 0
+    // Before the first answer a person waits: a wrong address must show soon.
+    const initialMs = wasConnected ? position.retryMs : http.settings.retryMs
+    const delay = Math.max(wanted, backoffMs({ initialMs, maxMs: LONGEST_RETRY_MS }, tries))
+    await pause(delay, signal).catch(() => {})
+    if (signal?.aborted) return
+  }
+}
+
+function endless(url: string): UmbraClientError {
+  return new UmbraClientError(`${url} ends every stream before it has said anything.`, {
+    code: NOT_REACHABLE,
+  })
+}
+
+function isTransient(error: unknown): boolean {
+  return error instanceof UmbraClientError && isAway(error)
+}
+
+/** One connection, until it ends or is lost. `position` moves with every event that the caller has been given. */
+async function* connection(
+  http: Http,
+  path: string,
+  position: { id: string | null; retryMs: number },
+  signal: AbortSignal | undefined,
+): AsyncGenerator<Event, void, undefined> {
+  const cut = new AbortController()
+  const abort = () => cut.abort(signal?.reason)
+  if (signal?.aborted) abort()
+  signal?.addEventListener("abort", abort, { once: true })
+  const watch = new Silence(http.settings.silenceMs, () => cut.abort())
+  try {
+    const { id } = position
+    const headers = {
+      accept: "text/event-stream",
+      ...(id === null || id === "" ? {} : { "last-event-id": id }),
+    }
+    const response = await watch.over(http.send(path, { headers }, cut.signal))
+    if (!/^text\/event-stream/i.test(response.headers.get("content-type") ?? "") || response.body === null)
+      throw notUmbraError(response)
+    yield* events(response.body.getReader(), position, watch)
+  } catch (error) {
+    if (signal?.aborted || error instanceof UmbraClientError) throw error
+    throw new UmbraClientError(`The connection to ${http.url} was lost: ${(error as Error).message}.`, {
+      code: NOT_REACHABLE,
+      cause: error,
+    })
+  } finally {
+    signal?.removeEventListener("abort", abort)
+    // Also when the caller stops in the middle: the server need not send to nobody.
+    cut.abort()
+  }
+}
+
+async function* events(
+  reader: ReadableStreamDefaultReader<Uint8Array>,
+  position: { id: string | null; retryMs: number },
+  watch: Silence,
+): AsyncGenerator<Event, void, undefined> {
+  const parser = new SseParser()
+  for (;;) {
+    const { done, value } = await watch.over(reader.read())
+    if (done) return
+    const messages = parser.push(value)
+    if (parser.retryMs !== null) position.retryMs = Math.max(1, parser.retryMs)
+    let before = position.id
+    for (const message of messages) {
+      const event = eventOf(message, before)
+      before = message.lastEventId === "" ? before : message.lastEventId
+      // Before it is given away: whoever takes it and stops has seen it.
+      position.id = before
+      if (event !== null) yield event
+    }
+  }
+}
+
+/** null: a kind that a later release may send. */
+function eventOf({ event, data, lastEventId }: SseMessage, before: string | null): Event | null {
+  if (!known.has(event)) return null
+  const hasOwnId = lastEventId !== "" && lastEventId !== before
+  return { type: event, id: hasOwnId ? lastEventId : null, data: jsonOf(data) }
+}
+
+function jsonOf(data: string): unknown {
+  try {
+    return JSON.parse(data)
+  } catch (cause) {
+    throw new UmbraClientError("The server sent an event that is not JSON.", { code: NOT_UMBRA, cause })
+  }
+}
+
+/** Bounds how long to wait for the next bytes. Time that the caller takes does not count. */
+class Silence {
+  readonly #ms: number
+  readonly #onSilence: () => void
+
+  constructor(ms: number, onSilence: () => void) {
+    this.#ms = ms
+    this.#onSilence = onSilence
+  }
+
+  async over<T>(waiting: Promise<T>): Promise<T> {
+    const timer = setTimeout(this.#onSilence, this.#ms)
+    try {
+      return await waiting
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}

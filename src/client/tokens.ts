@@ -1,0 +1,26 @@
+import type { Http } from "./http.ts"
+import type { NewToken, Signalled, Token } from "./types.ts"
+
+/** API tokens of the server; needs the scope admin. */
+export class Tokens {
+  readonly #http: Http
+
+  constructor(http: Http) {
+    this.#http = http
+  }
+
+  /** Of the caller's own owner, unless the caller may do so for others. Not sent twice: that might make two. */
+  create(wanted: { readonly owner?: string; readonly scopes: readonly string[] }): Promise<NewToken> {
+    return this.#http.ask("/tokens", { method: "POST", body: wanted })
+  }
+
+  /** Oldest first, revoked ones too. */
+  async list(options: Signalled & { readonly owner?: string } = {}): Promise<readonly Token[]> {
+    const { owner, signal } = options
+    return (await this.#http.ask<{ tokens: Token[] }>("/tokens", { query: { owner }, signal })).tokens
+  }
+
+  async revoke(id: string): Promise<void> {
+    await this.#http.ask(`/tokens/${encodeURIComponent(id)}`, { method: "DELETE" })
+  }
+}

@@ -1,0 +1,196 @@
+/** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
+import type { JobEvent } from "../core/events.ts"
+import type { JobStatus, NodeStatus } from "../core/states.ts"
+import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
+import type { WorkflowDefinition } from "../definition/schema.ts"
+import type { JobSnapshot } from "../engine/job-snapshot.ts"
+import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
+import type { JobFilter } from "../journal/port.ts"
+
+export type { JobSnapshot }
+
+/** Whose job it is follows from the token. */
+export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
+  readonly signal?: AbortSignal
+}
+
+/** As for `umbra.jobs`; `limit` is the size of a page. */
+export type JobsFilter = Partial<Omit<JobFilter, "owner">> & { readonly signal?: AbortSignal }
+
+type Written<T, Times extends keyof T> = Omit<T, Times> & {
+  readonly [K in Times]: string | Extract<T[K], null>
+}
+
+/** Why a node does not run right now. Times are ISO 8601 text here, as everywhere over HTTP. */
+export type RemoteWaitingOn = WaitingOn extends infer W
+  ? W extends { readonly at: number }
+    ? Written<W, "at">
+    : W extends { readonly until: number | null }
+      ? Written<W, "until">
+      : W
+  : never
+
+export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "finished_at">, "waiting_on"> & {
+  readonly waiting_on: RemoteWaitingOn | null
+}
+
+export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for"> & {
+  readonly nodes: readonly RemoteNode[]
+  readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
+}
+
+export type RemoteEvent = Written<JobEvent, "at">
+
+export interface JobPage {
+  readonly jobs: readonly JobSnapshot[]
+  /** `after` of the next page; null: this is the last. */
+  readonly next: string | null
+}
+
+export interface Signalled {
+  readonly signal?: AbortSignal
+}
+
+/** A job as streams tell it: without its output, which may be large. */
+export interface StreamedJob {
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly status: JobStatus
+  /** 0 to 100; never falls, and 100 only when COMPLETED. */
+  readonly progress_pct: number
+  readonly progress_message: string | null
+  readonly created_at: string
+  readonly updated_at: string
+  readonly finished_at: string | null
+  readonly labels: { readonly [name: string]: string }
+  readonly error: { readonly code: string; readonly message: string; readonly node?: string } | null
+}
+
+export interface StreamedNode {
+  readonly job_id: string
+  readonly node: string
+  readonly status: NodeStatus
+  readonly from: NodeStatus | null
+  readonly attempt: number
+  readonly at: string
+  readonly error?: { readonly code: string; readonly message: string }
+  readonly [more: string]: unknown
+}
+
+export interface StreamedProgress {
+  readonly job_id: string
+  readonly status: JobStatus
+  readonly progress_pct: number
+  readonly progress_message: string | null
+  readonly node?: string
+  readonly node_pct?: number | null
+  readonly at: string
+}
+
+interface Told<Type extends string, Data> {
+  readonly type: Type
+  /** Where a later stream can go on; events without one (progress) come again only if they change. */
+  readonly id: string | null
+  readonly data: Data
+}
+
+/** The beginning was forgotten, or too much has happened: a snapshot follows, and what is known should be dropped. */
+type Reset = Told<"reset", { readonly reason: "too_far_behind" | "unknown_position" }>
+/** A job's state changed. */
+type JobChanged = Told<"job", StreamedJob>
+type Progressed = Told<"progress", StreamedProgress>
+
+/** What `client.stream()` gives. */
+export type JobsStreamEvent =
+  | Told<"snapshot", { readonly jobs: readonly StreamedJob[]; readonly more?: boolean }>
+  | JobChanged
+  | Progressed
+  | Reset
+
+/** What `job.stream()` gives; it ends when the job has ended. */
+export type JobStreamEvent =
+  | Told<
+      "snapshot",
+      {
+        readonly job: StreamedJob
+        /** Left out for very large graphs: `more` says so. */
+        readonly nodes?: readonly Pick<StreamedNode, "node" | "status" | "attempt">[]
+        readonly more?: boolean
+      }
+    >
+  | JobChanged
+  | Told<"node", StreamedNode>
+  | Progressed
+  | Reset
+  | Told<"end", { readonly reason: "job_ended" | "job_deleted" }>
+
+export interface PushedWorkflow {
+  readonly name: string
+  readonly version: number
+  readonly hash: string
+  /** The latest version had this content already. */
+  readonly unchanged: boolean
+}
+
+export interface WorkflowVersion {
+  readonly name: string
+  readonly version: number
+  readonly hash: string
+  readonly created_at: string
+}
+
+export interface StoredWorkflow extends WorkflowVersion {
+  readonly definition: WorkflowDefinition
+  readonly aliases?: readonly Alias[]
+}
+
+/** Chances by version. */
+export type Weights = { readonly [version: string]: number }
+
+export interface Alias {
+  readonly alias: string
+  readonly weights: Weights
+  readonly moved_at: string
+  readonly moved_by: string
+}
+
+export interface AliasMove {
+  readonly at: string
+  readonly by: string
+  readonly from: Weights | null
+  readonly to: Weights | null
+}
+
+export interface WorkflowDiff {
+  readonly name: string
+  readonly from: number
+  readonly to: number
+  readonly nodes_added: readonly string[]
+  readonly nodes_removed: readonly string[]
+  readonly nodes_changed: readonly { readonly id: string; readonly keys: readonly string[] }[]
+  readonly keys_changed: readonly string[]
+}
+
+export interface ValidWorkflow {
+  readonly valid: true
+  readonly name: string
+  readonly hash: string
+  readonly nodes: number
+}
+
+export interface Token {
+  readonly id: string
+  readonly owner: string
+  readonly scopes: readonly string[]
+  readonly last_four: string
+  readonly created_at: string
+  readonly revoked_at: string | null
+}
+
+export interface NewToken extends Token {
+  /** Told only now. */
+  readonly token: string
+  /** The server was started without tokens, and asks for one only when it is started again. */
+  readonly server_is_open: boolean
+}

@@ -1,0 +1,145 @@
+/** Workflows of the server: their versions and aliases. */
+import type { Workflow } from "../definition/builder.ts"
+import type { WorkflowDefinition } from "../definition/schema.ts"
+import { UmbraClientError } from "./error.ts"
+import type { Http } from "./http.ts"
+import type {
+  Alias,
+  AliasMove,
+  PushedWorkflow,
+  Signalled,
+  StoredWorkflow,
+  ValidWorkflow,
+  Weights,
+  WorkflowDiff,
+  WorkflowVersion,
+} from "./types.ts"
+
+/** One made with the builder, a definition, or the text of a YAML document. */
+export type WorkflowDocument = Workflow | WorkflowDefinition | string
+
+export class Workflows {
+  readonly #http: Http
+  /** What an object said when it was pushed, and what came of it: it is pushed once, unless it has changed since. */
+  readonly #pushed = new WeakMap<
+    object,
+    { readonly text: string; readonly pushed: Promise<PushedWorkflow> }
+  >()
+
+  constructor(http: Http) {
+    this.#http = http
+  }
+
+  /** Stores the workflow; unchanged content is not a new version. */
+  push(workflow: WorkflowDocument, options: Signalled = {}): Promise<PushedWorkflow> {
+    return this.#http.ask("/workflows", { method: "POST", safe: true, ...content(workflow), ...options })
+  }
+
+  /** As `push`, once per object. What failed is tried anew, not remembered. */
+  pushOnce(workflow: Workflow | WorkflowDefinition, options: Signalled = {}): Promise<PushedWorkflow> {
+    const text = JSON.stringify(definitionOf(workflow))
+    const known = this.#pushed.get(workflow)
+    if (known?.text === text) return known.pushed
+    const pushed = this.push(workflow, options)
+    this.#pushed.set(workflow, { text, pushed })
+    pushed.catch(() => this.forget(workflow))
+    return pushed
+  }
+
+  forget(workflow: object): void {
+    this.#pushed.delete(workflow)
+  }
+
+  /** Every problem is in the error's `problems`. */
+  validate(workflow: WorkflowDocument, options: Signalled = {}): Promise<ValidWorkflow> {
+    return this.#http.ask("/workflows/validate", {
+      method: "POST",
+      safe: true,
+      ...content(workflow),
+      ...options,
+    })
+  }
+
+  /** The latest version with its aliases, or one version. */
+  async get(name: string, options: Signalled & { readonly version?: number } = {}): Promise<StoredWorkflow> {
+    const { version, ...rest } = options
+    const path = version === undefined ? "" : `/versions/${version}`
+    return this.#http.ask(`${pathOf(name)}${path}`, rest)
+  }
+
+  /** By name, each with its latest version. */
+  async *list(
+    options: Signalled & { readonly pageSize?: number } = {},
+  ): AsyncGenerator<WorkflowVersion, void, undefined> {
+    const { signal, pageSize } = options
+    for (let after: string | undefined; ; ) {
+      const page = await this.#http.ask<{ workflows: WorkflowVersion[]; next: string | null }>("/workflows", {
+        query: { after, limit: pageSize },
+        signal,
+      })
+      yield* page.workflows
+      if (page.next === null) return
+      after = page.next
+    }
+  }
+
+  /** Newest first. */
+  async *versions(
+    name: string,
+    options: Signalled & { readonly pageSize?: number } = {},
+  ): AsyncGenerator<WorkflowVersion, void, undefined> {
+    const { signal, pageSize } = options
+    for (let before: number | undefined; ; ) {
+      const page = await this.#http.ask<{ versions: WorkflowVersion[]; next: number | null }>(
+        `${pathOf(name)}/versions`,
+        { query: { before, limit: pageSize }, signal },
+      )
+      yield* page.versions
+      if (page.next === null) return
+      before = page.next
+    }
+  }
+
+  async diff(name: string, between: { readonly from: number; readonly to: number }): Promise<WorkflowDiff> {
+    return this.#http.ask(`${pathOf(name)}/diff`, { query: { ...between } })
+  }
+
+  /** To a version, or to several by weight: `{ 2: 90, 3: 10 }`. */
+  async setAlias(name: string, alias: string, target: number | Weights): Promise<Alias> {
+    return this.#http.ask(`${pathOf(name)}/aliases/${segment(alias)}`, {
+      method: "PUT",
+      safe: true,
+      body: typeof target === "number" ? { version: target } : { weights: target },
+    })
+  }
+
+  /** Newest first. */
+  async aliasHistory(name: string, alias: string, options: Signalled = {}): Promise<readonly AliasMove[]> {
+    const path = `${pathOf(name)}/aliases/${segment(alias)}/history`
+    return (await this.#http.ask<{ moves: AliasMove[] }>(path, options)).moves
+  }
+
+  /** Jobs that run keep their version. */
+  async delete(name: string): Promise<void> {
+    await this.#http.ask(pathOf(name), { method: "DELETE" })
+  }
+}
+
+const pathOf = (name: string): string => `/workflows/${segment(name)}`
+
+/** `.` and `..` would be taken away from the address before it is sent. */
+export function segment(text: string): string {
+  if (text === "" || text === "." || text === "..")
+    throw new UmbraClientError(`"${text}" cannot be a part of an address.`, { code: "E309" })
+  return encodeURIComponent(text)
+}
+
+function content(workflow: WorkflowDocument): { readonly body: unknown; readonly contentType?: string } {
+  return typeof workflow === "string"
+    ? { body: workflow, contentType: "application/yaml" }
+    : { body: definitionOf(workflow) }
+}
+
+function definitionOf(workflow: Workflow | WorkflowDefinition): unknown {
+  return "definition" in workflow ? workflow.definition : workflow
+}

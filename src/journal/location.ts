@@ -1,0 +1,18 @@
+/** What the text that names a store means. Imports nothing that is slow to load: every command asks. */
+import { UmbraError } from "../errors.ts"
+
+export function isPostgres(location: string): boolean {
+  return /^postgres(ql)?:/i.test(location)
+}
+
+/** Host and database only: a URL's user, password and options stay out of messages. */
+export function labelOf(url: string): string {
+  if (!URL.canParse(url)) {
+    throw new UmbraError(
+      "E504",
+      "the PostgreSQL URL cannot be read: write postgres://USER:PASSWORD@HOST:PORT/DATABASE and percent-encode special characters in the password",
+    )
+  }
+  const { host, pathname, searchParams } = new URL(url)
+  return `PostgreSQL at ${host || searchParams.get("host") || "localhost"}${pathname}`
+}

@@ -1,0 +1,25 @@
+import { aliasPattern } from "../engine/versions.ts"
+import { UmbraError } from "../errors.ts"
+import type { AliasKey, AliasTarget, Registry } from "../journal/registry.ts"
+import { aliasView, noWorkflow } from "./workflow-view.ts"
+
+/** Points an alias at versions that are there; whoever asks, the server or a command on the store. */
+export async function moveAlias(
+  registry: Registry,
+  move: AliasKey & { readonly targets: readonly AliasTarget[]; readonly by: string },
+): Promise<ReturnType<typeof aliasView>> {
+  if (!aliasPattern.test(move.alias))
+    throw new UmbraError(
+      "E311",
+      "An alias begins with a letter and has at most 63 letters, digits, _ and -. Choose another name.",
+    )
+  if (move.alias === "latest")
+    throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
+  if ((await registry.readLatest(move)) === null) throw noWorkflow(move.name)
+  const { missing } = await registry.putAlias({ ...move, at: Date.now() })
+  if (missing.length > 0)
+    throw new UmbraError("E311", `Workflow "${move.name}" has no version ${missing.join(", ")}.`)
+  const found = await registry.readAlias(move)
+  if (found === null) throw noWorkflow(move.name)
+  return aliasView(found)
+}

@@ -1,0 +1,70 @@
+/** API tokens. A token of scope admin has those of its own owner in hand, the local token those of every owner. */
+import { z } from "zod"
+import { UmbraError } from "../../errors.ts"
+import { ownersOf, sees } from "../caller.ts"
+import type { App, RouteParts } from "../parts.ts"
+import { answers, jobId } from "../schema.ts"
+import * as schema from "../token-schema.ts"
+import { tokenView } from "../tokens.ts"
+
+const tags = ["tokens"]
+
+export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
+  app.post(
+    "/tokens",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "Make a token",
+        description: "Its text is in this answer and nowhere else.",
+        body: schema.newToken,
+        response: answers({ 201: schema.madeToken }, ["E635", "E636"]),
+      },
+    },
+    async (request, reply) => {
+      const { owner = request.caller.owner, scopes } = request.body
+      if (!sees(request.caller, owner))
+        throw new UmbraError("E631", "A token of scope admin makes tokens of its own owner only.")
+      const { token, row } = await tokens.create({ owner, scopes })
+      return reply.code(201).send({ ...tokenView(row), token, server_is_open: isOpen })
+    },
+  )
+
+  app.get(
+    "/tokens",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "List tokens, oldest first, revoked ones too",
+        querystring: schema.ownerQuery,
+        response: answers({ 200: z.object({ tokens: z.array(schema.token) }) }, []),
+      },
+    },
+    async request => {
+      const { owner } = request.query
+      if (owner !== undefined && !sees(request.caller, owner)) return { tokens: [] }
+      const rows = await tokens.list(owner === undefined ? ownersOf(request.caller) : { owner })
+      return { tokens: rows.map(tokenView) }
+    },
+  )
+
+  app.delete(
+    "/tokens/:id",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "Revoke a token",
+        description: "It is worthless from the next request on.",
+        params: z.object({ id: jobId }),
+        response: answers({ 204: z.null() }, ["E320"]),
+      },
+    },
+    async (request, reply) => {
+      await tokens.revoke(request.params.id, ownersOf(request.caller))
+      return reply.code(204).send(null)
+    },
+  )
+}

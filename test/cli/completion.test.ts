@@ -1,0 +1,81 @@
+import { spawn, spawnSync } from "node:child_process"
+import { join } from "node:path"
+import { text } from "node:stream/consumers"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { hello, openStage, type Stage } from "../server/stage.ts"
+import { root, umbra } from "./umbra.ts"
+
+const main = join(root, "dist/cli/main.js")
+
+describe("completion", { timeout: 60_000 }, () => {
+  let stage: Stage
+  let jobId: string
+  beforeAll(async () => {
+    stage = await openStage()
+    const job = await stage.umbra.submit(hello, { name: "x" })
+    jobId = job.id
+    await job.wait()
+  })
+  afterAll(() => stage?.close())
+
+  /** What a real bash offers, for several command lines at once; ▮ is the cursor. */
+  async function offers(...lines: string[]): Promise<string[][]> {
+    const tries = lines.map(line => {
+      const words = line.split(" ").map(word => `'${word.replace("▮", "")}'`)
+      return `COMP_WORDS=(${words.join(" ")}); COMP_CWORD=${words.length - 1}; _umbra; echo "\${COMPREPLY[*]}"`
+    })
+    const script = `umbra() { ${process.execPath} ${main} "$@"; }\nsource <(umbra completion bash)\n${tries.join("\n")}`
+    const bash = spawn("bash", ["-c", script], { env: { ...process.env, UMBRA_SERVER: stage.server.url } })
+    const [stdout, stderr] = await Promise.all([text(bash.stdout), text(bash.stderr)])
+    expect(stderr).toBe("")
+    return stdout
+      .split("\n")
+      .slice(0, -1)
+      .map(line => line.split(" ").filter(Boolean))
+  }
+
+  it("offers commands, options and their values in bash", async () => {
+    const [commands, jo, options, status, format, file] = await offers(
+      ...["umbra ▮", "umbra jo▮", "umbra jobs list --l▮", "umbra jobs list --status ca▮"],
+      ...["umbra graph x --format ▮", "umbra run ▮"],
+    )
+    expect(commands).toEqual(expect.arrayContaining(["run", "serve", "push", "watch", "alias", "completion"]))
+    expect(commands).not.toContain("complete")
+    expect(jo).toEqual(["jobs"])
+    expect(options).toEqual(["--label", "--limit"])
+    expect(status).toEqual(["cancelled"])
+    expect(format).toEqual(["mermaid", "dot", "json"])
+    expect(file).toEqual([])
+  })
+
+  it("offers job ids and workflow names that the server knows, by variable or by address", async () => {
+    const { host, port } = new URL(stage.server.url)
+    // As bash itself breaks the address into words.
+    const address = `http : //${host.replace(`:${port}`, "")} : ${port}`
+    const [jobs, workflows, alias, second, addressed] = await offers(
+      ...["umbra jobs show ▮", "umbra submit hel▮", "umbra alias list ▮", "umbra alias set hello ▮"],
+      `umbra watch --server ${address} ▮`,
+    )
+    expect(jobs).toEqual([jobId])
+    expect(workflows).toEqual(["hello"])
+    expect(alias).toEqual(["hello"])
+    expect(second).toEqual([])
+    expect(addressed).toEqual([jobId])
+  })
+
+  it("says nothing, and soon, when nobody can be asked", async () => {
+    const ended = await umbra(["complete", "--", "jobs", "show", ""], {
+      env: { UMBRA_SERVER: "http://127.0.0.1:9" },
+    })
+    expect(ended).toEqual({ code: 0, stdout: "", stderr: "" })
+  })
+
+  it.each(["bash", "zsh", "fish"])("prints a script for %s that says how to use it", async shell => {
+    const { code, stdout } = await umbra(["completion", shell])
+    expect(code).toBe(0)
+    expect(stdout).toMatch(new RegExp(`# Completion of umbra for ${shell}\\. .*umbra completion ${shell}`))
+    const check = spawnSync(shell, ["-n"], { input: stdout, encoding: "utf8" })
+    // Where the shell is there, it must be able to read it.
+    if (check.error === undefined) expect(check.stderr).toBe("")
+  })
+})

@@ -1,0 +1,306 @@
+/** Commands against a server: the real one in this process, the command as a process of its own. */
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { json as answer, problem, scripted } from "../client/scripted.ts"
+import { openStage, type Stage } from "../server/stage.ts"
+import { type Ended, folderWith, startUmbra, umbra } from "./umbra.ts"
+
+const hello = `name: hello
+nodes:
+  - id: greet
+    handler: transform
+    config: { value: "Hello {{ input.name }}" }
+`
+const files = folderWith({
+  "hello.yaml": hello,
+  "hello2.yaml": hello.replace("Hello", "Hi"),
+  "approval.json": JSON.stringify({ name: "approval", nodes: [{ id: "ask", handler: "approval" }] }),
+  "wrong.yaml": hello.replace("transform", "transfrom"),
+})
+const path = (name: string) => join(files.path, name)
+afterAll(() => files.remove())
+
+describe("commands on a server", { timeout: 60_000 }, () => {
+  let stage: Stage
+  let env: Record<string, string>
+  beforeAll(async () => {
+    stage = await openStage({ withTokens: true })
+    env = { UMBRA_SERVER: stage.server.url, UMBRA_TOKEN: await stage.token("ada", "admin") }
+  })
+  afterAll(() => stage?.close())
+
+  const run = (...parameters: string[]): Promise<Ended> => umbra(parameters, { env, cwd: files.path })
+  const json = async (...parameters: string[]) => {
+    const ended = await run(...parameters, "--json")
+    expect(ended).toMatchObject({ code: 0, stderr: "" })
+    return JSON.parse(ended.stdout)
+  }
+
+  it("push stores a workflow and shows every problem of one that is wrong", async () => {
+    expect((await run("push", "hello.yaml")).stdout).toBe(`hello@1 is stored in ${stage.server.url}.\n`)
+    expect((await run("push", "hello.yaml")).stdout).toContain("hello@1 has this content already")
+    expect(await json("push", "hello2.yaml")).toMatchObject({ name: "hello", version: 2, unchanged: false })
+    expect(await json("push", "approval.json")).toMatchObject({ version: 1 })
+    const wrong = await run("push", "wrong.yaml")
+    expect(wrong).toMatchObject({ code: 2, stdout: "" })
+    expect(wrong.stderr).toMatch(/wrong\.yaml:4:14 error E103[\s\S]*"transfrom"[\s\S]*umbra serve --handlers/)
+  })
+
+  it("submit prints the id alone; the job commands show, signal, cancel, retry and delete it", async () => {
+    const { code, stdout, stderr } = await run("submit", "approval", "--label", "team=shop")
+    expect(code).toBe(0)
+    const id = stdout.trim()
+    expect(id).toMatch(/^[0-9a-f-]{36}$/)
+    expect(stderr).toContain(`approval@1 submitted. See it: umbra watch ${id}`)
+    expect(
+      (await json("jobs", "list", "--label", "team=shop")).jobs.map((j: { job_id: string }) => j.job_id),
+    ).toEqual([id])
+    expect((await run("jobs", "show", id)).stdout).toMatch(/owner +ada[\s\S]*waits for signal approved/)
+    expect((await run("jobs", "graph", id)).stdout).toMatch(/ask +WAITING/)
+    expect(await json("jobs", "cancel", id, "--reason", "enough")).toEqual({
+      job_id: id,
+      status: "CANCELLED",
+    })
+    expect((await run("jobs", "cancel", id)).stderr).toMatch(/^umbra: E302 /)
+    expect((await run("jobs", "retry", id)).stdout).toContain("is tried again: an engine there runs")
+    expect((await run("jobs", "signal", id, "approved", "--data", '{"by":"Ada"}')).stdout).toBe(
+      `Job ${id} has signal approved.\n`,
+    )
+    await stage.umbra.wait(id)
+    const events = (await run("jobs", "events", id, "--json")).stdout.trim().split("\n")
+    expect(JSON.parse(events.at(-1)!)).toMatchObject({ type: "job.completed" })
+    expect((await run("jobs", "delete", id)).stdout).toContain("is deleted")
+    expect((await json("jobs", "list", "--label", "team=shop")).jobs).toEqual([])
+  })
+
+  it("submit with the same key gives the same job", async () => {
+    const submit = () => run("submit", "hello@1", "--input", '{"name":"Ada"}', "--idempotency-key", "k-1")
+    const [first, second] = [await submit(), await submit()]
+    expect(second.stdout).toBe(first.stdout)
+    expect(second.stderr).toContain("was submitted before with this key")
+    expect((await run("submit", "hello", "--idempotency-key", "k-1")).stderr).toContain("E306")
+  })
+
+  it("list goes through pages with the flags that were given", async () => {
+    for (let i = 0; i < 3; i++) await run("submit", "hello", "--input", `{"name":"${i}"}`, "--label", "run=p")
+    const flags = ["--server", stage.server.url]
+    const { stdout } = await run("jobs", "list", "--limit", "2", "--label", "run=p", ...flags)
+    const [, after, server] = /More: umbra jobs list --after (\S+)( --server \S+)\n$/.exec(stdout)!
+    expect(server).toBe(` --server ${stage.server.url}`)
+    const next = await json("jobs", "list", "--limit", "2", "--label", "run=p", "--after", after!)
+    expect(next.jobs).toHaveLength(1)
+  })
+
+  it("J20 alias set, list and history; workflows list, show and delete", async () => {
+    expect((await run("alias", "set", "hello", "stable", "1")).stdout).toContain("hello@stable is version 1")
+    expect((await run("alias", "set", "hello", "stable", "1=90,2=10")).stdout).toContain(
+      "versions 1 (90 %), 2 (10 %)",
+    )
+    expect((await run("alias", "list", "hello")).stdout).toMatch(
+      /^latest {2}version 2 {2}follows every push\nstable {2}versions 1 \(90 %\), 2 \(10 %\) {2}since \S+ by token /,
+    )
+    expect((await json("alias", "history", "hello", "stable")).moves).toHaveLength(2)
+    expect((await run("alias", "set", "hello", "stable", "7")).stderr).toContain("has no version 7")
+    expect((await run("alias", "set", "hello", "stable", "1:2")).stderr).toContain("2=90,3=10")
+    expect((await run("workflows", "list")).stdout).toMatch(/^approval {2}version 1 .*\nhello {5}version 2 /)
+    expect((await run("workflows", "show", "hello@1")).stdout).toMatch(/version +1 of 2, 1[\s\S]*Hello \{\{/)
+    expect((await run("workflows", "delete", "approval")).code).toBe(0)
+    expect((await run("workflows", "show", "approval")).stderr).toMatch(
+      /E305 There is no workflow "approval"/,
+    )
+  })
+
+  it("S3 token create, list and revoke, of the token's own owner", async () => {
+    const made = await run("token", "create", "--owner", "ada", "--scope", "read")
+    expect(made.stdout).toMatch(/^umbra_\S{43}\n$/)
+    const { tokens } = await json("token", "list")
+    expect(new Set(tokens.map(({ owner }: { owner: string }) => owner))).toEqual(new Set(["ada"]))
+    expect((await run("token", "revoke", tokens.at(-1).id)).stdout).toContain("is revoked")
+    expect((await run("token", "create", "--owner", "eve", "--scope", "read")).stderr).toContain("E631")
+  })
+
+  it("takes the token from a file", async () => {
+    writeFileSync(path("token"), `${env.UMBRA_TOKEN}\n`)
+    const flags = ["--server", stage.server.url, "--token-file", path("token")]
+    expect(await umbra(["workflows", "list", ...flags])).toMatchObject({ code: 0 })
+  })
+
+  it.each<
+    [why: string, env: () => Record<string, string>, parameters: string[], code: number, message: RegExp]
+  >([
+    [
+      "no token",
+      () => ({ UMBRA_TOKEN: "" }),
+      [],
+      1,
+      /E630 the server wants an API token: put it into UMBRA_TOKEN/,
+    ],
+    [
+      "a wrong token",
+      () => ({ UMBRA_TOKEN: "umbra_wrong" }),
+      [],
+      1,
+      /E630 the server does not know the token of UMBRA_TOKEN/,
+    ],
+    ["a text that is no token", () => ({ UMBRA_TOKEN: "ümbra" }), [], 2, /E604 UMBRA_TOKEN holds no token/],
+    ["no such file", () => ({}), ["--token-file", "nothing"], 2, /E601 nothing cannot be read/],
+    [
+      "nobody there",
+      () => ({ UMBRA_SERVER: "http://127.0.0.1:9" }),
+      [],
+      1,
+      /E650 http:\/\/127\.0\.0\.1:9 cannot be reached: .*Is the server running/,
+    ],
+    [
+      "no URL",
+      () => ({ UMBRA_SERVER: "localhost:7070" }),
+      [],
+      2,
+      /E651 "localhost:7070" is not the URL of a server/,
+    ],
+    [
+      "an owner beside a server",
+      () => ({}),
+      ["--owner", "x"],
+      2,
+      /E604 --owner is for a folder or a database/,
+    ],
+    ["two places", () => ({}), ["--server", "http://x", "--data-dir", "y"], 2, /cannot be used with option/],
+  ])("tells %s and what to do", async (_, more, parameters, code, message) => {
+    const ended = await umbra(["workflows", "list", ...parameters], { env: { ...env, ...more() } })
+    expect(ended).toMatchObject({ code, stdout: "" })
+    expect(ended.stderr).toMatch(message)
+    expect(ended.stderr).not.toContain(env.UMBRA_TOKEN)
+  })
+
+  it("tells a page that is not Umbra's, and a server of another release", async () => {
+    const page = await scripted(response => response.setHeader("content-type", "text/html").end("<html>"))
+    const html = await umbra(["jobs", "list", "--server", page.url])
+    expect(html).toMatchObject({ code: 2, stdout: "" })
+    expect(html.stderr).toMatch(/E651 .*Check the URL: http\S+\/jobs answered with text\/html/)
+    const old = await scripted(problem(404, "E634"), answer({ info: { version: "0.0.1" } }))
+    expect((await umbra(["jobs", "list", "--server", old.url])).stderr).toMatch(
+      /E652 the server is of release 0\.0\.1, this command of \d/,
+    )
+  })
+
+  it.each([
+    [["puhs", "x"], /unknown command 'puhs'[\s\S]*Did you mean push\?/],
+    [["alias", "sets"], /unknown command 'sets'[\s\S]*Did you mean set\?/],
+    [["submit"], /missing required argument 'workflow'/],
+    [["completion", "tcsh"], /bash, zsh, fish/],
+  ])("suggests what was meant by %j", async (parameters, message) => {
+    const { code, stderr } = await umbra(parameters)
+    expect(code).toBe(2)
+    expect(stderr).toMatch(message)
+  })
+})
+
+describe("umbra watch", { timeout: 60_000 }, () => {
+  const stream = (...parts: string[]) => `retry: 10\n\n${parts.join("")}`
+  const told = (event: string, data: unknown, id = "") =>
+    `event: ${event}\n${id && `id: ${id}\n`}data: ${JSON.stringify(data)}\n\n`
+  const job = (status: string, more = {}) => ({
+    ...{
+      job_id: "0198c0de-7a11-7012-9abc-0123456789ab",
+      workflow: "w",
+      workflow_version: 3,
+      status,
+      error: null,
+    },
+    ...{ created_at: "2026-11-15T12:00:00.000Z", finished_at: null, labels: {}, ...more },
+  })
+
+  it("tells a line per change of a job's state, also across a lost connection, until Ctrl-C", async () => {
+    let streams = 0
+    const server = await scripted(response => {
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      streams++
+      if (streams === 1) {
+        response.write(
+          stream(told("snapshot", { jobs: [job("QUEUED")] }, "1"), told("job", job("PROCESSING"), "2")),
+        )
+        setTimeout(() => response.destroy(), 30)
+      } else {
+        const over = job("FAILED", {
+          finished_at: "2026-11-15T12:00:02.000Z",
+          error: { code: "E401", message: "no", node: "n" },
+        })
+        response.write(
+          stream(
+            told("reset", { reason: "too_far_behind" }),
+            told("snapshot", { jobs: [job("PROCESSING")] }, "3"),
+            told("job", over, "4"),
+          ),
+        )
+      }
+    })
+    const watching = startUmbra(["watch", "--server", server.url])
+    await watching.wrote(/FAILED/)
+    watching.kill("SIGINT")
+    const { code, stdout, stderr } = await watching.ended
+    expect(code).toBe(0)
+    expect(
+      stdout
+        .trim()
+        .split("\n")
+        .map(line => line.replace(/^\S+ {2}\S+ {2}/, "")),
+    ).toEqual(["QUEUED       w@3", "PROCESSING   w@3", "FAILED       w@3  2.0 s  node n: E401 no"])
+    expect(stderr).toMatch(/lost.* Trying again/)
+    expect(server.requests[1]?.headers["last-event-id"]).toBe("2")
+  })
+
+  it("shows a job of a server to its end, as umbra run does, and has its exit code", async () => {
+    const stage = await openStage()
+    try {
+      const { id } = await stage.umbra.submit({
+        name: "two",
+        nodes: [
+          { id: "ask", handler: "approval" },
+          { id: "after", handler: "transform", config: { value: "{{ ask }}" } },
+        ],
+      })
+      const watching = startUmbra(["watch", id, "--server", await withStream(stage, id)])
+      await watching.wrote(/ask waits for signal approved/)
+      await stage.umbra.signal(id, "approved", "yes")
+      const { code, stdout } = await watching.ended
+      expect(stdout).toMatch(/✓ ask completed[\s\S]*✓ after completed[\s\S]*job COMPLETED\n✓ two completed/)
+      expect(code).toBe(0)
+      const lines = (await umbra(["watch", id, "--json", "--server", await withStream(stage, id)])).stdout
+      expect(
+        lines
+          .trim()
+          .split("\n")
+          .map(line => JSON.parse(line).type),
+      ).toContain("node.completed")
+    } finally {
+      await stage.close()
+    }
+  })
+
+  /** The real server, with the stream of one job told from what the engine says. */
+  async function withStream(stage: Stage, id: string): Promise<string> {
+    const server = await scripted(async (response, request) => {
+      if (!request.path.endsWith("/stream")) {
+        const { status, headers, body } = await passed(stage.server.url, request)
+        return void response.writeHead(status, headers).end(body)
+      }
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      response.write(stream(told("snapshot", { job: job("PROCESSING") }, "0")))
+      let n = 0
+      for await (const { type } of stage.umbra.watch(id)) response.write(told("node", { type }, String(++n)))
+      response.end(told("end", { reason: "job_ended" }))
+    })
+    return server.url
+  }
+})
+
+async function passed(
+  url: string,
+  { method, path: target, body }: { method: string; path: string; body: string },
+) {
+  const response = await fetch(`${url}${target}`, { method, ...(body === "" ? {} : { body }) })
+  const type = response.headers.get("content-type") ?? "application/json"
+  return { status: response.status, headers: { "content-type": type }, body: await response.text() }
+}

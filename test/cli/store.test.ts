@@ -1,0 +1,96 @@
+/** Workflows and jobs of a folder or a database that no server has. */
+import { afterAll, describe, expect, it, onTestFinished } from "vitest"
+import { openUmbra } from "../../src/umbra.ts"
+import { defineHandler } from "../../src/worker/handler.ts"
+import { waitForSignal } from "../../src/worker/waiting.ts"
+import { freshDatabase } from "../support/services.ts"
+import { folderWith, startUmbra, umbra } from "./umbra.ts"
+
+const files = folderWith({
+  "double.yaml":
+    "name: double\nnodes: [{ id: d, handler: double, config: { n: '{{ input.n }}' } }]\noutput: '{{ d }}'\n",
+  "handlers.mjs": 'export const double = { name: "double", run: ({ n }) => 2 * n }\n',
+})
+afterAll(() => files.remove())
+const handlers = ["--handlers", "./handlers.mjs"]
+const approval = defineHandler({ name: "approval", run: () => waitForSignal("approved") })
+
+describe("a folder without a server", { timeout: 60_000 }, () => {
+  const command = (...parameters: string[]) => umbra(parameters, { cwd: files.path })
+
+  it("takes workflows and jobs, runs them with --wait, and says who else would", async () => {
+    expect((await command("push", "double.yaml")).stderr).toMatch(/E103[\s\S]*for a folder .* --handlers/)
+    expect((await command("push", "double.yaml", ...handlers)).stdout).toBe(
+      "double@1 is stored in ./.umbra.\n",
+    )
+    const run = await command("submit", "double", "--input", '{"n": 21}', "--wait", "--json", ...handlers)
+    expect(run.code).toBe(0)
+    expect(JSON.parse(run.stdout)).toMatchObject({ status: "COMPLETED", output: 42 })
+
+    const left = await command("submit", "double@1", "--input", '{"n": 1}')
+    expect(left.stderr).toContain("An engine of this store runs it: umbra serve, or umbra resume")
+    const watched = await command("watch", left.stdout.trim())
+    expect(watched.code).toBe(2)
+    expect(watched.stderr).toMatch(
+      /E604 Job \S+ waits: nobody runs the jobs in \.\/\.umbra\. Start `umbra serve`/,
+    )
+    expect((await command("resume", ...handlers)).stdout).toContain("1 job completed")
+    expect((await command("watch", left.stdout.trim())).stdout).toMatch(/job COMPLETED\n✓ double completed/)
+  })
+})
+
+describe("a database without a server", { timeout: 60_000 }, () => {
+  it("is watched by looking again: every job's end is told", async () => {
+    const database = await freshDatabase()
+    onTestFinished(database.drop)
+    const engine = await openUmbra(database.url, { handlers: [approval] })
+    onTestFinished(() => engine.close())
+    const flags = ["--database-url", database.url]
+    const ask = { name: "ask", nodes: [{ id: "a", handler: "approval" }] }
+    const before = await engine.submit(ask)
+    await before.cancel()
+    const open = await engine.submit(ask)
+    const all = startUmbra(["watch", "--json", ...flags])
+    const one = startUmbra(["watch", open.id, ...flags])
+    await Promise.all([all.wrote(/"status":"PROCESSING"/), one.wrote(/waits for signal approved/)])
+    await engine.signal(open.id, "approved")
+    const quick = await engine.submit({ name: "quick", nodes: [{ id: "i", handler: "input" }] })
+    expect(await one.ended).toMatchObject({ code: 0 })
+    await all.wrote(new RegExp(`${open.id}[^\n]*COMPLETED[\\s\\S]*${quick.id}[^\n]*COMPLETED`))
+    all.kill("SIGINT")
+    const { code, stdout } = await all.ended
+    expect(code).toBe(0)
+    const told = stdout
+      .trim()
+      .split("\n")
+      .map(line => JSON.parse(line))
+    expect(told.filter(({ job_id }) => job_id === before.id)).toEqual([])
+    expect(told.at(-1)).toMatchObject({
+      job_id: quick.id,
+      workflow: "quick",
+      finished_at: expect.any(String),
+    })
+  })
+
+  it("J20 keeps workflows and aliases of the owner that is named", async () => {
+    const database = await freshDatabase()
+    onTestFinished(database.drop)
+    const command = (...parameters: string[]) =>
+      umbra([...parameters, "--database-url", database.url, "--owner", "shop"], { cwd: files.path })
+    await command("push", "double.yaml", ...handlers)
+    expect((await command("alias", "set", "double", "stable", "1")).code).toBe(0)
+    expect((await command("alias", "set", "double", "9", "1")).stderr).toContain(
+      "An alias begins with a letter",
+    )
+    const { stdout } = await command("workflows", "show", "double", "--json")
+    expect(JSON.parse(stdout)).toMatchObject({
+      name: "double",
+      aliases: [{ alias: "stable" }],
+      versions: [{ version: 1 }],
+    })
+    const others = await umbra(["workflows", "list", "--database-url", database.url])
+    expect(others.stdout).toContain("No workflows.")
+    expect((await command("workflows", "delete", "double")).code).toBe(0)
+    expect((await command("alias", "list", "double")).stderr).toContain("E305")
+  })
+})
