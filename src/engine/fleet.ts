@@ -105,6 +105,9 @@ export interface WorkerView extends WorkerFacts {
   readonly state: "live" | "dead"
 }
 
+/** Beyond it there are no dates, and somebody else's row must not end us. */
+const LAST_TIME = 8.64e15
+
 function workerView(found: {
   engine: string
   said: Said
@@ -115,7 +118,7 @@ function workerView(found: {
   const { engine, said, beat, partitions, isLive } = found
   const { host, pid, worker } = said
   const { version, handlers, concurrency, running, queued } = worker
-  const last_beat = new Date(beat).toISOString()
+  const last_beat = new Date(Math.min(beat, LAST_TIME)).toISOString()
   const state = isLive ? "live" : "dead"
   return {
     id: engine,

@@ -10,7 +10,7 @@ import { SqlJournal } from "./sql-journal.ts"
 export const postgresDefaults = {
   /** Connections for everything but appends. */
   poolSize: 4,
-  /** Appends under way at once, each on a connection of its own (docs/decisions/0012-two-append-lanes.md). */
+  /** Appends under way at once, each on a connection of its own (docs/decisions/0014-two-append-lanes.md). */
   appendLanes: 2,
   /** X7: a connection lives this long. */
   recycleSeconds: 300,

@@ -28,7 +28,8 @@ const asymmetric = [
 const text = (variable: string): Setting<string | null> => ({
   variable,
   default: null,
-  read: given => given,
+  // What a configuration file writes as null.
+  read: given => (given === "never" ? null : given),
   wrong: value => (value === "" ? "a text" : undefined),
 })
 

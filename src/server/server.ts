@@ -13,6 +13,7 @@ import type { Log } from "../log.ts"
 import type { Umbra } from "../umbra.ts"
 import { takeBodies } from "./body.ts"
 import { admission } from "./caller.ts"
+import { answerClientError } from "./client-error.ts"
 import { Jwts } from "./jwt.ts"
 import { jwtIssuerOf } from "./jwt-settings.ts"
 import { isLoopback } from "./loopback.ts"
@@ -105,9 +106,13 @@ async function makeApp(
   { umbra, version, log, localToken }: ServerOptions,
   { settings, tokens, jwts, isOpen, stopping }: AppParts,
 ): Promise<App> {
+  const timeout = Math.ceil(settings.requestTimeoutSeconds * 1000)
   const app: App = Fastify({
     bodyLimit: settings.maxBodyBytes,
-    requestTimeout: 60_000,
+    requestTimeout: timeout,
+    // Node looks for late ones every 30 s unless told.
+    http: { headersTimeout: timeout, connectionsCheckingInterval: Math.min(timeout / 2, 30_000) },
+    clientErrorHandler: answerClientError,
     routerOptions: { maxParamLength: 2000 },
     return503OnClosing: false,
     frameworkErrors: (error, _, reply) => answerProblem(reply, new UmbraError("E633", `${error.message}.`)),

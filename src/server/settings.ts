@@ -11,6 +11,8 @@ export interface ServerSettings extends JwtSettings {
   readonly maxUnfinishedJobs: number | null
   /** Requests in progress, waiting ones included, beyond which more are refused. */
   readonly maxRequests: number
+  /** A request that has not arrived whole after this is given up. */
+  readonly requestTimeoutSeconds: number
   /** The longest that `?wait` may ask for. */
   readonly maxWaitSeconds: number
   /** Open live streams beyond which more are refused. */
@@ -26,6 +28,7 @@ export const serverTable: SettingTable<ServerSettings> = {
   rateLimit: amountOrNever("UMBRA_RATE_LIMIT", 1000),
   maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
+  requestTimeoutSeconds: amount("UMBRA_REQUEST_TIMEOUT_SECONDS", 60),
   maxWaitSeconds: amount("UMBRA_MAX_WAIT_SECONDS", 60),
   maxStreams: wholeNumber("UMBRA_MAX_STREAMS", 10_000),
   streamHeartbeatSeconds: {

@@ -4,8 +4,8 @@ import type { AddressInfo } from "node:net"
 import { exportJWK, generateKeyPair, type JWK, type JWTPayload, SignJWT } from "jose"
 import type { ServerSettings } from "../../src/server/settings.ts"
 
-export const issuerName = "https://issuer.example.com/"
-export const audience = "umbra"
+const issuerName = "https://issuer.example.com/"
+const audience = "umbra"
 
 export interface Key {
   readonly kid: string

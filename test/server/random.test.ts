@@ -1,133 +1,10 @@
 /** S2: requests made from the OpenAPI document, valid ones and twisted ones, never bring the server down. */
 import { Validator } from "@cfworker/json-schema"
+import { Validator as DocumentValidator } from "@seriousme/openapi-schema-validator"
 import fc from "fast-check"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { type Drawn, type Operation, requestOf } from "./drawn.ts"
 import { type Answer, ask, hello, openStage, type Stage, type Store, stores } from "./stage.ts"
-
-interface Schema {
-  readonly [key: string]: unknown
-}
-
-interface Operation {
-  readonly parameters?: readonly { name: string; in: string; required?: boolean; schema: Schema }[]
-  readonly requestBody?: { content: Record<string, { schema: Schema; example?: unknown }> }
-  readonly responses: Record<string, { content?: Record<string, { schema?: Schema }> }>
-}
-
-const texts = fc.oneof(
-  fc.constantFrom(
-    "hello",
-    "hello@1",
-    "stable",
-    "1",
-    "0",
-    "-1",
-    "1e999",
-    "NaN",
-    "",
-    "null",
-    "%00",
-    "..",
-    "a/b",
-  ),
-  fc.string({ unit: "binary", maxLength: 20 }),
-)
-
-/** Mostly what the schema asks for, sometimes anything. */
-function anyOf(schema: Schema): fc.Arbitrary<unknown> {
-  return fc.oneof({ arbitrary: fitting(schema), weight: 6 }, { arbitrary: fc.jsonValue(), weight: 1 })
-}
-
-function fitting(schema: Schema): fc.Arbitrary<unknown> {
-  const choices = (schema.anyOf ?? schema.oneOf) as Schema[] | undefined
-  if (choices) return fc.oneof(...choices.map(anyOf))
-  if (Array.isArray(schema.enum)) return fc.constantFrom(...(schema.enum as unknown[]))
-  switch (schema.type) {
-    case "string":
-      return texts
-    case "integer":
-    case "number":
-      return fc.oneof(fc.integer({ min: 0, max: 3 }), fc.integer(), fc.double())
-    case "boolean":
-      return fc.boolean()
-    case "null":
-      return fc.constant(null)
-    case "array":
-      return fc.array(anyOf((schema.items ?? {}) as Schema), { maxLength: 3 })
-    case "object":
-      return objectOf(schema)
-    default:
-      return fc.jsonValue()
-  }
-}
-
-function objectOf(schema: Schema): fc.Arbitrary<unknown> {
-  const properties = Object.entries((schema.properties ?? {}) as Record<string, Schema>)
-  if (properties.length === 0) {
-    const values = anyOf((schema.additionalProperties || {}) as Schema)
-    return fc.dictionary(fc.oneof(texts, fc.constantFrom("1", "2")), values, { maxKeys: 3 })
-  }
-  const required = (schema.required ?? []) as string[]
-  return fc.record(Object.fromEntries(properties.map(([name, found]) => [name, anyOf(found)])), {
-    requiredKeys: required as never[],
-  })
-}
-
-interface Drawn {
-  readonly method: string
-  readonly path: string
-  readonly template: string
-  readonly headers: Record<string, string>
-  readonly body?: string
-}
-
-function requestOf(
-  template: string,
-  method: string,
-  operation: Operation,
-  ids: readonly string[],
-): fc.Arbitrary<Drawn> {
-  const parameters = operation.parameters ?? []
-  const one = ({ name, schema }: { name: string; schema: Schema }) =>
-    name === "job" ? fc.oneof({ arbitrary: fc.constantFrom(...ids), weight: 4 }, texts) : fitting(schema)
-  const values = fc.record(
-    Object.fromEntries(
-      parameters.map(each => [`${each.in}.${each.name}`, fc.option(one(each), { nil: undefined, freq: 4 })]),
-    ),
-  )
-  const types = Object.entries(operation.requestBody?.content ?? {})
-  const body = types.length === 0 ? fc.constant(undefined) : fc.oneof(...types.map(bodyOf))
-  return fc.tuple(values, body).map(([found, sent]) => {
-    const path = template.replace(/\{(\w+)\}/g, (_, name) => encode(found[`path.${name}`] ?? "x") || "x")
-    const query = parameters
-      .filter(
-        each => each.in === "query" && found[`query.${each.name}`] !== undefined && each.name !== "wait",
-      )
-      .map(each => `${each.name}=${encode(found[`query.${each.name}`])}`)
-    return {
-      method: method.toUpperCase(),
-      template,
-      path: `${path}${query.length > 0 ? `?${query.join("&")}` : ""}`,
-      headers: sent === undefined ? {} : { "content-type": sent.type },
-      ...(sent === undefined ? {} : { body: sent.text }),
-    }
-  })
-}
-
-function bodyOf([type, { schema, example }]: [string, { schema: Schema; example?: unknown }]) {
-  const drawn = fc
-    .oneof(anyOf(schema), fc.constant(example ?? null))
-    .map(value => JSON.stringify(value) ?? "")
-  const text = fc.oneof({ arbitrary: drawn, weight: 9 }, fc.string({ maxLength: 30 }))
-  return text.map(found => ({ type, text: found }))
-}
-
-/** Half of a pair cannot be sent in a URL. */
-function encode(value: unknown): string {
-  return encodeURIComponent(
-    String(typeof value === "object" ? JSON.stringify(value) : value).replace(/\p{Surrogate}/gu, ""),
-  )
-}
 
 const RUNS = 700
 
@@ -162,9 +39,11 @@ describe.each(Object.entries(stores))("random requests on %s", (_, open) => {
     )
     expect(operations.length).toBeGreaterThan(20)
     const seen = new Map<number, number>()
+    const routes = new Set<string>()
     await fc.assert(
       fc.asyncProperty(fc.oneof(...operations), async drawn => {
         const answer = await ask(stage.server.url, drawn.path, drawn)
+        routes.add(`${drawn.method} ${drawn.template}`)
         seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1)
         expect(answer.status, JSON.stringify(answer.body)).toBeLessThan(500)
         mustBePromised(drawn, answer)
@@ -174,6 +53,7 @@ describe.each(Object.entries(stores))("random requests on %s", (_, open) => {
     // A generator that only makes rubbish would prove nothing.
     for (const status of [200, 201, 400, 404, 422])
       expect(seen.get(status) ?? 0, `${status}`).toBeGreaterThan(0)
+    expect(routes.size, "every route was asked").toBe(operations.length)
     expect((await stage.ask("/ready")).status).toBe(200)
   })
 
@@ -218,6 +98,9 @@ describe("the OpenAPI document", () => {
     const { body } = await stage.ask("/openapi.json")
     await stage.close()
     expect(body.openapi).toBe("3.1.0")
+    const validator = new DocumentValidator()
+    expect(await validator.validate(body)).toEqual({ valid: true })
+    expect(validator.version).toBe("3.1")
     const references = JSON.stringify(body).match(/"#\/components\/schemas\/[^"]+"/g) ?? []
     for (const reference of new Set(references))
       expect(Object.keys(body.components.schemas)).toContain(JSON.parse(reference).split("/").at(-1))
@@ -230,6 +113,16 @@ describe("the OpenAPI document", () => {
         expect(operation.responses["500"]?.content?.["application/problem+json"]).toBeDefined()
       }
     }
+  })
+
+  it("S2 the check is one: a document with a mistake does not pass it", async () => {
+    const validator = new DocumentValidator()
+    const document = {
+      openapi: "3.1.0",
+      info: { title: "x", version: "1" },
+      paths: { "/x": { get: { responses: 1 } } },
+    }
+    expect((await validator.validate(document)).valid).toBe(false)
   })
 
   it("S2 has a page that needs no script and nothing from elsewhere", async () => {

@@ -3,6 +3,7 @@ import { createServer } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { folderWith, type Running, startUmbra, umbra } from "../cli/umbra.ts"
+import { newKey, openIssuer, tokenOf } from "./issuer.ts"
 import { ask, hello, type Store, stores } from "./stage.ts"
 
 const handlers = `export const slow = { name: "slow", run: () => new Promise(done => setTimeout(done, 60_000)) }\n`
@@ -134,6 +135,31 @@ describe("umbra serve", () => {
     const again = await umbra(["token", "list", ...storeFlags(store)])
     expect(again.stdout).toMatch(/ada {2}read,manage {2}\S+ {2}revoked/)
   }, 60_000)
+
+  it("S3 takes JWTs by settings alone, then listens to the world, and says whose they are", async () => {
+    const store = await storeOf("PostgreSQL")
+    const issuer = await openIssuer()
+    onTestFinished(() => issuer.close())
+    const key = await newKey("k")
+    issuer.publish(key)
+    const { jwtIssuer, jwtAudience, jwksUrl } = issuer.settings
+    const part = ["--set", `jwt_issuer=${jwtIssuer}`, "--set", `jwks_url=${jwksUrl}`]
+    const lacking = await umbra(["serve", "--host", "0.0.0.0", "--port", "0", ...storeFlags(store), ...part])
+    expect(lacking).toMatchObject({ code: 2, stderr: expect.stringContaining("jwt_audience") })
+    const { process, url } = await serve(
+      store,
+      "--host",
+      "0.0.0.0",
+      ...part,
+      "--set",
+      `jwt_audience=${jwtAudience}`,
+    )
+    const token = await tokenOf(key)
+    expect((await ask(url, "/jobs", {})).status).toBe(401)
+    expect((await ask(url, "/jobs", { token })).status).toBe(200)
+    process.kill("SIGTERM")
+    expect((await process.ended).stdout).toContain(`a JWT of ${jwtIssuer}`)
+  })
 
   it.each([
     [["token", "create", "--owner", "a", "--scope", "root"], "There is no scope"],

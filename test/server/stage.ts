@@ -22,7 +22,7 @@ export interface Answer {
 
 export interface Asked {
   readonly method?: string
-  /** JSON, unless it is a text. */
+  /** JSON, unless it is a text or bytes. */
   readonly body?: unknown
   readonly headers?: Readonly<Record<string, string>>
   readonly token?: string
@@ -89,7 +89,7 @@ export async function openStage(options: StageOptions = {}): Promise<Stage> {
 
 export async function ask(url: string, path: string, asked: Asked): Promise<Answer> {
   const { method = "GET", body, token, headers = {} } = asked
-  const isText = typeof body === "string"
+  const isText = typeof body === "string" || body instanceof Uint8Array
   const response = await fetch(`${url}${path}`, {
     method,
     headers: {
@@ -97,7 +97,7 @@ export async function ask(url: string, path: string, asked: Asked): Promise<Answ
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...headers,
     },
-    ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
+    ...(body === undefined ? {} : { body: isText ? (body as string) : JSON.stringify(body) }),
   })
   const text = await response.text()
   // The answer to HEAD has a type and no text.

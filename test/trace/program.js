@@ -1,9 +1,9 @@
 /**
- * One life of a traced process, on the built package: opens FOLDER, submits one job under TRACEPARENT unless it is
+ * One life of a traced process, on the built package: opens the store at URL, submits one job under TRACEPARENT unless it is
  * given JOB, and writes every span that ends to standard output as a line of JSON.
  *
- *     node program.js FOLDER submit TRACEPARENT     hangs in the second node, saying "stuck JOB"
- *     node program.js FOLDER resume JOB             waits for the job and ends
+ *     node program.js URL submit TRACEPARENT     hangs in the second node, saying "stuck JOB"
+ *     node program.js URL resume JOB             waits for the job and ends
  */
 
 import { context, trace } from "@opentelemetry/api"
@@ -12,7 +12,7 @@ import { BasicTracerProvider, SimpleSpanProcessor } from "@opentelemetry/sdk-tra
 import { openUmbra } from "../../dist/umbra.js"
 import { defineHandler } from "../../dist/worker/handler.js"
 
-const [folder, what, argument] = process.argv.slice(2)
+const [url, what, argument] = process.argv.slice(2)
 
 const exporter = {
   export(spans, done) {
@@ -38,7 +38,7 @@ const stuck = defineHandler({
     return new Promise(() => {})
   },
 })
-const umbra = await openUmbra(folder, { handlers: [stuck] })
+const umbra = await openUmbra(url, { handlers: [stuck] })
 const flow = {
   name: "traced",
   nodes: [

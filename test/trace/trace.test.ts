@@ -1,8 +1,6 @@
 /** OpenTelemetry spans, with an SDK as a user would register it. */
-import { mkdtemp, rm } from "node:fs/promises"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { context, SpanStatusCode, trace } from "@opentelemetry/api"
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks"
@@ -17,6 +15,8 @@ import { activeTraceparent, isTraceparent } from "../../src/trace.ts"
 import { root, startUmbra } from "../cli/umbra.ts"
 import { broken, flow, handler, open } from "../engine/stage.ts"
 import { openStage } from "../server/stage.ts"
+import { freshDatabase } from "../support/services.ts"
+import { threaded } from "./threaded.ts"
 
 const traceId = "4bf92f3577b34da6a3ce929d0e0e4736"
 const caller = "00f067aa0ba902b7"
@@ -101,6 +101,13 @@ describe("spans", () => {
     expect(new Set(attempts.map(parentOf)).size).toBe(1)
   })
 
+  it("S2 a handler in a thread is in its span too", async () => {
+    const umbra = await open({ handlers: [threaded] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "threaded" }]), null, { traceparent })
+    const { output } = await job.wait()
+    expect(output).toEqual({ a: { traceId, spanId: idOf(named("umbra.node")[0]) } })
+  })
+
   it("a submission inside somebody's span is that span's child, whatever traceparent says", async () => {
     const umbra = await open()
     await trace.getTracer("user").startActiveSpan("outer", async span => {
@@ -179,16 +186,16 @@ describe("spans", () => {
 })
 
 it("S2 after a kill, in another process, attempts are children of the same submission", async () => {
-  const folder = await mkdtemp(join(tmpdir(), "umbra-trace-"))
-  onTestFinished(() => rm(folder, { recursive: true, force: true }))
+  const { url, drop } = await freshDatabase()
+  onTestFinished(drop)
   const main = join(root, "test/trace/program.js")
-  const first = startUmbra([folder, "submit", traceparent], { main })
+  const first = startUmbra([url, "submit", traceparent], { main })
   onTestFinished(() => first.kill("SIGKILL"))
   await first.wrote(/stuck \S+\n[\s\S]*umbra.submit|umbra.submit[\s\S]*stuck \S+\n/)
   first.kill("SIGKILL")
   const before = (await first.ended).stdout
   const job = /stuck (\S+)/.exec(before)![1]!
-  const after = (await startUmbra([folder, "resume", job], { main }).ended).stdout
+  const after = (await startUmbra([url, "resume", job], { main }).ended).stdout
   const spans = [...before.split("\n"), ...after.split("\n")]
     .filter(line => line.startsWith("{"))
     .map(line => JSON.parse(line))
@@ -201,7 +208,7 @@ it("S2 after a kill, in another process, attempts are children of the same submi
   ])
   for (const node of nodes) expect(node).toMatchObject({ traceId, parent: submit.spanId })
   expect(nodes[1].attributes["umbra.attempt"]).toBe(2)
-})
+}, 60_000)
 
 it.each([
   [traceparent, true],

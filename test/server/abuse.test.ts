@@ -1,0 +1,272 @@
+/**
+ * S3: what somebody may try, recorded (abuse/). Nothing is shown that is another owner's, nothing is harmed, and no
+ * answer is a 500. The victim's things carry marks; every answer is searched for them (abuse/victim.ts).
+ */
+import { createServer } from "node:http"
+import { connect } from "node:net"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { bodies } from "./abuse/bodies.ts"
+import { connections, converse } from "./abuse/connections.ts"
+import { forged } from "./abuse/forged.ts"
+import { openScene, type Scene } from "./abuse/victim.ts"
+import { tokenOf } from "./issuer.ts"
+import { type Asked, ask } from "./stage.ts"
+
+let scene: Scene
+beforeAll(async () => {
+  scene = await openScene({ jwksCooldownSeconds: 0 })
+})
+afterAll(() => scene?.close())
+
+interface Operation {
+  readonly method: string
+  readonly path: string
+  readonly isPublic: boolean
+}
+
+async function operations(): Promise<Operation[]> {
+  const { body } = await ask(scene.url, "/openapi.json", {})
+  return Object.entries(body.paths as Record<string, Record<string, { security?: unknown[] }>>).flatMap(
+    ([path, methods]) =>
+      Object.entries(methods).map(([method, { security }]) => ({
+        method: method.toUpperCase(),
+        path,
+        isPublic: security?.length === 0,
+      })),
+  )
+}
+
+/** What comes of routes that name nobody's thing, for somebody else. A new one is entered here before it is served. */
+const unnamed: Readonly<Record<string, number>> = {
+  "GET /jobs": 200,
+  "POST /jobs": 404,
+  "POST /jobs/bulk": 200,
+  "GET /workflows": 200,
+  "POST /workflows": 201,
+  "POST /workflows/validate": 200,
+  "GET /workers": 200,
+  "GET /metrics": 200,
+}
+
+describe("another owner's things", () => {
+  const bodyOf = ({ method, path }: Operation): Asked => {
+    const definition = { name: "mine", nodes: [{ id: "a", handler: "input" }] }
+    if (path === "/jobs") return { body: { workflow: scene.victim.name } }
+    if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.victim.name }] } }
+    if (path.startsWith("/workflows") && method === "POST") return { body: definition }
+    return method === "PUT" ? { body: { version: 1 } } : {}
+  }
+  const pathTo = (path: string) => {
+    const { name, job } = scene.victim
+    const values: Record<string, string> = { name, job, version: "1", alias: "stable", node: "ask" }
+    const filled = path.replace(/\{(\w+)\}/g, (_, part) => values[part] ?? part)
+    return path.endsWith("/diff") ? `${filled}?from=1&to=1` : filled
+  }
+  const request = (operation: Operation, token?: string) => {
+    const { method } = operation
+    const asked = { ...(method === "GET" ? {} : bodyOf(operation)), method }
+    return scene.ask(pathTo(operation.path), token === undefined ? asked : { ...asked, token })
+  }
+
+  it("S3 every route is either public, names what it shows, or is entered in the table above", async () => {
+    const known = (await operations()).filter(
+      ({ method, path, isPublic }) => isPublic || path.includes("{") || `${method} ${path}` in unnamed,
+    )
+    expect(known).toEqual(await operations())
+    expect(known.length).toBeGreaterThan(20)
+  })
+
+  it("S3 are not found on any route, with every scope, by API token and by JWT", async () => {
+    const jwt = await tokenOf(scene.key, { claims: { sub: "attacker", scope: "admin" } })
+    for (const token of [scene.attacker.token, jwt])
+      for (const operation of await operations()) {
+        if (operation.isPublic) continue
+        const { method, path } = operation
+        const { status, body } = await request(operation, token)
+        const expected = unnamed[`${method} ${path}`] ?? 404
+        const isRepeated = path === "/workflows" && method === "POST" && status === 200
+        expect(isRepeated ? expected : status, `${method} ${path} ${JSON.stringify(body)}`).toBe(expected)
+        if (path === "/jobs/bulk") expect(body.results).toMatchObject([{ problem: { code: "E305" } }])
+      }
+    await scene.isUnharmed()
+  })
+
+  it("S3 nor by anybody without a token, on any route but the public ones", async () => {
+    for (const operation of await operations()) {
+      const { status } = await request(operation)
+      if (!operation.isPublic) expect(status, `${operation.method} ${operation.path}`).toBe(401)
+    }
+    await scene.isUnharmed()
+  })
+
+  it.each([
+    "/jobs?owner=OWNER",
+    "/jobs?workflow=NAME",
+    "/jobs?after=JOB",
+    "/jobs?label=label%3D",
+    "/jobs?deleted=true&status=PENDING,QUEUED,PROCESSING,COMPLETED",
+    "/workflows?after=",
+    "/workflows?after=a",
+    "/jobs/JOB/",
+    "/jobs/JOB%20",
+    "/jobs/JOB%00",
+    "/jobs/JOB?wait=0",
+    "/jobs/JOB/nodes/..%2f..",
+    "/workflows/NAME@1",
+    "/workflows/NAME%2fversions",
+  ])("S3 nor by the way of %s", async template => {
+    const path = template.replace("NAME", scene.victim.name).replace("JOB", scene.victim.job)
+    const { status } = await scene.ask(path, { token: scene.attacker.token })
+    expect(status).toBeLessThan(500)
+  })
+
+  it("S3 an idempotency key of theirs is not a way to their job", async () => {
+    const post = (token: string, workflow: string) =>
+      ask(scene.url, "/jobs", {
+        method: "POST",
+        body: { workflow },
+        token,
+        headers: { "idempotency-key": "shared" },
+      })
+    const theirs = await post(scene.victim.token, scene.victim.name)
+    const ours = await post(scene.attacker.token, "own")
+    expect([theirs.status, ours.status]).toEqual([201, 201])
+    expect(ours.body.job_id).not.toBe(theirs.body.job_id)
+  })
+})
+
+describe("forged tokens", () => {
+  it("S3 open nothing, tell nothing, and send us nowhere", async () => {
+    let trapped = 0
+    const trap = createServer((_, response) => {
+      trapped++
+      response.end(JSON.stringify({ keys: [] }))
+    }).listen(0, "127.0.0.1")
+    await new Promise(resolve => trap.once("listening", resolve))
+    onTestFinished(() => void trap.close())
+    const { port } = trap.address() as { port: number }
+    const tokens = await forged(scene.key, `http://127.0.0.1:${port}/`)
+    expect(Object.keys(tokens).length).toBeGreaterThan(40)
+    for (const [what, token] of Object.entries(tokens)) {
+      const { status, body } = await scene.ask("/jobs", { token })
+      expect(status, `${what}: ${JSON.stringify(body)}`).toBe(401)
+      expect(body.code).toBe("E630")
+      const [, payload = ""] = token.split(".")
+      if (payload.length > 20) expect(JSON.stringify(body)).not.toContain(payload)
+    }
+    expect(trapped).toBe(0)
+    const good = await scene.ask("/jobs", { token: await tokenOf(scene.key) })
+    expect(good.status).toBe(200)
+    await scene.isUnharmed()
+  })
+
+  it.each([
+    ["no scheme", "umbra_x"],
+    ["Basic", "Basic dTpw"],
+    ["two schemes", "Bearer Bearer x"],
+    ["a list", "Bearer a, Bearer b"],
+    ["a wildcard", "Bearer *"],
+    ["SQL", "Bearer ' or 1=1 --"],
+    ["the hash of a token", `Bearer ${"0".repeat(64)}`],
+    ["one of the right form", `Bearer umbra_${"A".repeat(43)}`],
+    ["a long one", `Bearer ${"x".repeat(7000)}`],
+    ["one with a null", "Bearer null"],
+  ])("S3 %s is no token", async (_, authorization) => {
+    expect((await scene.ask("/jobs", { headers: { authorization } })).status).toBe(401)
+  })
+
+  it("S3 a token in the address, in a cookie or in the body opens nothing", async () => {
+    const { token } = scene.attacker
+    expect((await scene.ask(`/jobs?token=${token}&access_token=${token}`)).status).toBe(401)
+    expect((await scene.ask("/jobs", { headers: { cookie: `token=${token}` } })).status).toBe(401)
+    expect((await scene.ask("/jobs", { method: "POST", body: { token } })).status).toBe(401)
+  })
+})
+
+describe("bodies", () => {
+  it.each(bodies)(
+    "$path $what",
+    async ({ method = "POST", path, type = "application/json", body, status }) => {
+      const target = path.replace("JOB", scene.attacker.job)
+      const answer = await scene.ask(target, {
+        method,
+        body: body as string,
+        headers: { "content-type": type },
+        token: scene.attacker.token,
+      })
+      expect([status].flat(), JSON.stringify(answer.body)).toContain(answer.status)
+      if (answer.status >= 400) expect(answer.body).toMatchObject({ code: expect.stringMatching(/^E\d{3}$/) })
+    },
+  )
+
+  it.each([
+    ["r", "a".repeat(40)],
+    ["t", null],
+    ["p", { x: 1 }],
+  ])(
+    "S3 the workflow %s, if it was taken, runs within bounds and holds nobody up",
+    async (workflow, input) => {
+      const { token } = scene.attacker
+      const stored = await scene.ask(`/workflows/${workflow}`, { token })
+      if (stored.status === 404) return
+      const body = { workflow, input: typeof input === "string" ? `${input}!` : input }
+      const submitted = await scene.ask("/jobs?wait=20", { method: "POST", body, token })
+      expect([201, 422]).toContain(submitted.status)
+      if (submitted.status === 201) expect(submitted.body.status).toBe("FAILED")
+      expect((await scene.ask("/health")).status).toBe(200)
+    },
+  )
+
+  it("S3 have harmed nothing, polluted nothing", async () => {
+    expect(({} as { admin?: unknown; a?: unknown }).admin ?? ({} as { a?: unknown }).a).toBeUndefined()
+    await scene.isUnharmed()
+  })
+})
+
+describe("connections", () => {
+  const statuses = (text: string) =>
+    [...text.matchAll(/^HTTP\/1\.[01] (\d{3}) /gm)].map(([, status]) => Number(status))
+  const fill = (text: string) =>
+    text.replaceAll("HOST", scene.url.replace("http://", "")).replaceAll("TOKEN", scene.attacker.token)
+
+  it("S3 whatever is written to one, it is answered as it should be or ended, and no request is smuggled in", async () => {
+    const port = Number(new URL(scene.url).port)
+    const answered = await Promise.all(
+      connections.map(async attack => ({ ...attack, said: await converse(port, fill(attack.text)) })),
+    )
+    for (const { what, answers, said } of answered) {
+      const found = statuses(said)
+      expect(found.length, `${what}: ${found} ${said.slice(0, 300)}`).toBeLessThanOrEqual(answers.length)
+      for (const [n, status] of found.entries())
+        expect(answers[n], `${what}: ${found} ${said.slice(0, 500)}`).toContain(status)
+      if (answers.length > 0 && !answers[0]!.includes(100))
+        expect(found.length, `${what}: no answer`).toBeGreaterThan(0)
+      scene.mustNotLeak(said)
+    }
+    await scene.isUnharmed()
+  })
+
+  it("S3 those that never finish a request hold nobody up, and are ended in time", async () => {
+    const slow = await openScene({ requestTimeoutSeconds: 0.4 })
+    onTestFinished(() => slow.close())
+    const port = Number(new URL(slow.url).port)
+    const starts = [
+      "GET /health HTTP/1.1\r\nHost: x\r\nX-A: ",
+      `POST /jobs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${slow.attacker.token}\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`,
+    ]
+    const sockets = Array.from({ length: 200 }, (_, n) => {
+      const socket = connect(port, "127.0.0.1")
+      socket.on("error", () => {})
+      socket.resume()
+      socket.write(starts[n % starts.length]!)
+      return { socket, ended: new Promise<void>(resolve => socket.once("close", () => resolve())) }
+    })
+    const drip = setInterval(() => {
+      for (const { socket } of sockets) if (socket.writable) socket.write("a")
+    }, 50)
+    onTestFinished(() => clearInterval(drip))
+    for (let n = 0; n < 20; n++) expect((await slow.ask("/health")).status).toBe(200)
+    await Promise.all(sockets.map(({ ended }) => ended))
+    await slow.isUnharmed()
+  })
+})
