@@ -79,6 +79,12 @@ describe("the examples run as they are", () => {
     )
   })
 
+  it("client.js: a server, and a client that submits, waits and lists", async () => {
+    const { code, stdout, stderr } = await run("examples/client.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "umbra: SIGTERM, stopping\n" })
+    expect(stdout).toBe("COMPLETED { gross: 119 }\none job\ninvoice@1 { customer: 'Ada' }\nE304 422\n")
+  })
+
   it("greeting/: the command at its head", async () => {
     const file = "examples/greeting/greeting.yaml"
     const command = /Run it: npx umbra (.*)/.exec(readFileSync(join(root, file), "utf8"))![1]!

@@ -64,7 +64,14 @@ export async function serverFor(options: PlaceOptions): Promise<Place | null> {
     process.stderr.write(
       paintFor(process.stderr).dim(`Through the server at ${found.url}, which has ${location}.\n`),
     )
-  return openServer({ ...found, flags: storeFlags(options), ...(owner === undefined ? {} : { owner }) })
+  return openServer({
+    url: found.url,
+    // Whoever watches may outlive the server's present start, and its token.
+    token: async () => (await findServer(location).catch(() => null))?.token ?? found.token,
+    tokenFrom: `the server.json in ${location}`,
+    flags: storeFlags(options),
+    ...(owner === undefined ? {} : { owner }),
+  })
 }
 
 function atAddress(address: ServerAddress): Place {

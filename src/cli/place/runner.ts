@@ -12,7 +12,7 @@ import { report } from "../result.ts"
 import { existingStore, storeFlags, storeName } from "../store.ts"
 import { serverFor } from "./open.ts"
 import type { Place, PlaceJobs, PlaceOptions } from "./place.ts"
-import { troubleText } from "./server.ts"
+import { told } from "./server.ts"
 
 export interface Runner extends FollowedJobs {
   readonly name: string
@@ -98,7 +98,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" 
     async *watch(id, { signal, onTrouble }) {
       const events = jobs.watch(id, {
         signal,
-        onReconnect: ({ error }) => onTrouble(troubleText(error)),
+        onReconnect: told(onTrouble),
         onProgress: ({ node, node_pct = null, progress_message: message }) =>
           void (node === undefined || running.set(node, { percent: node_pct, message })),
       })

@@ -1,5 +1,5 @@
 /** A server as the place of jobs. */
-import { connect, UmbraClientError } from "../../client/index.ts"
+import { connect, type StreamOptions, UmbraClientError } from "../../client/index.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { version } from "../../version.ts"
 import { streamedChanges } from "./changes.ts"
@@ -8,7 +8,7 @@ import { eventFrom, graphFrom } from "./written-times.ts"
 
 export interface ServerAddress {
   readonly url: string
-  readonly token?: string
+  readonly token?: string | (() => Promise<string>)
   /** Where the token came from, for messages. */
   readonly tokenFrom?: string
   readonly owner?: string
@@ -34,8 +34,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     async *watch(id, options) {
       for await (const event of client.watch(id, options)) yield eventFrom(event)
     },
-    changes: ({ signal, onTrouble }) =>
-      streamedChanges(client, { signal, onReconnect: ({ error }) => onTrouble(troubleText(error)) }),
+    changes: ({ signal, onTrouble }) => streamedChanges(client, { signal, onReconnect: told(onTrouble) }),
     submit: (reference, input, options) => client.accept(reference, input, options),
     cancel: (id, reason) => client.cancel(id, reason),
     retry: id => client.retry(id),
@@ -57,10 +56,16 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
   }
 }
 
-export function troubleText(error: unknown): string {
-  return error === undefined
-    ? "The server ended the stream; connecting again."
-    : `${(error as Error).message} Trying again.`
+/** The first two tries say what is the matter; after that a person knows. */
+export function told(onTrouble: (text: string) => void): NonNullable<StreamOptions["onReconnect"]> {
+  return ({ error, tries }) => {
+    if (tries > 2) return
+    onTrouble(
+      error === undefined
+        ? "The server ended the stream; connecting again."
+        : `${(error as Error).message} Trying again.`,
+    )
+  }
 }
 
 interface Circumstances {
