@@ -123,11 +123,12 @@ export class Feed {
     { enter, leave }: { enter(watch: OwnerWatch): void; leave(watch: OwnerWatch): void },
   ): Promise<Following> {
     this.#users++
+    this.#starting ??= this.#start()
+    const starting = this.#starting
     try {
-      this.#starting ??= this.#start()
-      await this.#starting
+      await starting
     } catch (error) {
-      this.#starting = null
+      if (this.#starting === starting) this.#starting = null
       this.#left()
       throw error
     }
