@@ -90,8 +90,6 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 export class Umbra {
   readonly handlers: HandlerRegistry
   readonly queries: Queries
-  /** Finished jobs are removed after this; null: never. */
-  readonly retentionSeconds: number | null
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #submissions: Submissions
@@ -132,15 +130,9 @@ export class Umbra {
         return this.#broker
       },
       observer: {
-        changed: job => {
-          this.#watchers.changed(job)
-          this.#live.changed(job)
-        },
-        ended: job => this.#watchers.ended(job),
-        progressed: (job, node) => {
-          this.#watchers.progressed(job)
-          this.#live.progressed(job, node)
-        },
+        changed: job => this.#live.changed(job),
+        ended: job => this.#live.ended(job),
+        progressed: (job, node) => this.#live.progressed(job, node),
         followed: isFollowed => this.#live.followed(isFollowed),
       },
       worker: () => ({
@@ -159,9 +151,10 @@ export class Umbra {
       id: this.#engine.id,
       leaseMs: figures.leaseSeconds * 1000,
       now: () => clock.now(),
+      retentionSeconds: figures.retentionSeconds,
+      watchers: this.#watchers,
       follow: isFollowing => this.#engine.follow(isFollowing),
     })
-    this.retentionSeconds = figures.retentionSeconds
     this.#submissions = new Submissions({
       journal,
       engine: this.#engine,
