@@ -1,4 +1,4 @@
-// A server, and a program elsewhere that uses it with umbra/client: submit, wait, versions, a job that fails.
+// A server, and a program elsewhere that uses it with umbra/client: submit, wait, list, versions, errors.
 // The same client runs in a browser. Run it: node examples/client.js
 import { spawn } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"

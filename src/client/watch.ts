@@ -2,8 +2,13 @@
  * A job's whole story as it happens. The stream says that something has changed, the list of events says what: they
  * come complete, in order and once, however often the connection is lost.
  */
+
 import type { JobCommands, WatchOptions } from "./job.ts"
+import { pause } from "./patience.ts"
 import type { JobStreamEvent, RemoteEvent } from "./types.ts"
+
+/** Times as long as a look took: of a very large job the server folds everything for each. */
+const RESTS = 2
 
 type Asked = Pick<JobCommands, "stream" | "events">
 
@@ -27,12 +32,14 @@ export async function* jobEvents(
     for (let isOver = false; !isOver && !stop.signal.aborted; ) {
       isOver = await news.next()
       const { signal } = options
+      const began = Date.now()
       const events = await client.events(jobId, {
         ...(after === undefined ? {} : { after }),
         ...(signal === undefined ? {} : { signal }),
       })
       after = events.at(-1)?.seq ?? after
       yield* events
+      if (!isOver) await pause(RESTS * (Date.now() - began), stop.signal)
     }
   } catch (error) {
     if (!options.signal?.aborted) throw error
