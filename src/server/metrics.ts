@@ -31,53 +31,73 @@ export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): R
 type Taken = () => ReturnType<Umbra["measures"]>
 
 function exposeJobs(registry: Registry, umbra: Umbra, taken: Taken): void {
-  expose(registry, "gauge", "umbra_jobs", "Jobs in this process's memory, by state", () =>
-    byLabel("status", taken().states().jobs),
-  )
-  expose(registry, "gauge", "umbra_nodes", "Nodes of the jobs in this process's memory, by state", () =>
-    byLabel("status", taken().states().nodes),
-  )
-  expose(registry, "counter", "umbra_jobs_submitted_total", "Jobs accepted in this process", () => [
-    { value: taken().engine.jobsSubmitted },
-  ])
-  expose(registry, "counter", "umbra_jobs_ended_total", "Jobs that ended in this process, by state", () =>
-    byLabel("status", Object.fromEntries(taken().engine.jobsEnded)),
+  expose(
+    registry,
+    { type: "gauge", name: "umbra_jobs", help: "Jobs in this process's memory, by state" },
+    () => byLabel("status", taken().states().jobs),
   )
   expose(
     registry,
-    "histogram",
-    "umbra_job_seconds",
-    "Time from submission to end of jobs that ended here",
+    { type: "gauge", name: "umbra_nodes", help: "Nodes of the jobs in this process's memory, by state" },
+    () => byLabel("status", taken().states().nodes),
+  )
+  expose(
+    registry,
+    { type: "counter", name: "umbra_jobs_submitted_total", help: "Jobs accepted in this process" },
+    () => [{ value: taken().engine.jobsSubmitted }],
+  )
+  expose(
+    registry,
+    { type: "counter", name: "umbra_jobs_ended_total", help: "Jobs that ended in this process, by state" },
+    () => byLabel("status", Object.fromEntries(taken().engine.jobsEnded)),
+  )
+  expose(
+    registry,
+    {
+      type: "histogram",
+      name: "umbra_job_seconds",
+      help: "Time from submission to end of jobs that ended here",
+    },
     () => histogram("umbra_job_seconds", taken().engine.jobSeconds),
   )
-  expose(registry, "gauge", "umbra_partitions", "Partitions that this process owns", () => [
-    { value: umbra.vitals().partitions },
-  ])
+  expose(
+    registry,
+    { type: "gauge", name: "umbra_partitions", help: "Partitions that this process owns" },
+    () => [{ value: umbra.vitals().partitions }],
+  )
 }
 
 function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
   const handlers = () => [...(taken().attempts?.handlers ?? [])]
-  expose(registry, "gauge", "umbra_queue_depth", "Attempts that wait for a slot of this worker", () => [
-    { value: umbra.vitals().queued },
-  ])
-  expose(registry, "gauge", "umbra_running_attempts", "Attempts that have a slot of this worker", () => [
-    { value: umbra.vitals().running },
-  ])
+  expose(
+    registry,
+    { type: "gauge", name: "umbra_queue_depth", help: "Attempts that wait for a slot of this worker" },
+    () => [{ value: umbra.vitals().queued }],
+  )
+  expose(
+    registry,
+    { type: "gauge", name: "umbra_running_attempts", help: "Attempts that have a slot of this worker" },
+    () => [{ value: umbra.vitals().running }],
+  )
   const wait = "umbra_queue_wait_seconds"
-  expose(registry, "histogram", wait, "Time that attempts waited for a slot", () => {
+  expose(registry, { type: "histogram", name: wait, help: "Time that attempts waited for a slot" }, () => {
     const { attempts } = taken()
     return attempts === null ? [] : histogram(wait, attempts.waitSeconds)
   })
   const took = "umbra_handler_seconds"
-  expose(registry, "histogram", took, "Time that attempts took, by handler", () =>
+  expose(registry, { type: "histogram", name: took, help: "Time that attempts took, by handler" }, () =>
     handlers().flatMap(([handler, { seconds }]) => histogram(took, seconds, { handler })),
   )
-  expose(registry, "counter", "umbra_attempts_total", "Attempts that ended, by handler and outcome", () =>
-    handlers().flatMap(([handler, { outcomes }]) => byLabel("outcome", outcomes, { handler })),
+  expose(
+    registry,
+    { type: "counter", name: "umbra_attempts_total", help: "Attempts that ended, by handler and outcome" },
+    () => handlers().flatMap(([handler, { outcomes }]) => byLabel("outcome", outcomes, { handler })),
   )
-  expose(registry, "counter", "umbra_retries_total", "Failed attempts that are tried again", () => [
-    { value: taken().engine.retries },
-  ])
+  expose(
+    registry,
+    { type: "counter", name: "umbra_retries_total", help: "Failed attempts that are tried again" },
+    () => [{ value: taken().engine.retries }],
+  )
 }
 
 function exposeStreams(registry: Registry, streams: Streams): void {
@@ -93,14 +113,16 @@ function exposeStreams(registry: Registry, streams: Streams): void {
 
 function exposeStore(registry: Registry, umbra: Umbra, taken: Taken): void {
   const [facts, seconds] = ["umbra_append_facts", "umbra_append_seconds"]
-  expose(registry, "histogram", facts, "Facts of one append", () =>
+  expose(registry, { type: "histogram", name: facts, help: "Facts of one append" }, () =>
     histogram(facts, taken().engine.appendFacts),
   )
-  expose(registry, "histogram", seconds, "Time from an append to its answer", () =>
+  expose(registry, { type: "histogram", name: seconds, help: "Time from an append to its answer" }, () =>
     histogram(seconds, taken().engine.appendSeconds),
   )
-  expose(registry, "gauge", "umbra_workers", "Workers on this store, as the last beat told", () =>
-    byLabel("state", { ...umbra.workerCounts }),
+  expose(
+    registry,
+    { type: "gauge", name: "umbra_workers", help: "Workers on this store, as the last beat told" },
+    () => byLabel("state", { ...umbra.workerCounts }),
   )
 }
 
@@ -120,7 +142,7 @@ function exposeRequests(registry: Registry, app: FastifyInstance): void {
     done()
   })
   const name = "umbra_http_request_seconds"
-  expose(registry, "histogram", name, "Time from a request to its answer", () =>
+  expose(registry, { type: "histogram", name, help: "Time from a request to its answer" }, () =>
     [...requests.values()].flatMap(({ labels, seconds }) => histogram(name, seconds, labels)),
   )
 }
@@ -143,13 +165,13 @@ function histogram(name: string, { bounds, counts, sum }: Tally, labels: Labels 
   ]
 }
 
-function expose(
-  registry: Registry,
-  type: "counter" | "gauge" | "histogram",
-  name: string,
-  help: string,
-  values: () => Value[],
-): void {
-  const metric = { name, help, type, get: async () => ({ name, help, type, values: values() }) }
+interface About {
+  readonly type: "counter" | "gauge" | "histogram"
+  readonly name: string
+  readonly help: string
+}
+
+function expose(registry: Registry, about: About, values: () => Value[]): void {
+  const metric = { ...about, get: async () => ({ ...about, values: values() }) }
   registry.registerMetric(metric as unknown as Metric)
 }

@@ -45,7 +45,13 @@ describe("the command line", () => {
       const needed = ["main", "exit", "options", "place-program", "jobs/program", "server-program"].map(
         name => `dist/cli/${name}.js`,
       )
-      for (const file of ["package.json", "dist/errors.js", "dist/core/states.js", ...needed])
+      for (const file of [
+        "package.json",
+        "dist/errors.js",
+        "dist/version.js",
+        "dist/core/states.js",
+        ...needed,
+      ])
         cpSync(join(root, file), join(folder.path, file))
       symlinkSync(join(root, "node_modules"), join(folder.path, "node_modules"))
       const { stdout, code } = await umbra(["--help"], { main: join(folder.path, "dist/cli/main.js") })
