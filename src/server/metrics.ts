@@ -101,14 +101,13 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
 }
 
 function exposeStreams(registry: Registry, streams: Streams): void {
-  expose(registry, "gauge", "umbra_streams", "Live streams that are open", () => [{ value: streams.open }])
-  expose(
-    registry,
-    "counter",
-    "umbra_streams_dropped_total",
-    "Clients dropped because they did not read",
-    () => [{ value: streams.dropped }],
-  )
+  expose(registry, { type: "gauge", name: "umbra_streams", help: "Live streams that are open" }, () => [
+    { value: streams.open },
+  ])
+  const dropped = "Clients of live streams dropped because they did not read"
+  expose(registry, { type: "counter", name: "umbra_streams_dropped_total", help: dropped }, () => [
+    { value: streams.dropped },
+  ])
 }
 
 function exposeStore(registry: Registry, umbra: Umbra, taken: Taken): void {
