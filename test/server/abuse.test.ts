@@ -39,11 +39,14 @@ async function operations(): Promise<Operation[]> {
 /** What comes of routes that name nobody's thing, for somebody else. A new one is entered here before it is served. */
 const unnamed: Readonly<Record<string, number>> = {
   "GET /jobs": 200,
+  "GET /jobs/stream": 200,
   "POST /jobs": 404,
   "POST /jobs/bulk": 200,
   "GET /workflows": 200,
   "POST /workflows": 201,
   "POST /workflows/validate": 200,
+  "GET /tokens": 200,
+  "POST /tokens": 403,
   "GET /workers": 200,
   "GET /metrics": 200,
 }
@@ -52,6 +55,7 @@ describe("another owner's things", () => {
   const bodyOf = ({ method, path }: Operation): Asked => {
     const definition = { name: "mine", nodes: [{ id: "a", handler: "input" }] }
     if (path === "/jobs") return { body: { workflow: scene.victim.name } }
+    if (path === "/tokens") return { body: { owner: scene.victim.owner, scopes: ["admin"] } }
     if (path === "/jobs/bulk") return { body: { jobs: [{ workflow: scene.victim.name }] } }
     if (path.startsWith("/workflows") && method === "POST") return { body: definition }
     return method === "PUT" ? { body: { version: 1 } } : {}

@@ -100,9 +100,7 @@ export async function ask(url: string, path: string, asked: Asked): Promise<Answ
     ...(body === undefined ? {} : { body: isText ? (body as string) : JSON.stringify(body) }),
   })
   const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") ?? false
-  // It has no end: that it begins is what an answer to it says.
-  if (isStream) await response.body?.cancel()
-  const text = isStream ? "" : await response.text()
+  const text = isStream ? await beginningOf(response) : await response.text()
   // The answer to HEAD has a type and no text.
   const isJson = /json/.test(response.headers.get("content-type") ?? "")
   return {
@@ -110,6 +108,20 @@ export async function ask(url: string, path: string, asked: Asked): Promise<Answ
     headers: response.headers,
     body: isJson && text !== "" ? JSON.parse(text) : text,
   }
+}
+
+/** A stream has no end: what it begins with is its answer. */
+async function beginningOf({ body }: Response): Promise<string> {
+  const reader = body!.getReader()
+  const decoder = new TextDecoder()
+  let text = ""
+  while (!text.includes("data: ")) {
+    const { value, done } = await reader.read()
+    if (done) break
+    text += decoder.decode(value, { stream: true })
+  }
+  await reader.cancel()
+  return text
 }
 
 interface Operation {

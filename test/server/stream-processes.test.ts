@@ -139,4 +139,30 @@ describe("live streams of umbra serve", () => {
     expect(late[10]).toBeLessThan(500)
     stream.cut()
   }, 60_000)
+
+  it("S4 when the process that runs the jobs is killed, the other takes them over and its streams tell all of it", async () => {
+    const store = await storeOf("PostgreSQL")
+    const quick = ["--set", "beat_seconds=0.5"]
+    const [runner, onlooker] = await Promise.all([serve(store, ...quick), serve(store, ...quick)])
+    await push(runner.url)
+    for (const { url } of [runner, onlooker])
+      await expect
+        .poll(async () => (await ask(url, "/ready", {})).body.partitions, { timeout: 20_000 })
+        .toBe(32)
+    const stream = new EventStream(onlooker.url, "/jobs/stream")
+    await stream.until(() => stream.events.length > 0)
+    const jobs: string[] = []
+    const lanes = Array.from({ length: 5 }, async () => {
+      for (let job = await submit(runner.url); job !== null; job = await submit(runner.url)) jobs.push(job)
+    })
+    await stream.until(() => stream.events.filter(isEnd).length > 20)
+    runner.process.kill("SIGKILL")
+    await Promise.all(lanes)
+    await stream.until(() => {
+      const ended = new Set(stream.events.filter(isEnd).map(({ data }) => data.job_id))
+      return jobs.every(job => ended.has(job))
+    }, "all ends")
+    await expectStories(onlooker.url, jobs, stream.events)
+    stream.cut()
+  }, 60_000)
 })

@@ -20,7 +20,7 @@ export interface Scene {
   readonly url: string
   readonly issuer: Issuer
   readonly key: Key
-  readonly victim: { readonly token: string; readonly name: string; readonly job: string }
+  readonly victim: { readonly token: string; readonly owner: string; readonly name: string; readonly job: string }
   readonly attacker: { readonly token: string; readonly job: string }
   /** Asks, and fails if the answer shows anything of the victim's that was not in the question. */
   ask(path: string, asked?: Asked): Promise<Answer>
@@ -86,7 +86,7 @@ export async function openScene(
     url,
     issuer,
     key,
-    victim: { token: given[0], name, job: victimJob.job_id },
+    victim: { token: given[0], owner, name, job: victimJob.job_id },
     attacker: { token: given[1], job: ownJob.job_id },
     token,
     mustNotLeak,
