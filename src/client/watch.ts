@@ -2,7 +2,6 @@
  * A job's whole story as it happens. The stream says that something has changed, the list of events says what: they
  * come complete, in order and once, however often the connection is lost.
  */
-
 import type { JobCommands, WatchOptions } from "./job.ts"
 import { pause } from "./patience.ts"
 import type { JobStreamEvent, RemoteEvent } from "./types.ts"
@@ -37,9 +36,10 @@ export async function* jobEvents(
         ...(after === undefined ? {} : { after }),
         ...(signal === undefined ? {} : { signal }),
       })
+      const tookMs = Date.now() - began
       after = events.at(-1)?.seq ?? after
       yield* events
-      if (!isOver) await pause(RESTS * (Date.now() - began), stop.signal)
+      if (!isOver) await pause(RESTS * tookMs, stop.signal)
     }
   } catch (error) {
     if (!options.signal?.aborted) throw error
