@@ -15,6 +15,9 @@ import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
 import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
+import type { Feed } from "./feed/feed.ts"
+import { Live } from "./feed/live.ts"
+import { type FeedSettings, feedSettings } from "./feed/settings.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { Registry } from "./journal/registry.ts"
@@ -31,6 +34,7 @@ export interface UmbraOptions {
   readonly handlers?: readonly Handler[]
   readonly engine?: Partial<EngineSettings>
   readonly worker?: Partial<WorkerSettings>
+  readonly feed?: Partial<FeedSettings>
   /** Where `{{ secrets.NAME }}` comes from; the environment unless told. */
   readonly secrets?: SecretSource
   /** A pino logger, or anything with its methods. */
@@ -75,10 +79,13 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 export class Umbra {
   readonly handlers: HandlerRegistry
   readonly queries: Queries
+  /** Finished jobs are removed after this; null: never. */
+  readonly retentionSeconds: number | null
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #submissions: Submissions
   readonly #watchers = new Watchers()
+  readonly #live: Live
   readonly #maxOutputBytes: number
   #broker: LocalBroker | null = null
 
@@ -113,8 +120,30 @@ export class Umbra {
         this.#broker = new LocalBroker({ runner, events, concurrency: settings.concurrency })
         return this.#broker
       },
-      observer: this.#watchers,
+      observer: {
+        changed: job => {
+          this.#watchers.changed(job)
+          this.#live.changed(job)
+        },
+        ended: job => this.#watchers.ended(job),
+        progressed: (job, node) => {
+          this.#watchers.progressed(job)
+          this.#live.progressed(job, node)
+        },
+        followed: isFollowed => this.#live.followed(isFollowed),
+      },
     })
+    this.#live = new Live({
+      journal,
+      plans: this.#engine.plans,
+      log,
+      settings: feedSettings(options.feed),
+      id: this.#engine.id,
+      leaseMs: figures.leaseSeconds * 1000,
+      now: () => clock.now(),
+      follow: isFollowing => this.#engine.follow(isFollowing),
+    })
+    this.retentionSeconds = figures.retentionSeconds
     this.#submissions = new Submissions({
       journal,
       engine: this.#engine,
@@ -132,6 +161,7 @@ export class Umbra {
   }
 
   async start(): Promise<void> {
+    await this.#live.start()
     await this.#engine.start()
   }
 
@@ -156,8 +186,9 @@ export class Umbra {
   async accepted(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     if (live === undefined) return this.queries.job(jobId)
+    const snapshot = snapshotOfLive(live)
     const began = { status: "PENDING", output: null, error: null, finished_at: null } as const
-    return { ...snapshotOfLive(live), ...began }
+    return { ...snapshot, ...began, updated_at: snapshot.created_at }
   }
 
   /** One listener, for metrics: called for every job that ends in this process. */
@@ -167,6 +198,11 @@ export class Umbra {
         status: state.status,
         seconds: ((state.finishedAt ?? state.createdAt) - state.createdAt) / 1000,
       })
+  }
+
+  /** S4: what happens to jobs, as it becomes durable, in whichever engine. */
+  get feed(): Feed {
+    return this.#live.feed
   }
 
   /** What this process has in hand. */
@@ -315,6 +351,7 @@ export class Umbra {
   async close(): Promise<void> {
     await this.#engine.close()
     this.#watchers.close()
+    await this.#live.close()
     await this.#journal.close()
   }
 }

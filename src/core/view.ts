@@ -1,25 +1,15 @@
 import type { Fault } from "./faults.ts"
-import { jobOutput } from "./job-output.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { Adjacency } from "./plan.ts"
-import {
-  isDone,
-  type JobState,
-  nodeStatusOf,
-  type Output,
-  PENDING,
-  QUEUED,
-  shownOutput,
-  WAITING,
-} from "./state.ts"
+import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, WAITING } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 
 /**
- * A job and its shadow graph as JSON for people and programs: `GET /jobs/{id}`, `GET /jobs/{id}/graph` and the CLI.
+ * A job's shadow graph as JSON for people and programs: `GET /jobs/{id}/graph` and the CLI. Times are milliseconds
+ * since 1970; who tells them to others writes them out (src/engine/iso-times.ts).
  *
  * 1. Nothing here is stored and nothing decides: it is read off the state.
  * 2. `progress_pct` never falls, and is 100 only for a job that completed: it counts nodes that are done for ever.
- * 3. An output that is not in memory shows as `{ "$large": { bytes, seq } }`, unless the caller says how to read it.
  */
 
 /** What only the process that runs the job knows: which nodes a worker has in hand, and how far it is. */
@@ -92,25 +82,6 @@ export interface GraphView {
   readonly pending_operations: number
   readonly completed_operations: number
   readonly usage: { readonly [key: string]: number }
-}
-
-export interface JobView {
-  readonly status: JobStatus
-  readonly owner: string
-  readonly workflow: string
-  readonly workflow_version: number
-  readonly priority: number
-  readonly labels: { readonly [key: string]: string }
-  readonly created_at: number
-  readonly expires_at: number | null
-  readonly finished_at: number | null
-  readonly cancel_reason: string | null
-  readonly progress_pct: number
-  readonly usage: { readonly [key: string]: number }
-  /** Latest partial result by node. */
-  readonly previews: { readonly [node: string]: Json }
-  readonly output: Json
-  readonly error: ErrorView | null
 }
 
 export function graphView(state: JobState, live?: LiveOverlay): GraphView {
@@ -234,7 +205,8 @@ function edgesOf({ graph }: JobState): { from: string; to: string }[] {
   )
 }
 
-function progressOf(state: JobState): number {
+/** Whole percents of the nodes, of those that are done for ever. */
+export function progressOf(state: JobState): number {
   if (hasCompleted(state)) return 100
   const size = state.graph.nodes.length
   return Math.min(99, Math.floor(((size - state.unfinished) * 100) / size))
@@ -243,29 +215,4 @@ function progressOf(state: JobState): number {
 /** A DELETED job still shows what it came to. */
 function hasCompleted({ status, unfinished, fault }: JobState): boolean {
   return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
-}
-
-export function jobView(
-  state: JobState,
-  readOutput: (output: Output, node: number) => Json = shownOutput,
-): JobView {
-  return {
-    status: state.status,
-    owner: state.owner,
-    workflow: state.workflow,
-    workflow_version: state.workflowVersion,
-    priority: state.priority,
-    labels: state.labels,
-    created_at: state.createdAt,
-    expires_at: state.expiresAt,
-    finished_at: state.finishedAt,
-    cancel_reason: state.cancelReason,
-    progress_pct: progressOf(state),
-    usage: Object.fromEntries(state.usage),
-    previews: Object.fromEntries(
-      [...state.previews].map(([node, data]) => [state.graph.nodes[node]!.id, data]),
-    ),
-    output: hasCompleted(state) ? jobOutput(state, readOutput) : null,
-    error: state.fault === null ? null : errorView(state, state.fault.fault, state.fault.node),
-  }
 }

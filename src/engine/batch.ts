@@ -44,9 +44,9 @@ export class Batch {
     const changedJobs: JobChange[] = []
     for (const job of this.jobs) {
       if (job.gone || !projectionChanged(job, now)) continue
-      if (job.projected === null) newJobs.push(newJobRow(job, now))
-      else changedJobs.push(jobChange(job, now))
-      job.projected = { status: job.state.status, wakeAt: wakeAt(job.state) }
+      if (job.projected === null) newJobs.push(newJobRow(job))
+      else changedJobs.push(jobChange(job))
+      job.projected = { status: job.state.status, wakeAt: wakeAt(job.state), updatedAt: job.at }
     }
     const fences = [...this.epochs]
       .map(([partition, epoch]) => ({ partition, epoch }))
@@ -107,14 +107,14 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   return !(job.state.active > 0 && projected.wakeAt !== null && projected.wakeAt <= now)
 }
 
-function jobChange(job: LiveJob, now: number): JobChange {
+function jobChange(job: LiveJob): JobChange {
   const { state } = job
   return {
     id: job.id,
     partition: job.partition,
     seq: job.seq,
     status: state.status,
-    updatedAt: now,
+    updatedAt: job.at,
     finishedAt: state.finishedAt,
     wakeAt: wakeAt(state),
     output: jobOutputText(job),
@@ -122,10 +122,10 @@ function jobChange(job: LiveJob, now: number): JobChange {
   }
 }
 
-function newJobRow(job: LiveJob, now: number): NewJob {
+function newJobRow(job: LiveJob): NewJob {
   const { state } = job
   const labels = state.labels
-  return Object.assign(jobChange(job, now), {
+  return Object.assign(jobChange(job), {
     owner: state.owner,
     workflow: state.workflow,
     workflowVersion: state.workflowVersion,

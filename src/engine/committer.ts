@@ -86,6 +86,7 @@ export class Committer {
     const batch = this.#open
     const data = encodeFact(fact, outputText)
     job.seq = holding.nextSeq++
+    job.at = fact.at
     batch.facts.push({
       partition: job.partition,
       seq: job.seq,

@@ -13,7 +13,7 @@ import { Owner, type OwnerObserver } from "./owner.ts"
 import { Ownership } from "./ownership.ts"
 import { thisPlace } from "./peers.ts"
 import { Plans } from "./plans.ts"
-import { startPulse } from "./pulse.ts"
+import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
 import type { EngineSettings } from "./settings.ts"
 import { Wakeups } from "./wakeups.ts"
@@ -29,8 +29,11 @@ export interface EngineParts {
   readonly observer: EngineObserver
 }
 
-/** What concerns jobs; the rest is the engine's own affair. */
-export type EngineObserver = Pick<OwnerObserver, "changed" | "ended" | "progressed">
+/** What concerns jobs and those who look at them; the rest is the engine's own affair. */
+export interface EngineObserver extends Pick<OwnerObserver, "changed" | "ended" | "progressed"> {
+  /** Another engine that lives wants to know what is committed here, or none does. */
+  followed(isFollowed: boolean): void
+}
 
 /** Commands that come from outside, as opposed to what workers and timers say. */
 export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
@@ -45,7 +48,7 @@ export class Engine {
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
   readonly #ownership: Ownership
-  #pulse: { stop(): Promise<void> } | null = null
+  #pulse: RunningPulse | null = null
   #unlisten: (() => Promise<void>) | null = null
   #cancelPurge = () => {}
   #isAvailable = true
@@ -89,6 +92,7 @@ export class Engine {
       inbox: this.#inbox,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
+      followed: isFollowed => parts.observer.followed(isFollowed),
       log,
     })
   }
@@ -167,6 +171,11 @@ export class Engine {
       ? await this.#here(jobId, command)
       : await this.#elsewhere(jobId, command)
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
+  }
+
+  /** Tells the other engines, with the next beat, whether this one follows what they commit. */
+  follow(isFollowing: boolean): void {
+    this.#pulse?.follow(isFollowing)
   }
 
   owns(jobId: string): boolean {

@@ -1,6 +1,7 @@
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
+import { isoTime } from "./iso-times.ts"
 import { type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
@@ -16,6 +17,8 @@ export interface JobSnapshot {
   readonly labels: { readonly [key: string]: string }
   readonly priority: number
   readonly created_at: string
+  /** When its state last changed. */
+  readonly updated_at: string
   readonly finished_at: string | null
 }
 
@@ -31,8 +34,9 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
     error: jobErrorOf(job.plan, state),
     labels: state.labels,
     priority: state.priority,
-    created_at: new Date(state.createdAt).toISOString(),
-    finished_at: state.finishedAt === null ? null : new Date(state.finishedAt).toISOString(),
+    created_at: isoTime(state.createdAt),
+    updated_at: isoTime(job.projected?.updatedAt ?? state.createdAt),
+    finished_at: state.finishedAt === null ? null : isoTime(state.finishedAt),
   }
 }
 
@@ -47,7 +51,8 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     error: row.error === null ? null : JSON.parse(row.error),
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,
-    created_at: new Date(row.createdAt).toISOString(),
-    finished_at: row.finishedAt === null ? null : new Date(row.finishedAt).toISOString(),
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+    finished_at: row.finishedAt === null ? null : isoTime(row.finishedAt),
   }
 }

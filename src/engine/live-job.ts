@@ -12,8 +12,10 @@ export interface LiveJob {
   readonly state: JobState
   /** Of its last fact. */
   seq: number
+  /** When its last fact was decided. */
+  at: number
   /** What the store's projection says, or will say once the batches under way are durable. */
-  projected: { status: JobStatus; wakeAt: number | null } | null
+  projected: { status: JobStatus; wakeAt: number | null; updatedAt: number } | null
   /** Batches that hold facts of this job and are not durable yet. */
   undurable: number
   /** Thrown away (fenced, parked, quarantined): whoever still holds it must let go. */
@@ -42,6 +44,7 @@ export function newLiveJob(job: {
   plan: Plan
   state: JobState
   seq: number
+  at: number
   projected: LiveJob["projected"]
 }): LiveJob {
   // Field by field: a spread of the argument shows in profiles.
@@ -51,6 +54,7 @@ export function newLiveJob(job: {
     plan: job.plan,
     state: job.state,
     seq: job.seq,
+    at: job.at,
     projected: job.projected,
     undurable: 0,
     gone: false,

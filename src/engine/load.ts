@@ -76,7 +76,8 @@ async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
 }
 
 export function toLiveJob(id: string, folded: FoldedJob): LiveJob {
-  const { plan, state, lastSeq } = folded
-  const projected = { status: state.status, wakeAt: wakeAt(state) }
-  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, projected })
+  const { plan, state, lastSeq, facts } = folded
+  const { at } = facts.at(-1)!.fact
+  const projected = { status: state.status, wakeAt: wakeAt(state), updatedAt: at }
+  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, projected })
 }

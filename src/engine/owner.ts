@@ -82,7 +82,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
-    const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, projected: null })
+    const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, at: 0, projected: null })
     this.#decide(job, command)
     this.jobs.set(id, job)
     return job

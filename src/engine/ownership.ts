@@ -20,6 +20,8 @@ export interface OwnershipParts {
   readonly inbox: Inbox
   readonly leaseMs: number
   readonly beatMs: number
+  /** Does another engine that lives follow what is committed here? */
+  readonly followed: (isFollowed: boolean) => void
   readonly log: Log
 }
 
@@ -108,6 +110,7 @@ export class Ownership {
   async #adjust(pulse: Pulse): Promise<void> {
     const { engine, owner } = this.#parts
     const alive = this.#peers.alive(pulse.engines).add(engine)
+    this.#parts.followed(pulse.engines.some(peer => peer.follows && alive.has(peer.engine)))
     for (const row of pulse.partitions) {
       const holding = owner.holdings.get(row.partition)
       if (holding !== undefined && row.epoch > holding.epoch) owner.fenced(row.partition)

@@ -1,10 +1,10 @@
 import { parentPort, workerData } from "node:worker_threads"
 import { openJournal } from "../journal/open.ts"
 import type { Journal } from "../journal/port.ts"
-import type { PulseThreadData } from "./pulse.ts"
+import { FOLLOWS, type PulseThreadData } from "./pulse.ts"
 
-const { location, engine, place, beatMs, leaseMs, progress } = workerData as PulseThreadData
-const counter = new Int32Array(progress)
+const { location, engine, place, beatMs, leaseMs, shared } = workerData as PulseThreadData
+const counter = new Int32Array(shared)
 let journal: Journal | null = null
 
 let beat = 0
@@ -22,7 +22,8 @@ async function send(): Promise<void> {
     // Here and not at the start: a database that is away when the engine starts must not end its beat for good.
     journal ??= await openJournal(location, { poolSize: 1 })
     beat++
-    parentPort!.postMessage({ pulse: await journal.beat({ engine, place, beat }) })
+    const follows = Atomics.load(counter, FOLLOWS) === 1
+    parentPort!.postMessage({ pulse: await journal.beat({ engine, place, beat, follows }) })
   } catch (error) {
     parentPort!.postMessage({ error: error instanceof Error ? error.message : String(error) })
   }

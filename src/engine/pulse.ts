@@ -22,28 +22,37 @@ export interface PulseParts {
   readonly receive: (pulse: Pulse) => void
 }
 
+export interface RunningPulse {
+  /** From its next beat on the engine says that it follows the others' commits, or that it does not. */
+  follow(isFollowing: boolean): void
+  stop(): Promise<void>
+}
+
 export interface PulseThreadData {
   readonly location: string
   readonly engine: string
   readonly place: string
   readonly beatMs: number
   readonly leaseMs: number
-  readonly progress: SharedArrayBuffer
+  /** A number that rises while the main thread makes progress, and whether the engine follows (1). */
+  readonly shared: SharedArrayBuffer
 }
 
-export function startPulse(parts: PulseParts): { stop(): Promise<void> } {
+export function startPulse(parts: PulseParts): RunningPulse {
   return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
 }
 
-function beatHere({ journal, engine, place, beatMs, clock, log, receive }: PulseParts): {
-  stop(): Promise<void>
-} {
+/** Its place in what is shared with the thread. */
+export const FOLLOWS = 1
+
+function beatHere({ journal, engine, place, beatMs, clock, log, receive }: PulseParts): RunningPulse {
   let stopped = false
+  let follows = false
   let cancel = () => {}
   let beating: Promise<void> = Promise.resolve()
-  const beat = async (row: EngineBeat): Promise<void> => {
+  const beat = async (row: Omit<EngineBeat, "follows">): Promise<void> => {
     try {
-      const pulse = await journal.beat(row)
+      const pulse = await journal.beat({ ...row, follows })
       if (!stopped) receive(pulse)
     } catch (error) {
       log.warn({ error: String(error) }, "beat failed")
@@ -55,6 +64,9 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   }
   beating = beat({ engine, place, beat: 1 })
   return {
+    follow(isFollowing) {
+      follows = isFollowing
+    },
     stop() {
       stopped = true
       cancel()
@@ -63,13 +75,13 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   }
 }
 
-function beatInThread(parts: PulseParts, location: string): { stop(): Promise<void> } {
+function beatInThread(parts: PulseParts, location: string): RunningPulse {
   const { engine, place, beatMs, leaseMs, log, receive } = parts
-  const progress = new SharedArrayBuffer(4)
-  const counter = new Int32Array(progress)
+  const shared = new SharedArrayBuffer(8)
+  const counter = new Int32Array(shared)
   const tick = setInterval(() => Atomics.add(counter, 0, 1), Math.min(beatMs, 1000) / 2)
   tick.unref()
-  const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, progress }
+  const workerData: PulseThreadData = { location, engine, place, beatMs, leaseMs, shared }
   let stopped = false
   let thread: ReturnType<typeof startThread>
   const begin = (): void => {
@@ -87,6 +99,7 @@ function beatInThread(parts: PulseParts, location: string): { stop(): Promise<vo
   }
   begin()
   return {
+    follow: isFollowing => void Atomics.store(counter, FOLLOWS, Number(isFollowing)),
     async stop() {
       stopped = true
       clearInterval(tick)

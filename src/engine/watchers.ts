@@ -12,7 +12,7 @@ function hasLeftMemory({ state }: LiveJob): boolean {
 }
 
 /** Who waits for news of which job. Jobs owned here push; for others the watcher looks again after a moment. */
-export class Watchers implements EngineObserver {
+export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "progressed"> {
   readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
 
   changed(job: LiveJob): void {

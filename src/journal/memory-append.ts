@@ -3,6 +3,7 @@
  * as atomic as the one statement it stands for.
  */
 import { JournalDataError } from "./errors.ts"
+import { addToFeed } from "./memory-feed.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
 import { messageCauses } from "./message-cause.ts"
 import type * as port from "./port.ts"
@@ -71,13 +72,15 @@ function heldPartitions(store: MemoryStore, batch: port.Batch): Set<number> {
 }
 
 /** false: it was there already. A job's facts nearly always come in order, so the end is looked at first. */
-function insertFact(store: MemoryStore, { jobId, seq, at, type, data }: port.NewFact): boolean {
+function insertFact(store: MemoryStore, { partition, jobId, seq, at, type, data }: port.NewFact): boolean {
   const facts = store.facts.get(jobId) ?? []
   let index = facts.length
   while (index > 0 && (facts[index - 1]?.seq ?? 0) > seq) index--
   if (facts[index - 1]?.seq === seq) return false
-  facts.splice(index, 0, { jobId, seq, at, type, data, bytes: Buffer.byteLength(data) })
+  const row = { jobId, seq, at, type, data, bytes: Buffer.byteLength(data) }
+  facts.splice(index, 0, row)
   store.facts.set(jobId, facts)
+  addToFeed(store, partition, row)
   return true
 }
 

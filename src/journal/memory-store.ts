@@ -1,10 +1,11 @@
+import { randomUUID } from "node:crypto"
 import type * as port from "./port.ts"
 import type { AliasMove, AliasRow, TokenRow } from "./registry.ts"
 
 /** What several openings may share, as several processes share a database. */
 export interface MemoryStore {
   readonly partitions: { owner: string | null; epoch: number }[]
-  readonly engines: Map<string, { place: string; beat: number; purgedBeat: number | null }>
+  readonly engines: Map<string, { place: string; beat: number; follows: boolean; purgedBeat: number | null }>
   /** By owner and name; the index is the version less one. */
   readonly workflows: Map<string, (port.NewWorkflow & { deletedAt: number | null })[]>
   readonly jobs: Map<string, port.JobRow>
@@ -12,6 +13,8 @@ export interface MemoryStore {
   readonly waiting: Map<string, number>[]
   /** Per job, in order of seq. */
   readonly facts: Map<string, port.FactRow[]>
+  /** Per partition, in order of seq. */
+  readonly feed: port.FactRow[][]
   readonly inbox: Map<number, StoredMessage>
   readonly causes: Set<string>
   readonly keys: Map<string, port.KeyClaim>
@@ -20,6 +23,8 @@ export interface MemoryStore {
   readonly aliasMoves: Map<string, AliasMove[]>
   readonly tokens: Map<string, TokenRow>
   readonly listeners: Set<(partition: number) => void>
+  readonly feedListeners: Set<(news: string) => void>
+  readonly id: string
   messages: number
 }
 
@@ -38,6 +43,7 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
     workflows: new Map(),
     jobs: new Map(),
     facts: new Map(),
+    feed: Array.from({ length }, () => []),
     inbox: new Map(),
     causes: new Set(),
     keys: new Map(),
@@ -45,6 +51,8 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
     aliasMoves: new Map(),
     tokens: new Map(),
     listeners: new Set(),
+    feedListeners: new Set(),
+    id: randomUUID(),
     messages: 0,
   }
 }

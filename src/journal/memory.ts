@@ -7,6 +7,7 @@
 import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
+import { MemoryFeed } from "./memory-feed.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
@@ -19,6 +20,7 @@ class MemoryJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
   readonly registry = new MemoryRegistry(() => this.#store)
+  readonly feed: MemoryFeed
   readonly #opened: MemoryStore
   #closed = false
 
@@ -26,6 +28,7 @@ class MemoryJournal implements port.Journal {
     this.#opened = store
     this.capabilities = { exclusive, durable: false, label: "memory", partitions: store.partitions.length }
     this.listen = exclusive ? null : listener => this.#listen(listener)
+    this.feed = new MemoryFeed(() => this.#store, exclusive)
   }
 
   get #store(): MemoryStore {
@@ -121,13 +124,13 @@ class MemoryJournal implements port.Journal {
     return winner
   }
 
-  async beat({ engine, place, beat }: port.EngineBeat): Promise<port.Pulse> {
+  async beat({ engine, place, beat, follows }: port.EngineBeat): Promise<port.Pulse> {
     const { engines, partitions, inbox } = this.#store
-    engines.set(engine, { place, beat, purgedBeat: engines.get(engine)?.purgedBeat ?? null })
+    engines.set(engine, { place, beat, follows, purgedBeat: engines.get(engine)?.purgedBeat ?? null })
     const open = new Set([...inbox.values()].filter(isOpen).map(message => message.partition))
     const others = [...engines].filter(([id]) => id !== engine)
     return {
-      engines: others.map(([id, other]) => ({ engine: id, place: other.place, beat: other.beat })),
+      engines: others.map(([id, { purgedBeat: _, ...other }]) => ({ engine: id, ...other })),
       partitions: await this.readPartitions(),
       inbox: [...partitions.keys()].filter(id => partitions[id]?.owner === engine && open.has(id)),
     }
@@ -230,6 +233,8 @@ function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]
     store.facts.delete(job.id)
     store.waiting[job.partition]?.delete(job.id)
   }
+  for (const [partition, facts] of store.feed.entries())
+    store.feed[partition] = facts.filter(fact => store.facts.has(fact.jobId))
   for (const [key, claim] of store.keys) if (claim.createdAt < purge.keysBefore) store.keys.delete(key)
   for (const message of store.inbox.values()) {
     if (isOpen(message) || message.sentAt >= purge.keysBefore) continue

@@ -1,4 +1,5 @@
 import type { JobStatus } from "../core/states.ts"
+import type { JournalFeed } from "./feed.ts"
 import type { Registry } from "./registry.ts"
 
 /**
@@ -13,6 +14,8 @@ export interface Journal {
   readonly capabilities: Capabilities
   /** What has a name: workflows, their aliases, API tokens. */
   readonly registry: Registry
+  /** What was committed since a position, for live streams. */
+  readonly feed: JournalFeed
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch
@@ -240,6 +243,8 @@ export interface EngineBeat {
   /** Where it runs (host, process namespace, pid): a peer on the same host sees at once that it died. */
   readonly place: string
   readonly beat: number
+  /** It has live streams open: the others tell it what they commit. */
+  readonly follows: boolean
 }
 
 export interface Pulse {

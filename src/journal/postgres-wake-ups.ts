@@ -1,11 +1,13 @@
 /**
  * Wake-ups between processes over LISTEN and NOTIFY, never inside an append: a NOTIFY makes committing transactions
- * queue for one lock. They are hints: each beat tells the same, so a lost one costs a beat.
+ * queue for one lock. They are hints: each beat tells the same, so a lost one costs a beat. News for live streams
+ * travels in the same way, on a channel of its own.
  */
 import type pg from "pg"
 import type { Database } from "./database.ts"
 import { type ConnectionOptions, connect, destroy, send } from "./postgres-client.ts"
 import { type RetryOptions, retryDefaults } from "./retry.ts"
+import type { FeedNews } from "./sql-feed.ts"
 import type { WakeUps } from "./sql-journal.ts"
 
 export interface PostgresWakeUpsOptions extends ConnectionOptions {
@@ -19,6 +21,7 @@ type Listener = (partition: number) => void
 export class PostgresWakeUps implements WakeUps {
   readonly #options: PostgresWakeUpsOptions
   readonly #listeners = new Set<Listener>()
+  readonly #feedListeners = new Set<(news: string) => void>()
   readonly #waiting = new Set<number>()
   #notifying: Promise<void> | null = null
   #client: pg.Client | null = null
@@ -37,18 +40,33 @@ export class PostgresWakeUps implements WakeUps {
   }
 
   async listen(listener: Listener): Promise<() => Promise<void>> {
-    this.#listeners.add(listener)
+    return this.#add(this.#listeners, listener)
+  }
+
+  /** Whoever tells waits until one has gone before the next: what is lost is told again by a look at the store. */
+  readonly feed: FeedNews = {
+    tell: news => void this.#options.database.query("notifyFeed", [news]).catch(() => {}),
+    listen: listener => this.#add(this.#feedListeners, listener),
+  }
+
+  async #add<T>(listeners: Set<T>, listener: T): Promise<() => Promise<void>> {
+    listeners.add(listener)
     this.#connecting ??= this.#connect()
     await this.#connecting
     return async () => {
-      this.#listeners.delete(listener)
-      if (this.#listeners.size === 0) this.#hangUp()
+      listeners.delete(listener)
+      if (this.#isAlone) this.#hangUp()
     }
+  }
+
+  get #isAlone(): boolean {
+    return this.#listeners.size === 0 && this.#feedListeners.size === 0
   }
 
   async close(): Promise<void> {
     this.#closed = true
     this.#listeners.clear()
+    this.#feedListeners.clear()
     this.#hangUp()
     await this.#notifying
   }
@@ -64,22 +82,22 @@ export class PostgresWakeUps implements WakeUps {
 
   async #connect(): Promise<void> {
     const client = await connect(this.#options, 0)
-    client.on("notification", ({ payload }) => this.#deliver((payload ?? "").split(",").map(Number)))
+    client.on("notification", ({ channel, payload = "" }) => {
+      if (channel === "umbra") this.#deliver(payload.split(",").map(Number))
+      else for (const listener of this.#feedListeners) listener(payload)
+    })
     client.once("end", () => void this.#reconnect(client))
     this.#client = client
     await send(client, "listen", [], this.#options.queryTimeoutMs)
-    if (this.#listeners.size === 0) this.#hangUp()
+    await send(client, "listenFeed", [], this.#options.queryTimeoutMs)
+    if (this.#isAlone) this.#hangUp()
   }
 
   async #reconnect(lost: pg.Client): Promise<void> {
     if (this.#client !== lost) return
     this.#client = null
     const { initialMs, maxMs, sleep } = { ...retryDefaults, ...this.#options.retry }
-    for (
-      let delay = initialMs;
-      !this.#closed && this.#listeners.size > 0;
-      delay = Math.min(delay * 2, maxMs)
-    ) {
+    for (let delay = initialMs; !this.#closed && !this.#isAlone; delay = Math.min(delay * 2, maxMs)) {
       try {
         await this.#connect()
         // Whatever was said meanwhile was missed: let everybody look.

@@ -32,9 +32,11 @@ export async function openPostgres(url: string, options: PostgresOptions = {}): 
   try {
     await migrate(database)
     const partitions = (await database.query("readPartitions", [])).length
+    const wakeUps = new PostgresWakeUps({ ...settings, database, partitions })
     return new SqlJournal(database, {
       capabilities: { exclusive: false, durable: true, label, partitions },
-      wakeUps: new PostgresWakeUps({ ...settings, database, partitions }),
+      wakeUps,
+      feedNews: wakeUps.feed,
     })
   } catch (error) {
     await database.close()

@@ -85,7 +85,12 @@ export function partitionRow(row: Row): PartitionRow {
 export function pulse(rows: readonly Row[]): Pulse {
   const of = (kind: string) => rows.filter(row => row[0] === kind)
   return {
-    engines: of("engine").map(row => ({ engine: text(row, 1), place: text(row, 2), beat: number(row, 3) })),
+    engines: of("engine").map(row => ({
+      engine: text(row, 1),
+      place: text(row, 2),
+      beat: number(row, 3),
+      follows: row[4] === "t",
+    })),
     partitions: of("partition")
       .map(row => partitionRow(row.slice(1)))
       .sort((a, b) => a.partition - b.partition),

@@ -9,12 +9,15 @@ import { arrayLiteral, encodeBatch, textArrayLiteral } from "./encode.ts"
 import type * as port from "./port.ts"
 import type { Registry } from "./registry.ts"
 import * as rows from "./rows.ts"
+import { type FeedNews, SqlFeed } from "./sql-feed.ts"
 import { SqlRegistry } from "./sql-registry.ts"
 
 export interface SqlJournalOptions {
   readonly capabilities: port.Capabilities
   /** How other processes hear of new messages; absent where there are none. */
   readonly wakeUps?: WakeUps
+  /** How they hear of what live streams want to know. */
+  readonly feedNews?: FeedNews
   /** Lets go of what protects the store, once nothing can write to it any more. */
   readonly afterClose?: () => Promise<void>
 }
@@ -40,6 +43,7 @@ export class SqlJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
   readonly registry: Registry
+  readonly feed: SqlFeed
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #afterClose: (() => Promise<void>) | undefined
@@ -49,6 +53,7 @@ export class SqlJournal implements port.Journal {
   constructor(database: Database, options: SqlJournalOptions) {
     this.#database = database
     this.registry = new SqlRegistry(database)
+    this.feed = new SqlFeed(database, options.feedNews ?? null)
     this.#wakeUps = options.wakeUps ?? null
     this.#afterClose = options.afterClose
     this.capabilities = options.capabilities
@@ -145,7 +150,8 @@ export class SqlJournal implements port.Journal {
   }
 
   async beat(engine: port.EngineBeat) {
-    return rows.pulse(await this.#database.query("beat", [engine.engine, engine.place, String(engine.beat)]))
+    const { engine: id, place, beat, follows } = engine
+    return rows.pulse(await this.#database.query("beat", [id, place, String(beat), String(follows)]))
   }
 
   async takePartitions(take: { readonly engine: string; readonly expected: readonly port.PartitionEpoch[] }) {

@@ -18,6 +18,8 @@ export interface Caller {
   readonly scopes: readonly Scope[]
   /** For histories: who did it. */
   readonly name: string
+  /** For what stays open: would it be let in again? */
+  isStillAllowed(): Promise<boolean>
   /** Sees jobs and tokens of every owner; names of workflows are still those of `owner`. */
   readonly everyOwner?: boolean
 }
@@ -38,10 +40,17 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** What the caller's token must allow; `none`: anybody. */
     scope?: Scope | "none"
+    /** It stays open: its time is not that of a request. */
+    isStream?: boolean
   }
 }
 
-const localCaller: Caller = { owner: "local", scopes: ["admin"], name: "local" }
+const localCaller: Caller = {
+  owner: "local",
+  scopes: ["admin"],
+  name: "local",
+  isStillAllowed: async () => true,
+}
 
 /** Wrong tokens a second from one address; a look-up each. */
 const GUESSES = 10
@@ -69,7 +78,12 @@ export function admission({ tokens, isOpen, rateLimit, localToken }: Admission) 
       throw new UmbraError("E630", "The token is not known or was revoked. `umbra token create` makes one.")
     }
     mustWait(rate?.take(row.id) ?? 0)
-    return { owner: row.owner, scopes: row.scopes as readonly Scope[], name: `token ${row.id}` }
+    return {
+      owner: row.owner,
+      scopes: row.scopes as readonly Scope[],
+      name: `token ${row.id}`,
+      isStillAllowed: async () => (await tokens.find(token)) !== null,
+    }
   }
 
   return async (request: FastifyRequest): Promise<void> => {

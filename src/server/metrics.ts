@@ -2,10 +2,11 @@
 import type { FastifyInstance } from "fastify"
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from "prom-client"
 import type { Umbra } from "../umbra.ts"
+import type { Streams } from "./streams.ts"
 
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60]
 
-export function measure(app: FastifyInstance, umbra: Umbra): Registry {
+export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): Registry {
   const registers = [new Registry()]
   const registry = registers[0]!
   collectDefaultMetrics({ register: registry })
@@ -43,7 +44,10 @@ export function measure(app: FastifyInstance, umbra: Umbra): Registry {
     })
   gauge("umbra_live_jobs", "Jobs in this process's memory", () => umbra.vitals().liveJobs)
   gauge("umbra_partitions", "Partitions that this process owns", () => umbra.vitals().partitions)
+  gauge("umbra_streams", "Live streams that are open", () => streams.open)
+  gauge("umbra_streams_dropped", "Clients dropped since the start: they did not read", () => streams.dropped)
   app.addHook("onResponse", async (request, reply) => {
+    if (request.routeOptions.config.isStream && reply.statusCode === 200) return
     const { method } = request
     const route = request.routeOptions.url ?? "none"
     requests.observe({ method, route, status: String(reply.statusCode) }, reply.elapsedTime / 1000)

@@ -21,6 +21,8 @@ export const version = z.coerce
   .max(2 ** 31 - 1)
   .meta({ example: 3 })
 export const jobId = z.string().max(100).meta({ example: jobIdExample })
+/** Opaque: what a stream gave. */
+export const eventId = z.string().max(8000)
 export const limit = z.coerce.number().int().min(1).max(1000).default(50)
 export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
 const json = z.unknown().meta({ description: "Any JSON." })
@@ -54,6 +56,7 @@ export const job = z
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
     created_at: time,
+    updated_at: time.meta({ description: "When its state last changed." }),
     finished_at: time.nullable(),
   })
   .meta({
@@ -70,6 +73,7 @@ export const job = z
         labels: { team: "shop" },
         priority: 0,
         created_at: "2026-11-15T12:00:00.000Z",
+        updated_at: "2026-11-15T12:00:01.250Z",
         finished_at: "2026-11-15T12:00:01.250Z",
       },
     ],
@@ -126,12 +130,9 @@ export const node = z
     status: z.string(),
     attempt: z.number().int(),
     incoming: z.number().int().meta({ description: "Dependencies that are not done." }),
-    queued_at: z
-      .number()
-      .nullable()
-      .meta({ description: "Milliseconds since 1970, as all times of a graph." }),
-    started_at: z.number().nullable(),
-    finished_at: z.number().nullable(),
+    queued_at: time.nullable(),
+    started_at: time.nullable().meta({ description: "Recorded only for work that takes over a second." }),
+    finished_at: time.nullable(),
     waiting_on: z
       .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "worker"]) })
       .nullable()
@@ -159,7 +160,7 @@ export const event = z
   .looseObject({
     type: z.string().meta({ example: "node.completed" }),
     source: z.string(),
-    at: z.number().meta({ description: "Milliseconds since 1970." }),
+    at: time,
     seq: z.number().int(),
     correlation_id: z.string(),
     idempotency_key: z.string(),
@@ -206,6 +207,15 @@ export const diff = z.object({
   nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
   keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
 })
+
+/** The answer of a live stream. */
+export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
+  const answer = {
+    description: "Server-Sent Events, one JSON document each. docs/streams.md says which.",
+    content: { "text/event-stream": { schema: z.string().meta({ examples: [example] }) } },
+  }
+  return { 200: answer as unknown as z.ZodType }
+}
 
 /** Whatever is asked, this may come back. */
 const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]

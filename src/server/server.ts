@@ -5,6 +5,7 @@
  * 2. Every route has schemas for what it takes and gives, and says which scope it needs.
  * 3. What is refused for lack of room is refused before its body is read; what was accepted goes on.
  */
+import type { ServerResponse } from "node:http"
 import Fastify from "fastify"
 import { validatorCompiler, type ZodTypeProvider } from "fastify-type-provider-zod"
 import { UmbraError } from "../errors.ts"
@@ -20,10 +21,12 @@ import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { processRoutes } from "./routes/process.ts"
+import { streamRoutes } from "./routes/streams.ts"
 import { tokenRoutes } from "./routes/tokens.ts"
 import { workflowRoutes } from "./routes/workflows.ts"
 import { type ServerSettings, serverSettings } from "./settings.ts"
 import { Stopping } from "./stopping.ts"
+import { Streams } from "./streams.ts"
 import { type LocalToken, Tokens } from "./tokens.ts"
 
 export interface ServerOptions {
@@ -108,9 +111,13 @@ async function makeApp(
   takeBodies(app)
   app.decorateRequest("caller")
   app.addHook("onRequest", async (_, reply) => void reply.headers(protections))
-  boundRequests(app, settings.maxRequests, stopping)
+  const streams = new Streams({
+    settings,
+    stopping,
+    uncount: boundRequests(app, settings.maxRequests, stopping),
+  })
   app.addHook("onRequest", admission({ tokens, isOpen, rateLimit: settings.rateLimit, localToken }))
-  const metrics = measure(app, umbra)
+  const metrics = measure(app, umbra, streams)
   await publish(app, version)
   const parts = { umbra, settings, stopping, tokens, isOpen }
   await app.register(async scoped => {
@@ -119,6 +126,7 @@ async function makeApp(
     workflowRoutes(routes, parts)
     aliasRoutes(routes, parts)
     jobRoutes(routes, parts)
+    streamRoutes(routes, parts, streams)
     jobCommandRoutes(routes, parts)
     tokenRoutes(routes, parts)
   })
@@ -126,12 +134,15 @@ async function makeApp(
   return app
 }
 
-/** Beyond so many at once the rest is refused while that is still cheap. */
-function boundRequests(app: App, most: number, stopping: Stopping): void {
+/** Beyond so many at once the rest is refused while that is still cheap. Answers how to take one out of the count. */
+function boundRequests(app: App, most: number, stopping: Stopping): (raw: ServerResponse) => void {
   let open = 0
+  const uncounted = new WeakSet<ServerResponse>()
   app.addHook("onRequest", async (_, reply) => {
     open++
-    reply.raw.once("close", () => open--)
+    reply.raw.once("close", () => {
+      if (!uncounted.has(reply.raw)) open--
+    })
     if (stopping.isStopping) {
       reply.header("connection", "close")
       throw new UmbraError("E612", "The server is about to end and takes no more requests.")
@@ -139,6 +150,10 @@ function boundRequests(app: App, most: number, stopping: Stopping): void {
     if (open > most)
       throw new UmbraError("E611", `The server has ${most} requests in progress and takes no more for now.`)
   })
+  return raw => {
+    uncounted.add(raw)
+    open--
+  }
 }
 
 const protections = {

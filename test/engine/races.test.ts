@@ -83,7 +83,7 @@ describe("loading", () => {
     cancelled.catch(() => {})
     await until("it is being read", () => reads.held.length === 1)
     store.partitions[0] = { owner: "somebody else", epoch: store.partitions[0]!.epoch + 1 }
-    store.engines.set("somebody else", { place: "elsewhere#1", beat: 1, purgedBeat: null })
+    store.engines.set("somebody else", { place: "elsewhere#1", beat: 1, follows: false, purgedBeat: null })
     await until("the first knows", () => !first.owns(job.id))
     reads.letGo()
     await expect(cancelled).rejects.toMatchObject({ code: "E610" })
@@ -265,7 +265,7 @@ describe("take-over", () => {
   it("does not follow from a database that was away for everybody", () => {
     let now = 0
     const peers = new Peers({ leaseMs: 10_000, beatMs: 3_000, now: () => now })
-    const peer = (beat: number) => [{ engine: "peer", place: "elsewhere#1", beat }]
+    const peer = (beat: number) => [{ engine: "peer", place: "elsewhere#1", beat, follows: false }]
     expect(peers.alive(peer(1))).toContain("peer")
     now += 3_000
     expect(peers.alive(peer(2))).toContain("peer")

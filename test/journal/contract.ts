@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe } from "vitest"
 import { appendContract } from "./contract/append.ts"
 import { dataContract } from "./contract/data.ts"
+import { feedContract } from "./contract/feed.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
 import { ownershipContract } from "./contract/ownership.ts"
@@ -31,5 +32,6 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     ownershipContract(current)
     inboxContract(current)
     retentionContract(current)
+    feedContract(current)
   })
 }

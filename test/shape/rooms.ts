@@ -62,11 +62,15 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
+  feed: {
+    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings"],
+    packages: [],
+  },
   testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
   // Types alone (test/client/browser.test.ts): a browser loads nothing of these rooms.
   client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "feed", "log"],
     packages: [],
   },
   index: {
@@ -74,7 +78,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   server: {
-    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings", "umbra"],
+    rooms: ["core", "definition", "journal", "engine", "feed", "errors", "log", "settings", "umbra"],
     packages: ["fastify", "fastify-type-provider-zod", "@fastify/swagger", "prom-client", "zod", "node:*"],
   },
   cli: {
@@ -85,6 +89,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "worker",
       "engine",
+      "feed",
       "errors",
       "log",
       "server",

@@ -118,7 +118,7 @@ export class Fleet {
           isDead,
           starts: task => this.#starts(member as Member, task),
         }),
-      observer: { changed() {}, ended() {}, progressed() {} },
+      observer: { changed() {}, ended() {}, progressed() {}, followed() {} },
     })
     void member.engine.start()
     this.#members.push(member as Member)

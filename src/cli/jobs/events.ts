@@ -1,5 +1,6 @@
 /** `umbra jobs events JOB`: everything that happened to the job (J18). */
 import type { JobEvent } from "../../core/events.ts"
+import { isoEvent } from "../../engine/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
@@ -12,7 +13,8 @@ export interface EventsOptions extends PlaceOptions {
 export async function events(jobId: string, options: EventsOptions): Promise<number> {
   const found = await withPlace(options, ({ jobs }) => jobs.events(jobId))
   // A line of JSON per event: a job may have a hundred thousand.
-  const line = options.json ? JSON.stringify : (event: JobEvent) => text(event, paintFor(process.stdout))
+  const paint = paintFor(process.stdout)
+  const line = (event: JobEvent) => (options.json ? JSON.stringify(isoEvent(event)) : text(event, paint))
   for (const event of found) process.stdout.write(`${line(event)}\n`)
   return exitCode.ok
 }

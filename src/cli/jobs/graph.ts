@@ -1,6 +1,7 @@
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
 import type { NodeStatus } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
+import { isoGraph } from "../../engine/iso-times.ts"
 import { exitCode } from "../exit.ts"
 import { mermaidText } from "../graph-picture.ts"
 import { graphOf } from "../live/graph-of.ts"
@@ -17,7 +18,7 @@ export interface JobGraphOptions extends PlaceOptions {
 }
 
 const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) => string>> = {
-  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...graph }, null, 2)}\n`,
+  json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...isoGraph(graph) }, null, 2)}\n`,
   mermaid,
   tree: (_, graph) => tree(graph),
 }

@@ -1,15 +1,15 @@
 -- "I live", and in the same round trip all an engine needs to know: the others' beats, who owns what, and which
 -- of its own partitions have open messages. One list, told apart by the first column.
 with me as (
-  insert into umbra.engines (id, place, beat)
-  values ($1::text, $2::text, $3::text::bigint)
-  on conflict (id) do update set place = excluded.place, beat = excluded.beat
+  insert into umbra.engines (id, place, beat, follows)
+  values ($1::text, $2::text, $3::text::bigint, $4::text::boolean)
+  on conflict (id) do update set place = excluded.place, beat = excluded.beat, follows = excluded.follows
 )
-select 'engine', id, place, beat from umbra.engines where id <> $1::text
+select 'engine', id, place, beat, follows from umbra.engines where id <> $1::text
 union all
-select 'partition', id::text, owner, epoch from umbra.partitions
+select 'partition', id::text, owner, epoch, null from umbra.partitions
 union all
-select 'inbox', p.id::text, null, null
+select 'inbox', p.id::text, null, null, null
 from umbra.partitions as p
 where p.owner = $1::text
   and exists (select from umbra.inbox as i where i.partition = p.id and i.answer is null and not i.withdrawn)

@@ -1,6 +1,7 @@
 /** Submitting jobs and looking at them. */
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
+import { isoEvent, isoGraph, isoNode } from "../../engine/iso-times.ts"
 import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
 import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
@@ -151,7 +152,8 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         response: schema.answers({ 200: schema.graph }, ["E301"]),
       },
     },
-    async request => umbra.graph((await ownJob(umbra, request.caller, request.params.job)).job_id),
+    async request =>
+      isoGraph(await umbra.graph((await ownJob(umbra, request.caller, request.params.job)).job_id)),
   )
 
   app.get(
@@ -171,7 +173,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
       const { after = -1 } = request.query
-      return { events: (await umbra.events(job_id)).filter(({ seq }) => seq > after) }
+      return { events: (await umbra.events(job_id)).filter(({ seq }) => seq > after).map(isoEvent) }
     },
   )
 
@@ -188,7 +190,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     },
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      return umbra.node(job_id, request.params.node)
+      return isoNode(await umbra.node(job_id, request.params.node))
     },
   )
 }

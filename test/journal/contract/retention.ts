@@ -74,13 +74,15 @@ export function retentionContract(stage: () => Stage): void {
       const { engine } = await hold(journal)
       const purge = () => journal.purge({ finishedBefore: 0, keysBefore: 0, limit: 1 })
       const others = async () =>
-        (await peer.beat({ engine: "observer", place: "x", beat: 1 })).engines.map(other => other.engine)
-      await journal.beat({ engine, place: "x", beat: 1 })
-      await journal.beat({ engine: "dead", place: "x", beat: 1 })
-      await journal.beat({ engine: "idle", place: "x", beat: 1 })
+        (await peer.beat({ engine: "observer", place: "x", beat: 1, follows: false })).engines.map(
+          other => other.engine,
+        )
+      await journal.beat({ engine, place: "x", beat: 1, follows: false })
+      await journal.beat({ engine: "dead", place: "x", beat: 1, follows: false })
+      await journal.beat({ engine: "idle", place: "x", beat: 1, follows: false })
       await purge()
       expect(await others()).toEqual(expect.arrayContaining([engine, "dead", "idle"]))
-      await journal.beat({ engine: "idle", place: "x", beat: 2 })
+      await journal.beat({ engine: "idle", place: "x", beat: 2, follows: false })
       await purge()
       const left = await others()
       expect(left).toEqual(expect.arrayContaining([engine, "idle"]))

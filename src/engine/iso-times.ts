@@ -1,0 +1,50 @@
+/** Views as programs read them, over HTTP and with `--json`: times are ISO 8601 text, as those of a job are. */
+import type { JobEvent } from "../core/events.ts"
+import type { Json, JsonObject } from "../core/json.ts"
+import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
+
+export function isoTime(ms: number): string {
+  return new Date(ms).toISOString()
+}
+
+export function isoGraph(graph: GraphView) {
+  return {
+    ...graph,
+    nodes: graph.nodes.map(node => isoNode(node)),
+    waiting_for: graph.waiting_for.map(({ node, ...waiting }) => ({ node, ...isoWaiting(waiting) })),
+  }
+}
+
+export function isoNode<N extends NodeView>(node: N) {
+  const { queued_at, started_at, finished_at, waiting_on } = node
+  return {
+    ...node,
+    queued_at: maybeTime(queued_at),
+    started_at: maybeTime(started_at),
+    finished_at: maybeTime(finished_at),
+    waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
+  }
+}
+
+export function isoEvent(event: JobEvent) {
+  return { ...event, at: isoTime(event.at), payload: isoPayload(event.payload) }
+}
+
+function isoWaiting(waiting: WaitingOn) {
+  if (waiting.kind === "retry") return { ...waiting, at: isoTime(waiting.at) }
+  return "until" in waiting ? { ...waiting, until: maybeTime(waiting.until) } : waiting
+}
+
+/** What is a user's own (an output, a signal's data) stays as it is: only what the engine calls a time is one. */
+function isoPayload(payload: JsonObject): JsonObject {
+  const told: Record<string, Json> = { ...payload }
+  for (const name of ["expires_at", "retry_at", "started_at"])
+    if (typeof told[name] === "number") told[name] = isoTime(told[name])
+  const waiting = told.waiting as JsonObject | undefined
+  if (typeof waiting?.until === "number") told.waiting = { ...waiting, until: isoTime(waiting.until) }
+  return told
+}
+
+function maybeTime(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
+}

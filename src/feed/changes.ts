@@ -1,0 +1,107 @@
+/** From facts to what a stream tells: the transitions of J18, each with the job or the node as it then was. */
+import { expand, type JobEvent } from "../core/events.ts"
+import type { Fact } from "../core/facts.ts"
+import type { JsonObject } from "../core/json.ts"
+import { type JobStatus, jobHasEnded } from "../core/states.ts"
+import { progressOf } from "../core/view.ts"
+import { isoTime } from "../engine/iso-times.ts"
+import { jobErrorOf } from "../engine/job-result.ts"
+import type { KnownJob } from "./known-jobs.ts"
+
+export interface Change {
+  readonly kind: "job" | "node"
+  readonly jobId: string
+  readonly seq: number
+  /** Among the events of one fact: the last part of the event's idempotency key. */
+  readonly place: number
+  readonly at: number
+  /** What the job has become; null: it is a node's change. */
+  readonly status: JobStatus | null
+  /** JSON. */
+  readonly data: string
+}
+
+/** Applies the fact to the job. */
+export function changesOf(
+  job: KnownJob,
+  recorded: { readonly seq: number; readonly fact: Fact },
+  { withNodes }: { readonly withNodes: boolean },
+): Change[] {
+  const { seq, fact } = recorded
+  const before = progressOf(job.state)
+  const events = expand(job.state, job.id, recorded)
+  job.seq = seq
+  job.at = fact.at
+  const last = events.findLastIndex(event => event.type.startsWith("job."))
+  return events.flatMap((event, place): Change[] => {
+    const common = { jobId: job.id, seq, place, at: fact.at }
+    if (event.type.startsWith("job.")) {
+      const status = event.to as JobStatus
+      // A state that was passed through on the way had not got further than where it began.
+      const percent = place === last ? progressOf(job.state) : before
+      const data = JSON.stringify(jobLine(job, { status, percent, at: fact.at }))
+      return [{ kind: "job", ...common, status, data }]
+    }
+    if (!withNodes || !event.type.startsWith("node.")) return []
+    return [{ kind: "node", ...common, status: null, data: JSON.stringify(nodeLine(event)) }]
+  })
+}
+
+/** The job as it is now. */
+export function jobLineOf(job: KnownJob) {
+  return jobLine(job, { status: job.state.status, percent: progressOf(job.state), at: job.at })
+}
+
+function jobLine(
+  { id, plan, state, message }: KnownJob,
+  { status, percent, at }: { status: JobStatus; percent: number; at: number },
+) {
+  const hasEnded = jobHasEnded(status)
+  return {
+    job_id: id,
+    workflow: state.workflow,
+    workflow_version: state.workflowVersion,
+    status,
+    progress_pct: percent,
+    progress_message: hasEnded ? null : message,
+    created_at: isoTime(state.createdAt),
+    updated_at: isoTime(at),
+    finished_at: hasEnded && state.finishedAt !== null ? isoTime(state.finishedAt) : null,
+    labels: state.labels,
+    error: hasEnded ? jobErrorOf(plan, state) : null,
+  }
+}
+
+function nodeLine({ correlation_id, node, to, from, attempt, at, payload }: JobEvent): JsonObject {
+  return {
+    job_id: correlation_id,
+    node: node ?? null,
+    status: to ?? null,
+    from: from ?? null,
+    attempt: attempt ?? null,
+    at: isoTime(at),
+    ...(typeof payload.reason === "string" ? { reason: payload.reason } : {}),
+    ...errorOf(payload),
+    ...waitingOf(payload),
+  }
+}
+
+function errorOf({ fault, cause }: JsonObject): { error?: JsonObject } {
+  if (fault === undefined) return {}
+  const { code, message } = fault as { code: string; message: string }
+  return { error: { code, message, ...(cause === undefined ? {} : { node: cause }) } }
+}
+
+/** In the words of the graph: why the node does not run right now. */
+function waitingOf({ retry_at, waiting }: JsonObject): { waiting_on?: JsonObject } {
+  if (typeof retry_at === "number") return { waiting_on: { kind: "retry", at: isoTime(retry_at) } }
+  if (waiting === undefined) return {}
+  const { kind, name, until } = waiting as { kind: string; name?: string; until?: number }
+  return {
+    waiting_on: {
+      kind,
+      ...(name === undefined ? {} : { name }),
+      until: until === undefined ? null : isoTime(until),
+    },
+  }
+}

@@ -1,0 +1,338 @@
+import { jobHasEnded } from "../core/states.ts"
+import { progressOf } from "../core/view.ts"
+import { partitionOf } from "../engine/ids.ts"
+import { isoTime } from "../engine/iso-times.ts"
+import type { FeedFact, FeedPage } from "../journal/feed.ts"
+import { type Change, changesOf } from "./changes.ts"
+import { frame, type OwnerChange } from "./frames.ts"
+import {
+  beginning,
+  type FoldParts,
+  factOf,
+  foldJobs,
+  INLINE_BYTES,
+  type KnownJob,
+  KnownJobs,
+} from "./known-jobs.ts"
+import { storeMark } from "./position.ts"
+import type { FeedSettings } from "./settings.ts"
+import { Snapshots } from "./snapshots.ts"
+import { type Follower, JobNews, OwnerNews, OwnerWatch } from "./watches.ts"
+
+/**
+ * One reader of the journal for all live streams of a process.
+ *
+ * 1. It reads only while somebody follows, from position to position (src/journal/feed.ts): so every change comes once
+ *    and in the order of its job, whichever engine committed it.
+ * 2. What happened is read when somebody says so (a commit here, a word from another engine) and, where there are other
+ *    engines, every second anyway. A hint that is lost costs time, never a change.
+ * 3. Who follows is changed only between two pages: a follower gets everything after the position it was given.
+ * 4. A known job is one whose every fact up to the position has been applied. Nobody wants it any more: it is forgotten.
+ */
+export interface FeedParts extends FoldParts {
+  readonly settings: FeedSettings
+  /** Called when the first begins to follow and when the last has gone. */
+  follows(isFollowing: boolean): void
+}
+
+export interface ProgressNews {
+  readonly job_id: string
+  readonly owner: string
+  readonly node: string
+  readonly percent: number | null
+  readonly message: string | null
+  readonly at: number
+}
+
+/** A job's owners are looked up in the database as long as they are few; beyond, everybody's facts are read. */
+const FEW_OWNERS = 50
+/** Facts of one partition in a page. */
+const PAGE = 256
+
+export class Feed {
+  readonly parts: FeedParts
+  readonly snapshots: Snapshots
+  readonly #watches = new Map<string, OwnerWatch>()
+  readonly #known: KnownJobs
+  readonly #dirty = new Set<number>()
+  readonly #progress = new Map<string, ProgressNews>()
+  readonly #joining: (() => void)[] = []
+  /** Everything up to here has been told; null: nobody follows. */
+  #seqs: number[] | null = null
+  #store = ""
+  #users = 0
+  #starting: Promise<void> | null = null
+  #isReading = false
+  #timer: NodeJS.Timeout | null = null
+  #progressTimer: NodeJS.Timeout | null = null
+  #isProgressDue = false
+  #lookAgain: NodeJS.Timeout | null = null
+  #readAt = 0
+
+  constructor(parts: FeedParts) {
+    this.parts = parts
+    this.snapshots = new Snapshots(parts)
+    this.#known = new KnownJobs(parts.settings.knownJobs)
+  }
+
+  get isFollowed(): boolean {
+    return this.#users > 0
+  }
+
+  /** Something may have been committed in these partitions. */
+  changed(partitions: Iterable<number>): void {
+    if (this.#users === 0) return
+    for (const partition of partitions) this.#dirty.add(partition)
+    this.#schedule()
+  }
+
+  progressed(news: ProgressNews): void {
+    if (this.#watches.get(news.owner)?.wants(news.job_id) !== true) return
+    this.#progress.set(news.job_id, news)
+    this.#progressTimer ??= setTimeout(() => {
+      this.#progressTimer = null
+      this.#isProgressDue = true
+      this.#schedule()
+    }, this.parts.settings.progressMs)
+  }
+
+  /** Answers the position from which on `follower` is told, and how to end that. */
+  followOwner(owner: string, follower: Follower<OwnerNews>): Promise<Following> {
+    return this.#follow(owner, {
+      enter: watch => void watch.all.add(follower),
+      leave: watch => {
+        watch.all.delete(follower)
+        if (watch.all.size === 0)
+          this.#known.forgetWhere(job => job.state.owner === owner && !watch.byJob.has(job.id))
+      },
+    })
+  }
+
+  followJob(owner: string, jobId: string, follower: Follower<JobNews>): Promise<Following> {
+    return this.#follow(owner, {
+      enter: watch => watch.addJob(jobId, follower),
+      leave: watch => {
+        watch.removeJob(jobId, follower)
+        if (!watch.wants(jobId)) this.#known.forget(jobId)
+      },
+    })
+  }
+
+  async #follow(
+    owner: string,
+    { enter, leave }: { enter(watch: OwnerWatch): void; leave(watch: OwnerWatch): void },
+  ): Promise<Following> {
+    this.#users++
+    try {
+      this.#starting ??= this.#start()
+      await this.#starting
+    } catch (error) {
+      this.#starting = null
+      this.#left()
+      throw error
+    }
+    return this.#betweenPages(() => {
+      const watch = this.#watches.get(owner) ?? new OwnerWatch()
+      this.#watches.set(owner, watch)
+      enter(watch)
+      let isGone = false
+      const go = () => {
+        if (isGone) return
+        isGone = true
+        leave(watch)
+        if (watch.isEmpty) this.#watches.delete(owner)
+        this.#left()
+      }
+      return { store: this.#store, seqs: this.#seqs!.slice(), leave: go }
+    })
+  }
+
+  /** From now on commits are heard of; then the position is asked for. */
+  async #start(): Promise<void> {
+    const { journal, settings, follows } = this.parts
+    follows(true)
+    const { store, seqs } = await journal.feed.position()
+    this.#store = storeMark(store)
+    this.#seqs = [...seqs]
+    if (journal.feed.listen !== null)
+      this.#lookAgain = setInterval(() => this.changed(this.#seqs?.keys() ?? []), settings.lookAgainMs)
+  }
+
+  #left(): void {
+    if (--this.#users > 0) return
+    this.#starting = null
+    this.#seqs = null
+    clearInterval(this.#lookAgain ?? undefined)
+    clearTimeout(this.#timer ?? undefined)
+    clearTimeout(this.#progressTimer ?? undefined)
+    this.#timer = this.#progressTimer = null
+    this.#dirty.clear()
+    this.#progress.clear()
+    this.#known.forgetWhere(() => true)
+    this.parts.follows(false)
+  }
+
+  #betweenPages<T>(work: () => T): Promise<T> {
+    if (!this.#isReading) return Promise.resolve(work())
+    return new Promise(resolve => this.#joining.push(() => resolve(work())))
+  }
+
+  #schedule(waitMs = this.#readAt + this.parts.settings.readMs - performance.now()): void {
+    if (this.#isReading || this.#timer !== null || this.#seqs === null) return
+    this.#timer = setTimeout(() => {
+      this.#timer = null
+      void this.#run()
+    }, waitMs)
+  }
+
+  async #run(): Promise<void> {
+    const seqs = this.#seqs
+    if (seqs === null) return
+    this.#isReading = true
+    this.#readAt = performance.now()
+    let waitMs: number | undefined
+    try {
+      if (this.#dirty.size > 0) await this.#readOn(seqs)
+      if (this.#isProgressDue) await this.#tellProgress(seqs)
+    } catch (error) {
+      this.parts.log.warn({ error: String(error) }, "live streams cannot be read on; trying again")
+      for (const partition of seqs.keys()) this.#dirty.add(partition)
+      waitMs = this.parts.settings.lookAgainMs
+    }
+    this.#isReading = false
+    for (const join of this.#joining.splice(0)) join()
+    if (this.#dirty.size > 0 || this.#isProgressDue) this.#schedule(waitMs)
+  }
+
+  async #readOn(seqs: number[]): Promise<void> {
+    const ranges = [...this.#dirty].map(partition => ({ partition, after: seqs[partition]! }))
+    this.#dirty.clear()
+    const owners = [...this.#watches.keys()]
+    const page = await this.parts.journal.feed.read({
+      ranges,
+      owners: owners.length > FEW_OWNERS ? null : owners,
+      limit: PAGE,
+      inlineBytes: INLINE_BYTES,
+    })
+    const wanted = page.facts.filter(({ owner, jobId }) => this.#watches.get(owner)?.wants(jobId))
+    const told = await this.#changesOf(wanted)
+    // Nobody may have stopped following, and somebody else begun, meanwhile.
+    if (this.#seqs === seqs) this.#tell(seqs, page, told)
+  }
+
+  /** Each fact's changes. The jobs become known as they are after the page. */
+  async #changesOf(facts: readonly FeedFact[]): Promise<ToldFact[]> {
+    const { journal } = this.parts
+    const jobs = await this.#jobsBefore(facts)
+    const told: ToldFact[] = []
+    for (const row of facts) {
+      const fact = await factOf(journal, row)
+      if (fact === null) continue
+      const job = jobs.get(row.jobId) ?? (await beginning(this.parts, row.jobId, fact))
+      if (job === null) continue
+      jobs.set(row.jobId, job)
+      const withNodes = this.#watches.get(row.owner)?.byJob.has(row.jobId) ?? false
+      told.push({ row, job, changes: changesOf(job, { seq: row.seq, fact }, { withNodes }) })
+    }
+    return told
+  }
+
+  /** One look at the journal for all jobs of a page that are not known. New ones begin in the page itself. */
+  async #jobsBefore(facts: readonly FeedFact[]): Promise<Map<string, KnownJob>> {
+    const jobs = new Map<string, KnownJob>()
+    const missing = new Map<string, number>()
+    for (const { jobId, seq, type } of facts) {
+      if (jobs.has(jobId) || missing.has(jobId)) continue
+      const known = this.#known.get(jobId)
+      if (known !== undefined) jobs.set(jobId, known)
+      else if (type !== "job_submitted") missing.set(jobId, seq)
+    }
+    // A page that fails half way is read again: nothing may be left half applied.
+    for (const jobId of jobs.keys()) this.#known.forget(jobId)
+    const found = await foldJobs(this.parts, [...missing.keys()], row => row.seq < missing.get(row.jobId)!)
+    for (const [jobId, job] of found) jobs.set(jobId, job)
+    return jobs
+  }
+
+  /** In one go: between two pages everybody has been told everything up to the same position. */
+  #tell(seqs: number[], page: FeedPage, told: readonly ToldFact[]): void {
+    const byOwner = new Map<string, OwnerChange[]>()
+    const byJob = new Map<string, { owner: string; changes: Change[] }>()
+    for (const { row, changes, job } of told) {
+      const watch = this.#watches.get(row.owner)
+      seqs[row.partition] = Math.max(seqs[row.partition]!, row.seq)
+      if (watch === undefined) continue
+      if (watch.wants(row.jobId) && !jobHasEnded(job.state.status)) this.#known.keep(job)
+      if (watch.byJob.has(row.jobId)) {
+        const list = byJob.get(row.jobId) ?? { owner: row.owner, changes: [] }
+        list.changes.push(...changes)
+        byJob.set(row.jobId, list)
+      }
+      const ofJob = changes.filter(({ kind }) => kind === "job")
+      if (watch.all.size === 0 || ofJob.length === 0) continue
+      const at = seqs.slice()
+      const list = byOwner.get(row.owner) ?? []
+      for (const change of ofJob) list.push({ ...change, partition: row.partition, seqs: at })
+      byOwner.set(row.owner, list)
+    }
+    for (const { partition, seq, isMore } of page.reached) {
+      seqs[partition] = Math.max(seqs[partition]!, seq)
+      if (isMore) this.#dirty.add(partition)
+    }
+    for (const [owner, changes] of byOwner) {
+      const news = new OwnerNews(this.#store, changes, seqs.slice())
+      for (const follower of this.#watches.get(owner)?.all ?? []) follower.changed(news)
+    }
+    for (const [jobId, { owner, changes }] of byJob) {
+      const news = new JobNews(changes)
+      for (const follower of this.#watches.get(owner)?.byJob.get(jobId) ?? []) follower.changed(news)
+    }
+  }
+
+  /** What handlers say, beside what the journal says of the job: so that progress never runs ahead of the changes. */
+  async #tellProgress(seqs: readonly number[]): Promise<void> {
+    this.#isProgressDue = false
+    const all = [...this.#progress.values()]
+    this.#progress.clear()
+    const missing = all.filter(({ job_id }) => this.#known.get(job_id) === undefined)
+    const found = await foldJobs(
+      this.parts,
+      missing.map(({ job_id }) => job_id),
+      ({ jobId, seq }) => seq <= (seqs[partitionOf(jobId)] ?? 0),
+    )
+    for (const news of all) {
+      const job = this.#known.get(news.job_id) ?? found.get(news.job_id)
+      const watch = this.#watches.get(news.owner)
+      if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
+      job.message = news.message ?? job.message
+      this.#known.keep(job)
+      watch.tellProgress(job.id, progressFrame(job, news))
+    }
+  }
+}
+
+export interface Following {
+  readonly store: string
+  readonly seqs: readonly number[]
+  leave(): void
+}
+
+interface ToldFact {
+  readonly row: FeedFact
+  readonly job: KnownJob
+  readonly changes: readonly Change[]
+}
+
+function progressFrame({ id, state, message }: KnownJob, { node, percent, at }: ProgressNews): Buffer {
+  return Buffer.from(
+    frame("progress", {
+      job_id: id,
+      status: state.status,
+      progress_pct: progressOf(state),
+      progress_message: message,
+      node,
+      node_pct: percent,
+      at: isoTime(at),
+    }),
+  )
+}

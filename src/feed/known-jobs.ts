@@ -1,0 +1,115 @@
+/**
+ * Jobs as their facts tell, without what can be large: inputs, outputs and other data never stay here. What is
+ * streamed are states.
+ */
+import { apply } from "../core/apply.ts"
+import type { Fact } from "../core/facts.ts"
+import { type JobState, newJobState } from "../core/state.ts"
+import type { Plan } from "../definition/plan.ts"
+import { decodeFact } from "../engine/live-job.ts"
+import type { Plans } from "../engine/plans.ts"
+import { UmbraError } from "../errors.ts"
+import type { FactRow, Journal } from "../journal/port.ts"
+import type { Log } from "../log.ts"
+
+export interface KnownJob {
+  readonly id: string
+  readonly plan: Plan
+  readonly state: JobState
+  /** Of its last fact. */
+  seq: number
+  at: number
+  /** What its handlers last said of their progress. */
+  message: string | null
+}
+
+export interface FoldParts {
+  readonly journal: Journal
+  readonly plans: Plans
+  readonly log: Log
+}
+
+/** Larger facts are read one by one: a page of them must not fill the memory. */
+export const INLINE_BYTES = 32 * 1024
+
+/** The jobs as these of their facts tell. One whose facts or plan are gone is left out. */
+export async function foldJobs(
+  parts: FoldParts,
+  ids: readonly string[],
+  isIncluded: (row: FactRow) => boolean,
+): Promise<Map<string, KnownJob>> {
+  const jobs = new Map<string, KnownJob>()
+  const unreadable = new Set<string>()
+  for (const row of await parts.journal.readFacts(ids, { inlineBytes: INLINE_BYTES })) {
+    if (!isIncluded(row) || unreadable.has(row.jobId)) continue
+    const fact = await factOf(parts.journal, row)
+    const job = fact === null ? null : (jobs.get(row.jobId) ?? (await beginning(parts, row.jobId, fact)))
+    if (fact === null || job === null) {
+      unreadable.add(row.jobId)
+      jobs.delete(row.jobId)
+      continue
+    }
+    jobs.set(row.jobId, job)
+    apply(job.state, fact)
+    job.seq = row.seq
+    job.at = row.at
+  }
+  return jobs
+}
+
+/** A job before its first fact, which this is; null: it cannot be told. */
+export async function beginning(parts: FoldParts, id: string, fact: Fact): Promise<KnownJob | null> {
+  if (fact.type !== "job_submitted") return null
+  try {
+    const plan = await parts.plans.get(fact.owner, fact.workflow, fact.workflow_version)
+    return { id, plan, state: newJobState(plan), seq: 0, at: fact.at, message: null }
+  } catch (error) {
+    if (!(error instanceof UmbraError && error.code === "E305")) throw error
+    parts.log.warn({ job_id: id, error: error.message }, "a job is not streamed: its workflow is gone")
+    return null
+  }
+}
+
+/** null: it has been removed. */
+export async function factOf(journal: Journal, row: FactRow): Promise<Fact | null> {
+  const data = row.data ?? (await journal.readFact(row.jobId, row.seq))
+  return data === null ? null : withoutData(decodeFact({ type: row.type, at: row.at, data }))
+}
+
+const heavy = ["input", "output", "data", "job_output"] as const
+
+function withoutData(fact: Fact): Fact {
+  const light: Record<string, unknown> = { ...fact }
+  for (const key of heavy) if (key in light) light[key] = null
+  if (fact.type === "node_waiting" && fact.waiting.kind === "timer")
+    light.waiting = { ...fact.waiting, output: null }
+  return light as unknown as Fact
+}
+
+/** So many of them at most; who was not needed for longest goes. */
+export class KnownJobs {
+  readonly #jobs = new Map<string, KnownJob>()
+  readonly #most: number
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get(id: string): KnownJob | undefined {
+    return this.#jobs.get(id)
+  }
+
+  keep(job: KnownJob): void {
+    this.#jobs.delete(job.id)
+    this.#jobs.set(job.id, job)
+    if (this.#jobs.size > this.#most) this.#jobs.delete(this.#jobs.keys().next().value!)
+  }
+
+  forget(id: string): void {
+    this.#jobs.delete(id)
+  }
+
+  forgetWhere(isForgotten: (job: KnownJob) => boolean): void {
+    for (const job of this.#jobs.values()) if (isForgotten(job)) this.#jobs.delete(job.id)
+  }
+}

@@ -1,0 +1,74 @@
+/** What the engine of this process and those of others say, brought to the feed, and the other way round. */
+import type { EngineObserver } from "../engine/engine.ts"
+import type { LiveJob } from "../engine/live-job.ts"
+import { Feed, type ProgressNews } from "./feed.ts"
+import type { FoldParts } from "./known-jobs.ts"
+import { Neighbours } from "./neighbours.ts"
+import type { FeedSettings } from "./settings.ts"
+
+export interface LiveParts extends FoldParts {
+  readonly settings: FeedSettings
+  /** Of this engine. */
+  readonly id: string
+  /** How long a word of another engine is believed without a beat that says the same. */
+  readonly leaseMs: number
+  now(): number
+  /** Lets the beat say that this engine follows the others, or that it does not. */
+  follow(isFollowing: boolean): void
+}
+
+export class Live implements Pick<EngineObserver, "changed" | "progressed" | "followed"> {
+  readonly feed: Feed
+  readonly #neighbours: Neighbours
+  readonly #now: () => number
+
+  constructor(parts: LiveParts) {
+    const { journal, settings, id, leaseMs } = parts
+    this.#now = () => parts.now()
+    this.feed = new Feed({
+      ...parts,
+      follows: isFollowing => {
+        parts.follow(isFollowing)
+        if (isFollowing) this.#neighbours.tellThatWeFollow()
+      },
+    })
+    this.#neighbours = new Neighbours(id, {
+      feed: journal.feed,
+      tellMs: settings.tellMs,
+      believeMs: leaseMs,
+      changed: partitions => this.feed.changed(partitions),
+      progressed: news => this.feed.progressed(news),
+    })
+  }
+
+  async start(): Promise<void> {
+    await this.#neighbours.start()
+  }
+
+  async close(): Promise<void> {
+    await this.#neighbours.stop()
+  }
+
+  changed({ partition }: LiveJob): void {
+    if (this.feed.isFollowed) this.feed.changed([partition])
+    this.#neighbours.changed(partition)
+  }
+
+  progressed(job: LiveJob, node: number): void {
+    const progress = job.progress?.get(node)
+    if (progress === undefined) return
+    const news: ProgressNews = {
+      job_id: job.id,
+      owner: job.state.owner,
+      node: job.plan.nodes[node]!.id,
+      ...progress,
+      at: this.#now(),
+    }
+    if (this.feed.isFollowed) this.feed.progressed(news)
+    this.#neighbours.progressed(news)
+  }
+
+  followed(isFollowed: boolean): void {
+    this.#neighbours.followed(isFollowed)
+  }
+}

@@ -1,0 +1,74 @@
+/** What a stream begins with. Many may begin at once: who asks for the same at the same time gets the same. */
+import { nodeStatusOf } from "../core/state.ts"
+import type { JobStatus } from "../core/states.ts"
+import { FreshAnswers } from "../engine/fresh.ts"
+import { partitionOf } from "../engine/ids.ts"
+import { jobLineOf } from "./changes.ts"
+import { frame } from "./frames.ts"
+import { type FoldParts, foldJobs } from "./known-jobs.ts"
+import { jobPositionText, positionText } from "./position.ts"
+
+/** Jobs of a snapshot, and nodes: a larger graph is asked for by itself. */
+const MOST_JOBS = 100
+const MOST_NODES = 1000
+/** Behind every change of its fact. */
+const WHOLE_FACT = 999_999_999
+
+export interface OwnerSnapshot {
+  readonly bytes: Buffer
+  readonly seqs: readonly number[]
+}
+
+export interface JobSnapshot {
+  readonly bytes: Buffer
+  readonly seq: number
+  readonly status: JobStatus
+}
+
+export class Snapshots {
+  readonly #parts: FoldParts
+  readonly #ofOwners = new FreshAnswers<OwnerSnapshot>()
+  readonly #ofJobs = new FreshAnswers<JobSnapshot | null>()
+
+  constructor(parts: FoldParts) {
+    this.#parts = parts
+  }
+
+  /** The newest of the owner's jobs that have not ended. */
+  owner(owner: string, store: string): Promise<OwnerSnapshot> {
+    return this.#ofOwners.ask(owner, async () => {
+      const at = Date.now()
+      const { seqs, jobs } = await this.#parts.journal.feed.start({ owner, limit: MOST_JOBS + 1 })
+      const shown = jobs.slice(0, MOST_JOBS)
+      const found = await foldJobs(this.#parts, shown, ({ jobId, seq }) => seq <= seqs[partitionOf(jobId)]!)
+      const lines = shown.flatMap(id => {
+        const job = found.get(id)
+        return job === undefined ? [] : [jobLineOf(job)]
+      })
+      const id = positionText({ store, at, partition: -1, place: 0, seqs })
+      const more = jobs.length > MOST_JOBS ? { more: true } : {}
+      return { seqs, bytes: Buffer.from(frame("snapshot", { jobs: lines, ...more }, id)) }
+    })
+  }
+
+  /** null: it is gone. */
+  job(jobId: string): Promise<JobSnapshot | null> {
+    return this.#ofJobs.ask(jobId, async () => {
+      const job = (await foldJobs(this.#parts, [jobId], () => true)).get(jobId)
+      if (job === undefined) return null
+      const { state, plan, seq } = job
+      const nodes = plan.nodes.map(({ id }, node) => ({
+        node: id,
+        status: nodeStatusOf(state, node),
+        attempt: state.attempt[node],
+      }))
+      const graph = nodes.length > MOST_NODES ? { more: true } : { nodes }
+      const id = jobPositionText({ seq, place: WHOLE_FACT })
+      return {
+        status: state.status,
+        seq,
+        bytes: Buffer.from(frame("snapshot", { job: jobLineOf(job), ...graph }, id)),
+      }
+    })
+  }
+}

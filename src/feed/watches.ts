@@ -1,0 +1,73 @@
+import type { Change } from "./changes.ts"
+import type { OwnerChange } from "./frames.ts"
+import { jobFrames, ownerFrames } from "./frames.ts"
+
+/** News of an owner's jobs: the same for everybody who stands at the same place, and made once. */
+export class OwnerNews {
+  readonly changes: readonly OwnerChange[]
+  /** Everything up to here has been told with it. */
+  readonly seqs: readonly number[]
+  readonly #store: string
+  #bytes: Buffer | null = null
+
+  constructor(store: string, changes: readonly OwnerChange[], seqs: readonly number[]) {
+    this.#store = store
+    this.changes = changes
+    this.seqs = seqs
+  }
+
+  get bytes(): Buffer {
+    this.#bytes ??= Buffer.from(ownerFrames(this.#store, this.changes))
+    return this.#bytes
+  }
+}
+
+/** News of one job, its nodes included. */
+export class JobNews {
+  readonly changes: readonly Change[]
+  #bytes: Buffer | null = null
+
+  constructor(changes: readonly Change[]) {
+    this.changes = changes
+  }
+
+  get bytes(): Buffer {
+    this.#bytes ??= Buffer.from(jobFrames(this.changes))
+    return this.#bytes
+  }
+}
+
+export interface Follower<News> {
+  changed(news: News): void
+  progressed(frame: Buffer): void
+}
+
+/** Who wants to know what of one owner's jobs. */
+export class OwnerWatch {
+  readonly all = new Set<Follower<OwnerNews>>()
+  readonly byJob = new Map<string, Set<Follower<JobNews>>>()
+
+  wants(jobId: string): boolean {
+    return this.all.size > 0 || this.byJob.has(jobId)
+  }
+
+  get isEmpty(): boolean {
+    return this.all.size === 0 && this.byJob.size === 0
+  }
+
+  addJob(jobId: string, follower: Follower<JobNews>): void {
+    const followers = this.byJob.get(jobId) ?? new Set()
+    this.byJob.set(jobId, followers.add(follower))
+  }
+
+  removeJob(jobId: string, follower: Follower<JobNews>): void {
+    const followers = this.byJob.get(jobId)
+    followers?.delete(follower)
+    if (followers?.size === 0) this.byJob.delete(jobId)
+  }
+
+  tellProgress(jobId: string, frame: Buffer): void {
+    for (const follower of this.all) follower.progressed(frame)
+    for (const follower of this.byJob.get(jobId) ?? []) follower.progressed(frame)
+  }
+}

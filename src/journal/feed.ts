@@ -1,0 +1,80 @@
+/**
+ * The part of the storage contract that live streams read: what was committed since a position.
+ *
+ * 1. A position is one seq per partition. A partition has one writer with one append in flight, and a new owner starts
+ *    above everything its predecessor wrote: facts become visible in the order of their seqs. So whoever reads on from
+ *    a position misses nothing and sees nothing twice, in whichever process and after whatever happened to it.
+ * 2. Every verb reads one state of the store.
+ * 3. What is told to other processes is a hint: nothing is lost with it but time.
+ */
+export interface JournalFeed {
+  position(): Promise<{
+    /** Positions of another store mean nothing here. */
+    readonly store: string
+    /** By partition, the seq of its last fact; 0: it has none. */
+    readonly seqs: readonly number[]
+  }>
+  /** The newest jobs of the owner that have not ended, newest first, and the position at which they were so. */
+  start(query: { readonly owner: string; readonly limit: number }): Promise<FeedStart>
+  read(query: FeedQuery): Promise<FeedPage>
+
+  /** Tells every process that listens, this one too. */
+  tell(news: string): void
+  /** null: there is nobody else. */
+  readonly listen: ((listener: (news: string) => void) => Promise<() => Promise<void>>) | null
+}
+
+export interface FeedStart {
+  readonly seqs: readonly number[]
+  readonly jobs: readonly string[]
+}
+
+export interface FeedQuery {
+  /** Facts after `after`, up to `upTo` if it is given. */
+  readonly ranges: readonly FeedRange[]
+  /** Whose jobs; null: everybody's. */
+  readonly owners: readonly string[] | null
+  /** How many facts of one partition are looked at, those of other owners included. */
+  readonly limit: number
+  /** Larger data is left out: it is null, and `bytes` its size. */
+  readonly inlineBytes: number
+}
+
+export interface FeedRange {
+  readonly partition: number
+  readonly after: number
+  readonly upTo?: number
+}
+
+export interface FeedPage {
+  /** Partitions with something new, and how far they were read. */
+  readonly reached: readonly FeedReach[]
+  /** By partition and seq. */
+  readonly facts: readonly FeedFact[]
+}
+
+export interface FeedReach {
+  readonly partition: number
+  readonly seq: number
+  readonly looked: number
+  /** The limit ended it: read on from here. */
+  readonly isMore: boolean
+}
+
+export interface FeedFact {
+  readonly partition: number
+  readonly owner: string
+  readonly jobId: string
+  readonly seq: number
+  readonly at: number
+  readonly type: string
+  readonly data: string | null
+  readonly bytes: number
+}
+
+export function inFeedOrder(
+  a: { readonly partition: number; readonly seq: number },
+  b: { readonly partition: number; readonly seq: number },
+): number {
+  return a.partition - b.partition || a.seq - b.seq
+}

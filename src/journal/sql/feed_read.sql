@@ -1,0 +1,46 @@
+-- What was committed in some partitions ($1) after a position ($2) and up to another ($3), of some owners' jobs ($4;
+-- null: everybody's). At most $5 facts of a partition are looked at; data over $6 bytes is left out.
+-- Three lists as one, told apart by the first column: where each partition ends, how many facts of it were looked at
+-- and the last of them, and the facts of those owners.
+--
+-- The owner is the job's: a column of the journal would cost every append what only a stream needs. The data comes by
+-- the primary key, after facts of other owners have been left out.
+with heads as materialized (
+  select
+    r.id, r.after,
+    least(
+      r.up_to,
+      coalesce((select f.seq from umbra.journal as f where f.partition = r.id order by f.seq desc limit 1), 0)
+    ) as head
+  from unnest($1::text::int[], $2::text::bigint[], $3::text::bigint[]) as r (id, after, up_to)
+),
+looked as materialized (
+  select l.partition, l.seq, l.job_id
+  from heads as h
+  cross join lateral (
+    select f.partition, f.seq, f.job_id
+    from umbra.journal as f
+    where f.partition = h.id and f.seq > h.after and f.seq <= h.head
+    order by f.seq
+    limit $5::text::bigint
+  ) as l
+  where h.head > h.after
+)
+select 'head', h.id::text, h.head::text, null, null, null, null, null, null
+from heads as h
+where h.head > h.after
+union all
+select 'looked', l.partition::text, max(l.seq)::text, count(*)::text, null, null, null, null, null
+from looked as l
+group by l.partition
+union all
+select
+  'fact', o.partition::text, o.job_id::text, o.seq::text, f.at::text, f.type,
+  case when f.bytes <= $6::text::bigint then f.data end::text, f.bytes::text, o.owner
+from (
+  select l.partition, l.job_id, l.seq, j.owner
+  from looked as l
+  join umbra.jobs as j on j.id = l.job_id and ($4::text is null or j.owner = any ($4::text::text[]))
+  offset 0
+) as o
+join umbra.journal as f on f.job_id = o.job_id and f.seq = o.seq

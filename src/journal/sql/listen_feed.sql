@@ -1,0 +1,2 @@
+-- News of live streams from other processes.
+listen umbra_feed

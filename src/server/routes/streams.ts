@@ -1,0 +1,118 @@
+/** Live streams of jobs (S4). The text of the events is made in src/feed/. */
+import { z } from "zod"
+import { UmbraError } from "../../errors.ts"
+import { JobStream } from "../../feed/job-stream.ts"
+import { OwnerStream } from "../../feed/owner-stream.ts"
+import { readJobPosition, readPosition } from "../../feed/position.ts"
+import { type App, ownJob, type RouteParts } from "../parts.ts"
+import * as schema from "../schema.ts"
+import type { Streams } from "../streams.ts"
+
+const tags = ["jobs"]
+
+const where = {
+  headers: z.object({ "last-event-id": schema.eventId.optional() }),
+  querystring: z.object({
+    last_event_id: schema.eventId
+      .optional()
+      .meta({ description: "As the header Last-Event-ID, for clients that cannot set one." }),
+  }),
+}
+
+const resuming =
+  "With `Last-Event-ID` it goes on behind that event, on any server: no change is missed and none repeated. A client that is too far behind gets `reset` and a `snapshot`."
+
+/** Removed at any time once they are this old: what is nearly as old may be incomplete. */
+const SHARE_OF_RETENTION = 0.9
+
+export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams): void {
+  app.get(
+    "/jobs/stream",
+    {
+      exposeHeadRoute: false,
+      config: { scope: "read", isStream: true },
+      schema: {
+        tags,
+        summary: "Follow all jobs, live",
+        description: `Server-Sent Events: \`snapshot\` (the newest jobs that have not ended), then \`job\` for every change of a job's state, and \`progress\`. ${resuming}`,
+        ...where,
+        response: schema.answers(schema.eventStream(ownerExample), ["E611"]),
+      },
+    },
+    async (request, reply) => {
+      const id = lastEventId(request)
+      const after = id === undefined ? null : readPosition(id)
+      if (after === "malformed") throw notAnId()
+      const keptSince =
+        Date.now() - SHARE_OF_RETENTION * 1000 * (umbra.retentionSeconds ?? Number.POSITIVE_INFINITY)
+      const { owner } = request.caller
+      return streams.start(
+        request,
+        reply,
+        sink => new OwnerStream({ feed: umbra.feed, owner, after, keptSince, sink }),
+      )
+    },
+  )
+
+  app.get(
+    "/jobs/:job/stream",
+    {
+      exposeHeadRoute: false,
+      config: { scope: "read", isStream: true },
+      schema: {
+        tags,
+        summary: "Follow a job and its nodes, live, until it has ended",
+        description: `Server-Sent Events: \`snapshot\`, then \`job\` and \`node\` for every change, \`progress\`, and \`end\`. ${resuming}`,
+        params: z.object({ job: schema.jobId }),
+        ...where,
+        response: schema.answers(schema.eventStream(jobExample), ["E301", "E611"]),
+      },
+    },
+    async (request, reply) => {
+      const { job_id: jobId, owner } = await ownJob(umbra, request.caller, request.params.job)
+      const id = lastEventId(request)
+      const after = id === undefined ? null : readJobPosition(id)
+      if (after === "malformed") throw notAnId()
+      return streams.start(
+        request,
+        reply,
+        sink => new JobStream({ feed: umbra.feed, owner, jobId, after, sink }),
+      )
+    },
+  )
+}
+
+function lastEventId(request: {
+  readonly headers: { readonly "last-event-id"?: string | undefined }
+  readonly query: { readonly last_event_id?: string | undefined }
+}): string | undefined {
+  const id = request.headers["last-event-id"] ?? request.query.last_event_id
+  // What EventSource sends before it has seen an id.
+  return id === "" ? undefined : id
+}
+
+function notAnId(): UmbraError {
+  return new UmbraError(
+    "E633",
+    "Last-Event-ID is not an id of this stream. Send the last one that you received, or none to begin with a snapshot.",
+  )
+}
+
+const ownerExample = `retry: 1000
+
+event: snapshot
+id: j1.kM3f…
+data: {"jobs":[]}
+
+event: job
+id: j1.kM3g…
+data: {"job_id":"0198c0de-7a11-7012-9abc-0123456789ab","workflow":"order","workflow_version":3,"status":"PENDING","progress_pct":0,"progress_message":null,"created_at":"2026-11-15T12:00:00.000Z","updated_at":"2026-11-15T12:00:00.000Z","finished_at":null,"labels":{},"error":null}
+`
+
+const jobExample = `event: node
+id: 17179869187.2
+data: {"job_id":"0198c0de-7a11-7012-9abc-0123456789ab","node":"price","status":"COMPLETED","from":"RUNNING","attempt":1,"at":"2026-11-15T12:00:01.250Z"}
+
+event: end
+data: {"reason":"job_ended"}
+`
