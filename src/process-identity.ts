@@ -30,10 +30,14 @@ function identify(): ProcessIdentity {
   return { pid: process.pid, host: hostname(), boot, namespace, started }
 }
 
+/** Does its pid mean anything here? Not from another machine, boot or container. */
+export function isVisible(other: ProcessIdentity, own: ProcessIdentity): boolean {
+  return other.host === own.host && other.boot === own.boot && other.namespace === own.namespace
+}
+
 /** "unknown" where this process cannot see the other one: only a sign of life can tell. */
 export function lifeOf(other: ProcessIdentity, own: ProcessIdentity): Life {
-  const visible = other.host === own.host && other.boot === own.boot && other.namespace === own.namespace
-  if (!visible) return "unknown"
+  if (!isVisible(other, own)) return "unknown"
   if (!pidExists(other.pid)) return "dead"
   const stat = processStat(other.pid)
   if (!stat || other.started === "") return "unknown"

@@ -19,7 +19,7 @@ interface SettingOptions {
 }
 
 /** Not figures of a room, but settable in the same way. */
-const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL"]
+const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER"]
 
 const variables: ReadonlySet<string> = new Set([
   ...Object.values({ ...engineTable, ...workerTable, ...journalTable, ...serverTable, ...feedTable }).map(

@@ -42,6 +42,7 @@ async function watchAll({ jobs, name }: Place, { json }: WatchCommandOptions): P
 
 function line(change: JobChange, paint: Paint): string {
   const { job_id, status, workflow, workflow_version, created_at, finished_at } = change
+  const at = change.updated_at ?? new Date().toISOString()
   const took = finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
   const parts = [
     job_id,
@@ -50,7 +51,7 @@ function line(change: JobChange, paint: Paint): string {
     took,
     errorText(change),
   ]
-  return `${paint.dim(new Date().toISOString())}  ${parts.filter(Boolean).join("  ")}`.trimEnd()
+  return `${paint.dim(at)}  ${parts.filter(Boolean).join("  ")}`.trimEnd()
 }
 
 /** The first Ctrl-C ends the looking, which nothing depends on. */

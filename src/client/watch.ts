@@ -3,7 +3,11 @@
  * come complete, in order and once, however often the connection is lost.
  */
 import type { JobCommands, WatchOptions } from "./job.ts"
+import { pause } from "./patience.ts"
 import type { JobStreamEvent, RemoteEvent } from "./types.ts"
+
+/** Times as long as a look took: of a very large job the server folds everything for each. */
+const RESTS = 2
 
 type Asked = Pick<JobCommands, "stream" | "events">
 
@@ -27,12 +31,15 @@ export async function* jobEvents(
     for (let isOver = false; !isOver && !stop.signal.aborted; ) {
       isOver = await news.next()
       const { signal } = options
+      const began = Date.now()
       const events = await client.events(jobId, {
         ...(after === undefined ? {} : { after }),
         ...(signal === undefined ? {} : { signal }),
       })
+      const tookMs = Date.now() - began
       after = events.at(-1)?.seq ?? after
       yield* events
+      if (!isOver) await pause(RESTS * tookMs, stop.signal)
     }
   } catch (error) {
     if (!options.signal?.aborted) throw error

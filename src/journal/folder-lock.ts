@@ -15,7 +15,7 @@
 import { readdir, readFile, rename, rm, stat, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { UmbraError } from "../errors.ts"
-import { lifeOf, ownIdentity, type ProcessIdentity } from "../process-identity.ts"
+import { isVisible, lifeOf, ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 
 export interface LockHolder extends ProcessIdentity {
   /** ISO 8601. */
@@ -95,12 +95,16 @@ export async function announceServer(folder: string, url: string): Promise<void>
   await rewrite(lockPath(folder, number), { ...holder, url })
 }
 
-/** Who has the folder, as far as can be seen from here at once; null: nobody, or a process that is known to be dead. */
+/**
+ * Who has the folder, as far as can be seen from here at once; null: nobody, a process that is known to be dead, or one
+ * that cannot be seen, whose address would mean something else here (another container).
+ */
 export async function holderOf(folder: string): Promise<LockHolder | null> {
   const number = await newestLock(folder).catch(() => 0)
   const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
   if (holder === null || holder.released) return null
-  return lifeOf(holder, ownIdentity()) === "dead" ? null : holder
+  const own = ownIdentity()
+  return isVisible(holder, own) && lifeOf(holder, own) !== "dead" ? holder : null
 }
 
 async function refuseIfHeld(folder: string, number: number, own: LockHolder, watchMs: number): Promise<void> {

@@ -267,6 +267,14 @@ describe("umbra watch", { timeout: 60_000 }, () => {
       const { code, stdout } = await watching.ended
       expect(stdout).toMatch(/✓ ask completed[\s\S]*✓ after completed[\s\S]*job COMPLETED\n✓ two completed/)
       expect(code).toBe(0)
+      const left = await stage.umbra.submit({ name: "ask", nodes: [{ id: "ask", handler: "approval" }] })
+      const leaving = startUmbra(["watch", left.id, "--server", await withStream(stage, left.id)])
+      await leaving.wrote(/ask waits/)
+      leaving.kill("SIGINT")
+      const ended = await leaving.ended
+      expect(ended.code).toBe(1)
+      expect(ended.stdout).toMatch(/is PROCESSING[\s\S]*It goes on\. Look at it again: umbra watch /)
+      expect((await stage.umbra.job(left.id)).status).toBe("PROCESSING")
       const lines = (await umbra(["watch", id, "--json", "--server", await withStream(stage, id)])).stdout
       expect(
         lines
@@ -288,8 +296,16 @@ describe("umbra watch", { timeout: 60_000 }, () => {
       }
       response.writeHead(200, { "content-type": "text/event-stream" })
       response.write(stream(told("snapshot", { job: job("PROCESSING") }, "0")))
+      const gone = new AbortController()
+      response.on("close", () => gone.abort())
       let n = 0
-      for await (const { type } of stage.umbra.watch(id)) response.write(told("node", { type }, String(++n)))
+      try {
+        for await (const { type } of stage.umbra.watch(id, { signal: gone.signal }))
+          response.write(told("node", { type }, String(++n)))
+      } catch (error) {
+        // Nobody listens any more, and the stage may be closed.
+        if (!gone.signal.aborted) throw error
+      }
       response.end(told("end", { reason: "job_ended" }))
     })
     return server.url

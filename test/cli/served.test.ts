@@ -130,11 +130,12 @@ describe("finding the server of a folder", () => {
     expect(await findServer(served({ url: all }, { url: all, token: "t" }))).toEqual({ url, token: "t" })
   })
 
-  it("finds none when the holder is no server, is dead, has let go, or there is no holder", async () => {
+  it("finds none when the holder is no server, is dead, elsewhere, has let go, or there is no holder", async () => {
     const file = { url, token: "t" }
     expect(await findServer(served({}, file))).toBeNull()
     expect(await findServer(served({ url, started: "1" }, file))).toBeNull()
     expect(await findServer(served({ url, released: true }, file))).toBeNull()
+    expect(await findServer(served({ url, namespace: "pid:[1]" }, file))).toBeNull()
     expect(await findServer(join(files.path, "nothing"))).toBeNull()
   })
 

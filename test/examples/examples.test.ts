@@ -79,7 +79,7 @@ describe("the examples run as they are", () => {
     )
   })
 
-  it("client.js: a server, and a client that submits, waits and lists", async () => {
+  it("client.js: a server, and a client that submits, waits and lists", { timeout: 60_000 }, async () => {
     const { code, stdout, stderr } = await run("examples/client.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "umbra: SIGTERM, stopping\n" })
     expect(stdout).toBe(

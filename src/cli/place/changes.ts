@@ -8,7 +8,8 @@ import type { Reader } from "../../engine/reader.ts"
 export type JobChange = Pick<
   StreamedJob,
   "job_id" | "workflow" | "workflow_version" | "status" | "created_at" | "finished_at" | "labels" | "error"
->
+> &
+  Partial<Pick<StreamedJob, "updated_at">>
 
 /** A state that was told is not told again: a snapshot after a reset repeats what is known. */
 class Told {

@@ -66,8 +66,11 @@ export async function serverFor(options: PlaceOptions): Promise<Place | null> {
     )
   return openServer({
     url: found.url,
-    // Whoever watches may outlive the server's present start, and its token.
-    token: async () => (await findServer(location).catch(() => null))?.token ?? found.token,
+    // Whoever watches may outlive the server's present start, and its token. At another address it is another server's.
+    token: async () => {
+      const now = await findServer(location).catch(() => null)
+      return now?.url === found.url ? now.token : found.token
+    },
     tokenFrom: `the server.json in ${location}`,
     flags: storeFlags(options),
     ...(owner === undefined ? {} : { owner }),

@@ -27,7 +27,7 @@ export async function publishServer(
   const path = fileIn(resolve(folder))
   const draft = `${path}.${process.pid}`
   await rm(draft, { force: true })
-  await writeFile(draft, JSON.stringify({ url: url, token }), { mode: 0o600, flag: "wx" })
+  await writeFile(draft, JSON.stringify({ url, token }), { mode: 0o600, flag: "wx" })
   await rename(draft, path)
   await announceServer(resolve(folder), url)
   return () => rm(path, { force: true })
