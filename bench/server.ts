@@ -6,6 +6,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Connection, requestText } from "./connection.ts"
 import { databaseUrl } from "./services.ts"
+import { measureStreams } from "./streams.ts"
 
 const CONNECTIONS = 100
 /** Turn and turn about: whatever else the machine does in between falls on all three. */
@@ -23,10 +24,16 @@ export async function server(): Promise<void> {
   console.log("\nPostgreSQL, default durable settings, 100 connections")
   await measure(["--database-url", url])
   await drop()
+  const other = await databaseUrl()
+  await withServe(["--database-url", other.url], measureStreams)
+  await other.drop()
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
   console.log("\nPGlite, 100 connections")
   await measure(["--data-dir", folder])
   await rm(folder, { recursive: true, force: true })
+  const second = await mkdtemp(join(tmpdir(), "umbra-bench-"))
+  await withServe(["--data-dir", second], measureStreams)
+  await rm(second, { recursive: true, force: true })
 }
 
 interface Round {
@@ -49,6 +56,19 @@ async function measure(store: readonly string[]): Promise<void> {
   for (const connection of connections) connection.close()
   child.kill("SIGTERM")
   await once(child, "exit")
+}
+
+async function withServe(
+  store: readonly string[],
+  work: (serve: { child: ChildProcess; port: number }) => Promise<void>,
+): Promise<void> {
+  const serve = await startServe(store)
+  try {
+    await work(serve)
+  } finally {
+    serve.child.kill("SIGTERM")
+    await once(serve.child, "exit")
+  }
 }
 
 async function drive(connections: readonly Connection[], request: string, seconds: number): Promise<Round> {

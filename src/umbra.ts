@@ -2,8 +2,9 @@ import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
 import { type JobStatus, jobHasEnded } from "./core/states.ts"
-import type { GraphView, NodeView, Progress } from "./core/view.ts"
+import type { GraphView, NodeView } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
@@ -79,8 +80,6 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 export class Umbra {
   readonly handlers: HandlerRegistry
   readonly queries: Queries
-  /** Finished jobs are removed after this; null: never. */
-  readonly retentionSeconds: number | null
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #submissions: Submissions
@@ -121,15 +120,9 @@ export class Umbra {
         return this.#broker
       },
       observer: {
-        changed: job => {
-          this.#watchers.changed(job)
-          this.#live.changed(job)
-        },
-        ended: job => this.#watchers.ended(job),
-        progressed: (job, node) => {
-          this.#watchers.progressed(job)
-          this.#live.progressed(job, node)
-        },
+        changed: job => this.#live.changed(job),
+        ended: job => this.#live.ended(job),
+        progressed: (job, node) => this.#live.progressed(job, node),
         followed: isFollowed => this.#live.followed(isFollowed),
       },
     })
@@ -141,9 +134,10 @@ export class Umbra {
       id: this.#engine.id,
       leaseMs: figures.leaseSeconds * 1000,
       now: () => clock.now(),
+      retentionSeconds: figures.retentionSeconds,
+      watchers: this.#watchers,
       follow: isFollowing => this.#engine.follow(isFollowing),
     })
-    this.retentionSeconds = figures.retentionSeconds
     this.#submissions = new Submissions({
       journal,
       engine: this.#engine,
@@ -287,22 +281,7 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and what nobody here can do. */
   activity(jobId: string): JobActivity {
-    const live = this.#engine.live(jobId)
-    if (live === undefined) return { isHere: false, running: [], unserved: [] }
-    const { nodes } = live.plan
-    return {
-      isHere: true,
-      running: [...live.running]
-        .filter(node => this.#isRunning(live, node))
-        .map(node => ({
-          node: nodes[node]!.id,
-          progress: live.progress?.get(node) ?? null,
-        })),
-      unserved: [...(live.unserved ?? [])].map(node => ({
-        node: nodes[node]!.id,
-        handler: nodes[node]!.handler,
-      })),
-    }
+    return activityOf(this.#engine.live(jobId), (job, node) => this.#isRunning(job, node))
   }
 
   #isRunning(job: LiveJob, node: number): boolean {
@@ -354,12 +333,4 @@ export class Umbra {
     await this.#live.close()
     await this.#journal.close()
   }
-}
-
-export interface JobActivity {
-  /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
-  readonly isHere: boolean
-  readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
-  /** Ready nodes with a handler that is not registered here. */
-  readonly unserved: readonly { readonly node: string; readonly handler: string }[]
 }

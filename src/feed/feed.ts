@@ -2,18 +2,11 @@ import { jobHasEnded } from "../core/states.ts"
 import { progressOf } from "../core/view.ts"
 import { partitionOf } from "../engine/ids.ts"
 import { isoTime } from "../engine/iso-times.ts"
-import type { FeedFact, FeedPage } from "../journal/feed.ts"
-import { type Change, changesOf } from "./changes.ts"
+import type { FeedPage } from "../journal/feed.ts"
+import type { Change } from "./changes.ts"
 import { frame, type OwnerChange } from "./frames.ts"
-import {
-  beginning,
-  type FoldParts,
-  factOf,
-  foldJobs,
-  INLINE_BYTES,
-  type KnownJob,
-  KnownJobs,
-} from "./known-jobs.ts"
+import { type FoldParts, foldJobs, INLINE_BYTES, type KnownJob, KnownJobs } from "./known-jobs.ts"
+import { type ToldFact, tellFacts } from "./page.ts"
 import { storeMark } from "./position.ts"
 import type { FeedSettings } from "./settings.ts"
 import { Snapshots } from "./snapshots.ts"
@@ -31,6 +24,9 @@ import { type Follower, JobNews, OwnerNews, OwnerWatch } from "./watches.ts"
  */
 export interface FeedParts extends FoldParts {
   readonly settings: FeedSettings
+  /** Finished jobs are removed after this; null: never. */
+  readonly retentionSeconds: number | null
+  now(): number
   /** Called when the first begins to follow and when the last has gone. */
   follows(isFollowing: boolean): void
 }
@@ -123,11 +119,12 @@ export class Feed {
     { enter, leave }: { enter(watch: OwnerWatch): void; leave(watch: OwnerWatch): void },
   ): Promise<Following> {
     this.#users++
+    this.#starting ??= this.#start()
+    const starting = this.#starting
     try {
-      this.#starting ??= this.#start()
-      await this.#starting
+      await starting
     } catch (error) {
-      this.#starting = null
+      if (this.#starting === starting) this.#starting = null
       this.#left()
       throw error
     }
@@ -215,43 +212,12 @@ export class Feed {
       inlineBytes: INLINE_BYTES,
     })
     const wanted = page.facts.filter(({ owner, jobId }) => this.#watches.get(owner)?.wants(jobId))
-    const told = await this.#changesOf(wanted)
+    const told = await tellFacts(this.parts, wanted, {
+      known: this.#known,
+      withNodes: ({ owner, jobId }) => this.#watches.get(owner)?.byJob.has(jobId) ?? false,
+    })
     // Nobody may have stopped following, and somebody else begun, meanwhile.
     if (this.#seqs === seqs) this.#tell(seqs, page, told)
-  }
-
-  /** Each fact's changes. The jobs become known as they are after the page. */
-  async #changesOf(facts: readonly FeedFact[]): Promise<ToldFact[]> {
-    const { journal } = this.parts
-    const jobs = await this.#jobsBefore(facts)
-    const told: ToldFact[] = []
-    for (const row of facts) {
-      const fact = await factOf(journal, row)
-      if (fact === null) continue
-      const job = jobs.get(row.jobId) ?? (await beginning(this.parts, row.jobId, fact))
-      if (job === null) continue
-      jobs.set(row.jobId, job)
-      const withNodes = this.#watches.get(row.owner)?.byJob.has(row.jobId) ?? false
-      told.push({ row, job, changes: changesOf(job, { seq: row.seq, fact }, { withNodes }) })
-    }
-    return told
-  }
-
-  /** One look at the journal for all jobs of a page that are not known. New ones begin in the page itself. */
-  async #jobsBefore(facts: readonly FeedFact[]): Promise<Map<string, KnownJob>> {
-    const jobs = new Map<string, KnownJob>()
-    const missing = new Map<string, number>()
-    for (const { jobId, seq, type } of facts) {
-      if (jobs.has(jobId) || missing.has(jobId)) continue
-      const known = this.#known.get(jobId)
-      if (known !== undefined) jobs.set(jobId, known)
-      else if (type !== "job_submitted") missing.set(jobId, seq)
-    }
-    // A page that fails half way is read again: nothing may be left half applied.
-    for (const jobId of jobs.keys()) this.#known.forget(jobId)
-    const found = await foldJobs(this.parts, [...missing.keys()], row => row.seq < missing.get(row.jobId)!)
-    for (const [jobId, job] of found) jobs.set(jobId, job)
-    return jobs
   }
 
   /** In one go: between two pages everybody has been told everything up to the same position. */
@@ -315,12 +281,6 @@ export interface Following {
   readonly store: string
   readonly seqs: readonly number[]
   leave(): void
-}
-
-interface ToldFact {
-  readonly row: FeedFact
-  readonly job: KnownJob
-  readonly changes: readonly Change[]
 }
 
 function progressFrame({ id, state, message }: KnownJob, { node, percent, at }: ProgressNews): Buffer {

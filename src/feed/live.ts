@@ -1,6 +1,7 @@
-/** What the engine of this process and those of others say, brought to the feed, and the other way round. */
+/** What the engine of this process and those of others say, brought to who waits and to the feed, and back. */
 import type { EngineObserver } from "../engine/engine.ts"
 import type { LiveJob } from "../engine/live-job.ts"
+import type { Watchers } from "../engine/watchers.ts"
 import { Feed, type ProgressNews } from "./feed.ts"
 import type { FoldParts } from "./known-jobs.ts"
 import { Neighbours } from "./neighbours.ts"
@@ -12,18 +13,22 @@ export interface LiveParts extends FoldParts {
   readonly id: string
   /** How long a word of another engine is believed without a beat that says the same. */
   readonly leaseMs: number
+  readonly retentionSeconds: number | null
+  readonly watchers: Watchers
   now(): number
   /** Lets the beat say that this engine follows the others, or that it does not. */
   follow(isFollowing: boolean): void
 }
 
-export class Live implements Pick<EngineObserver, "changed" | "progressed" | "followed"> {
+export class Live implements EngineObserver {
   readonly feed: Feed
   readonly #neighbours: Neighbours
+  readonly #watchers: Watchers
   readonly #now: () => number
 
   constructor(parts: LiveParts) {
     const { journal, settings, id, leaseMs } = parts
+    this.#watchers = parts.watchers
     this.#now = () => parts.now()
     this.feed = new Feed({
       ...parts,
@@ -49,12 +54,19 @@ export class Live implements Pick<EngineObserver, "changed" | "progressed" | "fo
     await this.#neighbours.stop()
   }
 
-  changed({ partition }: LiveJob): void {
+  changed(job: LiveJob): void {
+    const { partition } = job
+    this.#watchers.changed(job)
     if (this.feed.isFollowed) this.feed.changed([partition])
     this.#neighbours.changed(partition)
   }
 
+  ended(job: LiveJob): void {
+    this.#watchers.ended(job)
+  }
+
   progressed(job: LiveJob, node: number): void {
+    this.#watchers.progressed(job)
     const progress = job.progress?.get(node)
     if (progress === undefined) return
     const news: ProgressNews = {

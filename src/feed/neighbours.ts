@@ -106,10 +106,19 @@ export class Neighbours {
   }
 
   #hear(text: string): void {
-    const told = JSON.parse(text) as Told
-    if (told.from === this.#id) return
+    const told = toldBy(text)
+    if (told === null || told.from === this.#id) return
     if (told.follows === true) this.#believedUntil = performance.now() + this.#parts.believeMs
     if (told.partitions !== undefined) this.#parts.changed(told.partitions)
     for (const news of told.progress ?? []) this.#parts.progressed(news)
+  }
+}
+
+/** null: somebody else uses the channel, or an engine of another release. */
+function toldBy(text: string): Told | null {
+  try {
+    return JSON.parse(text) as Told | null
+  } catch {
+    return null
   }
 }

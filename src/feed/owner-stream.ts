@@ -1,9 +1,9 @@
 /** `GET /jobs/stream`: all jobs of an owner. */
 import { type FeedFact, type FeedRange, inFeedOrder } from "../journal/feed.ts"
-import { changesOf } from "./changes.ts"
 import type { Feed, Following } from "./feed.ts"
 import { type OwnerChange, ownerFrames } from "./frames.ts"
-import { beginning, factOf, foldJobs, INLINE_BYTES } from "./known-jobs.ts"
+import { INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
+import { tellFacts } from "./page.ts"
 import type { Position } from "./position.ts"
 import { type Sink, Stream } from "./stream.ts"
 import type { OwnerNews } from "./watches.ts"
@@ -13,11 +13,11 @@ export interface OwnerStreamParts {
   readonly owner: string
   /** Where the client says that it stands; `unknown`: at a position that means nothing here. */
   readonly after: Position | "unknown" | null
-  /** Positions before this may lack what has been removed since. */
-  readonly keptSince: number
   readonly sink: Sink
 }
 
+/** What is nearly as old as what is removed may be incomplete. */
+const SHARE_OF_RETENTION = 0.9
 /** Facts of one partition in a page. */
 const PAGE = 1000
 
@@ -38,14 +38,14 @@ export class OwnerStream extends Stream<OwnerNews> {
   }
 
   protected override async catchUp({ store, seqs }: Following): Promise<void> {
-    const { after, keptSince } = this.#parts
+    const { after } = this.#parts
     this.#store = store
     if (after === null) return this.#snapshot()
     if (after === "unknown" || after.store !== store || after.seqs.length !== seqs.length)
       this.reset("unknown_position")
     else {
       const upTo = await this.#upTo(after, seqs)
-      const missed = after.at < keptSince ? null : await this.#missed(after, upTo)
+      const missed = this.#isTooOld(after) ? null : await this.#missed(after, upTo)
       if (missed !== null) {
         if (missed.length > 0) this.sink.write(Buffer.from(ownerFrames(store, missed)))
         this.#floor = furthest(after.seqs, upTo)
@@ -70,6 +70,12 @@ export class OwnerStream extends Stream<OwnerNews> {
     if (news.seqs.every((seq, partition) => seq >= floor[partition]!)) this.#floor = null
   }
 
+  /** Jobs that ended after it may have been removed since. */
+  #isTooOld({ at }: Position): boolean {
+    const { retentionSeconds, now } = this.#parts.feed.parts
+    return retentionSeconds !== null && at < now() - SHARE_OF_RETENTION * 1000 * retentionSeconds
+  }
+
   /** A client that was told more by another process: then as far as the store is. */
   async #upTo(after: Position, seqs: readonly number[]): Promise<readonly number[]> {
     const isAhead = after.seqs.some((seq, partition) => seq > seqs[partition]!)
@@ -88,19 +94,13 @@ export class OwnerStream extends Stream<OwnerNews> {
     const { feed, owner } = this.#parts
     const facts = await factsBetween(feed, owner, after, upTo)
     if (facts === null) return null
-    const first = new Map<string, number>()
-    for (const { jobId, seq } of facts) if (!first.has(jobId)) first.set(jobId, seq)
-    const jobs = await foldJobs(feed.parts, [...first.keys()], row => row.seq < first.get(row.jobId)!)
+    // States of its own: those that the feed knows are of another time.
+    const told = await tellFacts(feed.parts, facts, { known: new KnownJobs(0), withNodes: () => false })
     const seqs = [...after.seqs]
     const missed: OwnerChange[] = []
-    for (const row of facts) {
-      const fact = await factOf(feed.parts.journal, row)
-      if (fact === null) continue
-      const job = jobs.get(row.jobId) ?? (await beginning(feed.parts, row.jobId, fact))
-      if (job === null) continue
-      jobs.set(row.jobId, job)
+    for (const { row, changes } of told) {
       seqs[row.partition] = row.seq
-      for (const change of changesOf(job, { seq: row.seq, fact }, { withNodes: false }))
+      for (const change of changes)
         if (!(isPartlyTold(after, row) && change.place <= after.place))
           missed.push({ ...change, partition: row.partition, seqs: [...seqs] })
     }

@@ -43,7 +43,7 @@ export class PostgresWakeUps implements WakeUps {
     return this.#add(this.#listeners, listener)
   }
 
-  /** Whoever tells waits until one has gone before the next: what is lost is told again by a look at the store. */
+  /** Not repeated: what is lost here is found by the next look at the store. */
   readonly feed: FeedNews = {
     tell: news => void this.#options.database.query("notifyFeed", [news]).catch(() => {}),
     listen: listener => this.#add(this.#feedListeners, listener),

@@ -45,7 +45,15 @@ export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): R
   gauge("umbra_live_jobs", "Jobs in this process's memory", () => umbra.vitals().liveJobs)
   gauge("umbra_partitions", "Partitions that this process owns", () => umbra.vitals().partitions)
   gauge("umbra_streams", "Live streams that are open", () => streams.open)
-  gauge("umbra_streams_dropped", "Clients dropped since the start: they did not read", () => streams.dropped)
+  new Counter({
+    name: "umbra_streams_dropped_total",
+    help: "Clients of live streams that were dropped because they did not read",
+    registers,
+    collect() {
+      this.reset()
+      this.inc(streams.dropped)
+    },
+  })
   app.addHook("onResponse", async (request, reply) => {
     if (request.routeOptions.config.isStream && reply.statusCode === 200) return
     const { method } = request

@@ -73,6 +73,9 @@ export class Streams {
     this.#opening++
     try {
       await stream.begin()
+    } catch (error) {
+      if (!client.hasBegun) throw error
+      client.drop()
     } finally {
       this.#opening--
     }
@@ -120,7 +123,7 @@ interface ClientParts {
 class Client implements Sink {
   readonly #reply: FastifyReply
   readonly #parts: ClientParts
-  #hasBegun = false
+  hasBegun = false
   beatAt = 0
 
   constructor(reply: FastifyReply, parts: ClientParts) {
@@ -134,8 +137,8 @@ class Client implements Sink {
   }
 
   begin(): void {
-    if (this.#hasBegun) return
-    this.#hasBegun = true
+    if (this.hasBegun) return
+    this.hasBegun = true
     const { raw } = this.#reply
     this.#reply.hijack()
     // It ends with its connection: the lengths of chunks would tell nobody anything.

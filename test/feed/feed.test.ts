@@ -1,5 +1,6 @@
 /** S4: the moments at which a change could be missed or told twice, each held still and looked at. */
 import { afterEach, describe, expect, it } from "vitest"
+import { type Position, positionText, readPosition } from "../../src/feed/position.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import type { UmbraOptions } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
@@ -99,6 +100,21 @@ describe("the feed", () => {
     deaf.umbra.feed.changed(store.partitions.keys())
     for (const job of jobs) await expect.poll(() => anchor.sink.states(job)).toEqual(whole)
     for (const each of [client.stream, anchor.stream]) each.close()
+  })
+
+  it("S4 a position nearly as old as what is removed begins anew", async () => {
+    const stage = await stageOn(createMemoryStore(), { engine: { retentionSeconds: 100 } })
+    const { sink, stream } = await stage.owner("ada")
+    const position = readPosition(sink.lastId) as Position
+    const reasons = async (seconds: number) => {
+      const old = positionText({ ...position, at: position.at - 1000 * seconds })
+      const { sink: found, stream: again } = await stage.owner("ada", old)
+      again.close()
+      return found.told.map(({ event, data }) => data.reason ?? event)
+    }
+    expect(await reasons(80)).toEqual([])
+    expect(await reasons(95)).toEqual(["too_far_behind", "snapshot"])
+    stream.close()
   })
 
   it("S4 reads nothing when nobody follows, and begins again where the store is", async () => {

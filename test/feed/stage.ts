@@ -89,7 +89,7 @@ export async function openFeedStage(store: MemoryStore, options: UmbraOptions = 
       const sink = new ListSink()
       const position = after === undefined ? null : readPosition(after)
       if (position === "malformed") throw new Error(`${after} is no position`)
-      const stream = new OwnerStream({ feed: umbra.feed, owner, after: position, keptSince: 0, sink })
+      const stream = new OwnerStream({ feed: umbra.feed, owner, after: position, sink })
       await stream.begin()
       return { sink, stream }
     },

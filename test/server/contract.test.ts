@@ -153,6 +153,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
       ...now.body,
       status: "COMPLETED",
       output: { greet: "Hello Ada" },
+      updated_at: later.body.finished_at,
       finished_at: expect.any(String),
     })
     expect(await submit({ workflow: "hello", input: { name: "Bob" } }, "?wait=20")).toMatchObject({
@@ -232,6 +233,11 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect(await ask(`/jobs/${job_id}/nodes/none`)).toMatchObject({ status: 404, body: { code: "E310" } })
     const { events } = (await ask(`/jobs/${job_id}/events`)).body
     expect(events.at(-1).type).toBe("job.completed")
+    const isTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
+    for (const { at } of events) expect(at).toMatch(isTime)
+    expect(events[0].payload.expires_at).toMatch(isTime)
+    const [node] = (await graph()).nodes
+    for (const time of [node.queued_at, node.finished_at]) expect(time).toMatch(isTime)
     const rest = (await ask(`/jobs/${job_id}/events?after=${events[0].seq}`)).body.events
     expect(rest.length).toBeLessThan(events.length)
   })

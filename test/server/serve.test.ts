@@ -1,42 +1,11 @@
 /** `umbra serve` as a real process: started, asked, stopped and killed. */
-import { createServer } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { folderWith, type Running, startUmbra, umbra } from "../cli/umbra.ts"
-import { ask, hello, type Store, stores } from "./stage.ts"
+import { folderWith, umbra } from "../cli/umbra.ts"
+import { serve, storeFlags, storeOf } from "./served.ts"
+import { ask, hello } from "./stage.ts"
 
 const handlers = `export const slow = { name: "slow", run: () => new Promise(done => setTimeout(done, 60_000)) }\n`
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1")
-  await new Promise(done => server.once("listening", done))
-  const { port } = server.address() as { port: number }
-  await new Promise(done => server.close(done))
-  return port
-}
-
-interface Served {
-  readonly process: Running
-  readonly url: string
-}
-
-async function serve(store: Store, ...more: string[]): Promise<Served> {
-  const port = await freePort()
-  const process = startUmbra(["serve", "--port", String(port), ...storeFlags(store), ...more])
-  onTestFinished(() => process.kill("SIGKILL"))
-  await process.wrote(/listens on/)
-  return { process, url: `http://127.0.0.1:${port}` }
-}
-
-function storeFlags({ location }: Store): string[] {
-  return location.startsWith("postgres") ? ["--database-url", location] : ["--data-dir", location]
-}
-
-async function storeOf(kind: string): Promise<Store> {
-  const store = await stores[kind]!()
-  onTestFinished(() => store.remove())
-  return store
-}
 
 const post = (url: string, path: string, body: unknown, token?: string) =>
   ask(url, path, { method: "POST", body, ...(token === undefined ? {} : { token }) })

@@ -99,7 +99,10 @@ export async function ask(url: string, path: string, asked: Asked): Promise<Answ
     },
     ...(body === undefined ? {} : { body: isText ? body : JSON.stringify(body) }),
   })
-  const text = await response.text()
+  const isStream = response.headers.get("content-type")?.startsWith("text/event-stream") ?? false
+  // It has no end: that it begins is what an answer to it says.
+  if (isStream) await response.body?.cancel()
+  const text = isStream ? "" : await response.text()
   // The answer to HEAD has a type and no text.
   const isJson = /json/.test(response.headers.get("content-type") ?? "")
   return {

@@ -54,7 +54,7 @@ describe("clients of live streams", () => {
     await expect.poll(() => streams("umbra_streams")).toBe(2)
     const failed = () => reader.of("job").filter(({ data }) => data.status === "FAILED").length
     let submitted = 0
-    while ((await streams("umbra_streams_dropped")) === 0) {
+    while ((await streams("umbra_streams_dropped_total")) === 0) {
       expect(submitted).toBeLessThan(5000)
       const jobs = Array.from({ length: 100 }, () => ({ workflow: "chatty" }))
       await stage.ask("/jobs/bulk", { method: "POST", body: { jobs } })

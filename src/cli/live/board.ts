@@ -3,7 +3,7 @@ import type { JobEvent } from "../../core/events.ts"
 import type { JsonObject } from "../../core/json.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
 import type { Progress } from "../../core/view.ts"
-import type { JobActivity } from "../../umbra.ts"
+import type { JobActivity } from "../../engine/activity.ts"
 
 export interface BoardNode {
   readonly id: string

@@ -1,7 +1,7 @@
 /** Follows one job to its end: shows it, and lets Ctrl-C cancel it, or leave it if it runs elsewhere. */
 import type { JobEvent } from "../../core/events.ts"
+import type { JobActivity } from "../../engine/activity.ts"
 import { UmbraError } from "../../errors.ts"
-import type { JobActivity } from "../../umbra.ts"
 import { exitCode } from "../exit.ts"
 import type { CommandLog } from "../log.ts"
 import { type LiveView, liveView, type ShownGraph } from "./view.ts"

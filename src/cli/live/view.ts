@@ -1,6 +1,6 @@
 /** Shows a job while it runs: a tree that is drawn in place on a terminal, plain lines elsewhere. */
 import type { JobEvent } from "../../core/events.ts"
-import type { JobActivity } from "../../umbra.ts"
+import type { JobActivity } from "../../engine/activity.ts"
 import { type Paint, paintFor } from "../terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"

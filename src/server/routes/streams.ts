@@ -22,9 +22,6 @@ const where = {
 const resuming =
   "With `Last-Event-ID` it goes on behind that event, on any server: no change is missed and none repeated. A client that is too far behind gets `reset` and a `snapshot`."
 
-/** Removed at any time once they are this old: what is nearly as old may be incomplete. */
-const SHARE_OF_RETENTION = 0.9
-
 export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams): void {
   app.get(
     "/jobs/stream",
@@ -43,14 +40,8 @@ export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams):
       const id = lastEventId(request)
       const after = id === undefined ? null : readPosition(id)
       if (after === "malformed") throw notAnId()
-      const keptSince =
-        Date.now() - SHARE_OF_RETENTION * 1000 * (umbra.retentionSeconds ?? Number.POSITIVE_INFINITY)
       const { owner } = request.caller
-      return streams.start(
-        request,
-        reply,
-        sink => new OwnerStream({ feed: umbra.feed, owner, after, keptSince, sink }),
-      )
+      return streams.start(request, reply, sink => new OwnerStream({ feed: umbra.feed, owner, after, sink }))
     },
   )
 

@@ -1,0 +1,52 @@
+import type { FeedFact } from "../journal/feed.ts"
+import { type Change, changesOf } from "./changes.ts"
+import { beginning, type FoldParts, factOf, foldJobs, type KnownJob, type KnownJobs } from "./known-jobs.ts"
+
+export interface ToldFact {
+  readonly row: FeedFact
+  /** As it is after the last fact of the page. */
+  readonly job: KnownJob
+  readonly changes: readonly Change[]
+}
+
+/**
+ * Each fact's changes. The jobs are not known any more when it answers: whoever tells the changes keeps them. A page that
+ * fails half way is read again, and nothing may be left half applied.
+ */
+export async function tellFacts(
+  parts: FoldParts,
+  facts: readonly FeedFact[],
+  { known, withNodes }: { known: KnownJobs; withNodes: (fact: FeedFact) => boolean },
+): Promise<ToldFact[]> {
+  const jobs = await jobsBefore(parts, facts, known)
+  const told: ToldFact[] = []
+  for (const row of facts) {
+    const fact = await factOf(parts.journal, row)
+    if (fact === null) continue
+    const job = jobs.get(row.jobId) ?? (await beginning(parts, row.jobId, fact))
+    if (job === null) continue
+    jobs.set(row.jobId, job)
+    told.push({ row, job, changes: changesOf(job, { seq: row.seq, fact }, { withNodes: withNodes(row) }) })
+  }
+  return told
+}
+
+/** One look at the journal for all jobs of a page that are not known. New ones begin in the page itself. */
+async function jobsBefore(
+  parts: FoldParts,
+  facts: readonly FeedFact[],
+  known: KnownJobs,
+): Promise<Map<string, KnownJob>> {
+  const jobs = new Map<string, KnownJob>()
+  const missing = new Map<string, number>()
+  for (const { jobId, seq, type } of facts) {
+    if (jobs.has(jobId) || missing.has(jobId)) continue
+    const job = known.get(jobId)
+    if (job !== undefined) jobs.set(jobId, job)
+    else if (type !== "job_submitted") missing.set(jobId, seq)
+  }
+  for (const jobId of jobs.keys()) known.forget(jobId)
+  const found = await foldJobs(parts, [...missing.keys()], row => row.seq < missing.get(row.jobId)!)
+  for (const [jobId, job] of found) jobs.set(jobId, job)
+  return jobs
+}

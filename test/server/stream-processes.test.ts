@@ -1,0 +1,168 @@
+/** S4: live streams of real server processes: killed, restarted, told to stop, and two of them on one database. */
+import { describe, expect, it } from "vitest"
+import { EventStream, type StreamEvent } from "./event-stream.ts"
+import { type Served, serve, storeOf } from "./served.ts"
+import { ask } from "./stage.ts"
+
+const workflow = {
+  name: "steps",
+  nodes: [
+    { id: "a", handler: "transform", config: { value: 1 } },
+    { id: "b", handler: "sleep", config: { seconds: 0.05 }, dependencies: ["a"] },
+    { id: "c", handler: "transform", config: { value: 1 }, dependencies: ["b"] },
+  ],
+}
+
+const isEnd = ({ event, data }: StreamEvent) => event === "job" && data.finished_at !== null
+
+async function push(url: string): Promise<void> {
+  expect((await ask(url, "/workflows", { method: "POST", body: workflow })).status).toBe(201)
+}
+
+/** null: nobody is there to answer. */
+async function submit(url: string): Promise<string | null> {
+  const answer = await ask(url, "/jobs", { method: "POST", body: { workflow: "steps" } }).catch(() => null)
+  return answer?.status === 201 ? answer.body.job_id : null
+}
+
+async function expectStories(url: string, jobs: readonly string[], events: readonly StreamEvent[]) {
+  for (const job of jobs) {
+    const told = events
+      .filter(({ event, data }) => event === "job" && data.job_id === job)
+      .map(({ data }) => `${data.status} ${data.updated_at}`)
+    const happened = (await ask(url, `/jobs/${job}/events`, {})).body.events
+      .filter(({ type }: { type: string }) => type.startsWith("job."))
+      .map(({ to, at }: { to: string; at: string }) => `${to} ${at}`)
+    expect(told, job).toEqual(happened)
+  }
+}
+
+/** A reader that comes back to whatever server there is, with the last id it has. */
+class Reader {
+  readonly events: StreamEvent[] = []
+  #lastEventId: string | null = null
+  #stream: EventStream | null = null
+  #isOver = false
+
+  async read(url: () => string): Promise<void> {
+    while (!this.#isOver) {
+      const stream = new EventStream(url(), "/jobs/stream", { lastEventId: this.#lastEventId })
+      this.#stream = stream
+      await stream.ended()
+      this.events.push(...stream.events)
+      this.#lastEventId = stream.lastEventId
+      if (stream.status !== 200) await new Promise(resolve => setTimeout(resolve, 20))
+    }
+  }
+
+  get all(): StreamEvent[] {
+    return [...this.events, ...(this.#stream?.isClosed === false ? this.#stream.events : [])]
+  }
+
+  stop(): void {
+    this.#isOver = true
+    this.#stream?.cut()
+  }
+}
+
+describe("live streams of umbra serve", () => {
+  it.each(["PGlite", "PostgreSQL"])(
+    "S4 killed and started again on %s, a reader that comes back has every change once",
+    async kind => {
+      const store = await storeOf(kind)
+      let served: Served = await serve(store)
+      await push(served.url)
+      const reader = new Reader()
+      const reading = reader.read(() => served.url)
+      await expect.poll(() => reader.all.length).toBeGreaterThan(0)
+      const jobs: string[] = []
+      for (let round = 0; round < 2; round++) {
+        const { process, url } = served
+        const lanes = Array.from({ length: 5 }, async () => {
+          for (let job = await submit(url); job !== null; job = await submit(url)) jobs.push(job)
+        })
+        await expect
+          .poll(() => reader.all.filter(isEnd).length, { timeout: 20_000 })
+          .toBeGreaterThan(20 * (round + 1))
+        process.kill("SIGKILL")
+        await Promise.all([...lanes, process.ended])
+        served = await serve(store)
+      }
+      await expect
+        .poll(
+          () => {
+            const ended = new Set(reader.all.filter(isEnd).map(({ data }) => data.job_id))
+            return jobs.every(job => ended.has(job))
+          },
+          { timeout: 30_000 },
+        )
+        .toBe(true)
+      expect(reader.all.filter(({ event }) => event === "reset")).toEqual([])
+      await expectStories(served.url, jobs, reader.all)
+      const last = new EventStream(served.url, "/jobs/stream")
+      await last.until(() => last.events.length > 0)
+      served.process.kill("SIGTERM")
+      await last.ended()
+      expect(last.events.at(-1)).toMatchObject({ event: "end", data: { reason: "server_stopping" } })
+      reader.stop()
+      await reading
+      expect(await served.process.ended).toMatchObject({ code: 0 })
+    },
+    90_000,
+  )
+
+  it("S4 jobs that another process runs are streamed as they commit, not when it is looked for them", async () => {
+    const store = await storeOf("PostgreSQL")
+    // Without the look that comes by itself only what the other process tells brings anything.
+    const deaf = ["--set", "feed_look_again_ms=600000", "--set", "beat_seconds=0.5"]
+    const [runner, onlooker] = await Promise.all([serve(store, ...deaf), serve(store, ...deaf)])
+    await push(runner.url)
+    for (const { url } of [runner, onlooker])
+      await expect
+        .poll(async () => (await ask(url, "/ready", {})).body.partitions, { timeout: 20_000 })
+        .toBe(32)
+    const stream = new EventStream(onlooker.url, "/jobs/stream")
+    await stream.until(() => stream.events.length > 0)
+    const jobs: string[] = []
+    const late: number[] = []
+    for (let n = 0; n < 20; n++) {
+      const job = (await submit(runner.url))!
+      jobs.push(job)
+      await stream.until(() => stream.events.some(event => isEnd(event) && event.data.job_id === job))
+      const { data } = stream.events.findLast(isEnd)!
+      late.push(Date.now() - Date.parse(data.finished_at))
+    }
+    await expectStories(runner.url, jobs, stream.events)
+    late.sort((a, b) => a - b)
+    // From the decision, before it was committed, to the client of the other process.
+    console.info(`delivery by the other process: median ${late[10]} ms, longest ${late.at(-1)} ms`)
+    expect(late[10]).toBeLessThan(500)
+    stream.cut()
+  }, 60_000)
+
+  it("S4 when the process that runs the jobs is killed, the other takes them over and its streams tell all of it", async () => {
+    const store = await storeOf("PostgreSQL")
+    const quick = ["--set", "beat_seconds=0.5"]
+    const [runner, onlooker] = await Promise.all([serve(store, ...quick), serve(store, ...quick)])
+    await push(runner.url)
+    for (const { url } of [runner, onlooker])
+      await expect
+        .poll(async () => (await ask(url, "/ready", {})).body.partitions, { timeout: 20_000 })
+        .toBe(32)
+    const stream = new EventStream(onlooker.url, "/jobs/stream")
+    await stream.until(() => stream.events.length > 0)
+    const jobs: string[] = []
+    const lanes = Array.from({ length: 5 }, async () => {
+      for (let job = await submit(runner.url); job !== null; job = await submit(runner.url)) jobs.push(job)
+    })
+    await stream.until(() => stream.events.filter(isEnd).length > 20)
+    runner.process.kill("SIGKILL")
+    await Promise.all(lanes)
+    await stream.until(() => {
+      const ended = new Set(stream.events.filter(isEnd).map(({ data }) => data.job_id))
+      return jobs.every(job => ended.has(job))
+    }, "all ends")
+    await expectStories(onlooker.url, jobs, stream.events)
+    stream.cut()
+  }, 60_000)
+})
