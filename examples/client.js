@@ -1,4 +1,4 @@
-// A server, and a program elsewhere that uses it with umbra/client: submit, wait, list, versions, errors.
+// A server, and a program elsewhere that uses it with umbra/client: submit, wait, stream, versions, errors.
 // The same client runs in a browser. Run it: node examples/client.js
 import { spawn } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -38,6 +38,11 @@ const [first, second] = [
   await umbra.submit("invoice", { net: 5 }, key),
 ]
 console.log(first.id === second.id ? "one job" : "two jobs")
+
+// What happens to a job, live. A lost connection is made anew, and goes on behind the last event.
+const followed = await umbra.submit("invoice", { net: 1 })
+for await (const event of followed.stream())
+  if (event.type === "end") console.log("stream:", event.data.reason)
 
 await umbra.workflows.setAlias("invoice", "stable", 1)
 for await (const { workflow, workflow_version, labels } of umbra.jobs({ labels: { customer: "Ada" } }))

@@ -1,4 +1,5 @@
 /** `umbra watch [JOB]`: a job as it runs, or every job's changes of state, until Ctrl-C. */
+import { isoEvent } from "../engine/iso-times.ts"
 import { exitCode } from "./exit.ts"
 import { paintStatus } from "./jobs/list.ts"
 import type { JobChange } from "./place/changes.ts"
@@ -22,7 +23,8 @@ export function watch(jobId: string | undefined, options: WatchCommandOptions): 
 /** A line of JSON per event, as `umbra jobs events --json`, while they happen. */
 async function events({ jobs }: Place, jobId: string): Promise<number> {
   const { signal } = untilInterrupted()
-  for await (const event of jobs.watch(jobId, { signal })) process.stdout.write(`${JSON.stringify(event)}\n`)
+  for await (const event of jobs.watch(jobId, { signal }))
+    process.stdout.write(`${JSON.stringify(isoEvent(event))}\n`)
   const { status } = await jobs.job(jobId)
   return status === "COMPLETED" ? exitCode.ok : exitCode.failed
 }

@@ -82,7 +82,9 @@ describe("the examples run as they are", () => {
   it("client.js: a server, and a client that submits, waits and lists", { timeout: 60_000 }, async () => {
     const { code, stdout, stderr } = await run("examples/client.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "umbra: SIGTERM, stopping\n" })
-    expect(stdout).toBe("COMPLETED { gross: 119 }\none job\ninvoice@1 { customer: 'Ada' }\nE304 422\n")
+    expect(stdout).toBe(
+      "COMPLETED { gross: 119 }\none job\nstream: job_ended\ninvoice@1 { customer: 'Ada' }\nE304 422\n",
+    )
   })
 
   it("greeting/: the command at its head", async () => {

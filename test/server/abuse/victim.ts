@@ -20,7 +20,12 @@ export interface Scene {
   readonly url: string
   readonly issuer: Issuer
   readonly key: Key
-  readonly victim: { readonly token: string; readonly owner: string; readonly name: string; readonly job: string }
+  readonly victim: {
+    readonly token: string
+    readonly owner: string
+    readonly name: string
+    readonly job: string
+  }
   readonly attacker: { readonly token: string; readonly job: string }
   /** Asks, and fails if the answer shows anything of the victim's that was not in the question. */
   ask(path: string, asked?: Asked): Promise<Answer>
