@@ -5,10 +5,11 @@ import { jobHasEnded } from "./core/states.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
-import { checkFilter, checkReason, checkSignal } from "./engine/arguments.ts"
+import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { type Clock, systemClock } from "./engine/clock.ts"
-import { Engine } from "./engine/engine.ts"
+import { Engine, type JobCommand } from "./engine/engine.ts"
 import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
+import { localOwner } from "./engine/ids.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import type { LiveJob } from "./engine/live-job.ts"
@@ -59,9 +60,6 @@ export interface UmbraOptions {
 /** How long to believe that nothing has happened to a job that another process runs. */
 const LOOK_AGAIN_MS = 250
 const TRUST_NEWS_MS = 5000
-
-/** The owner of jobs when nobody says otherwise. */
-const localOwner = "local"
 
 /**
  * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. What an earlier process left unfinished goes on at once.
@@ -352,25 +350,25 @@ export class Umbra {
   }
 
   async cancel(jobId: string, reason?: string): Promise<void> {
-    checkReason(reason)
-    await this.#engine.command(mustBeJobId(jobId), {
-      type: "cancel",
-      ...(reason === undefined ? {} : { reason }),
-    })
+    await this.command(jobId, { type: "cancel", ...(reason === undefined ? {} : { reason }) })
   }
 
   /** Runs again exactly what is not COMPLETED or SKIPPED. */
   async retry(jobId: string): Promise<void> {
-    await this.#engine.command(mustBeJobId(jobId), { type: "retry" })
+    await this.command(jobId, { type: "retry" })
   }
 
   async delete(jobId: string): Promise<void> {
-    await this.#engine.command(mustBeJobId(jobId), { type: "delete" })
+    await this.command(jobId, { type: "delete" })
   }
 
   async signal(jobId: string, name: string, data: Json = null): Promise<void> {
-    const checked = checkSignal(name, data, this.#maxOutputBytes)
-    await this.#engine.command(mustBeJobId(jobId), { type: "signal", name, data: checked })
+    await this.command(jobId, { type: "signal", name, data })
+  }
+
+  /** The four above, for whoever passes commands on. Resolves when it is durable. */
+  async command(jobId: string, command: JobCommand): Promise<void> {
+    await this.#engine.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }
 
   /** Lets running handlers end (within the drain time), makes everything durable and lets go of the store. */

@@ -48,7 +48,7 @@ export function storeFlags({ dataDir, databaseUrl }: StoreOptions): string {
   return databaseUrl === undefined ? "" : " --database-url …"
 }
 
-/** Only `umbra run` makes a store: a mistyped folder must not look like one without jobs. */
+/** Commands that look at jobs make no store: a mistyped folder must not look like one without jobs. */
 export function existingStore(options: StoreOptions): string {
   const location = storeLocation(options)
   if (isPostgres(location) || existsSync(join(location, "database"))) return location

@@ -4,6 +4,7 @@ import { ProblemList } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter } from "../journal/port.ts"
 import { isTraceparent } from "../trace.ts"
+import type { JobCommand } from "./engine.ts"
 import { isJobId } from "./ids.ts"
 import type { SubmitOptions } from "./submissions.ts"
 
@@ -42,13 +43,20 @@ function isComparable(value: unknown): boolean {
   return typeof value === "string" && !/[\0\p{Surrogate}]/u.test(value)
 }
 
-export function checkReason(reason: unknown): void {
+/** As it is to be carried out: what a signal carries is a copy. */
+export function checkCommand(command: JobCommand, maxSignalBytes: number): JobCommand {
+  if (command.type === "cancel") checkReason(command.reason)
+  if (command.type !== "signal") return command
+  return { ...command, data: checkSignal(command.name, command.data, maxSignalBytes) }
+}
+
+function checkReason(reason: unknown): void {
   if (reason !== undefined && !(typeof reason === "string" && reason.length <= 10_000))
     wrong("the reason of a cancellation must be a text of at most 10,000 characters")
 }
 
 /** What a signal carries becomes a node's output, and has its limits. A copy: the caller may go on with its own. */
-export function checkSignal(name: unknown, data: unknown, maxBytes: number): Json {
+function checkSignal(name: unknown, data: unknown, maxBytes: number): Json {
   mustBeText("a signal's name", name, 255)
   const problems = new ProblemList()
   checkJson(data, signalBounds, problems)

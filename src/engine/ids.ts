@@ -31,12 +31,15 @@ export function isJobId(text: string): boolean {
   return pattern.test(text)
 }
 
+/** The owner of jobs when nobody says otherwise. */
+export const localOwner = "local"
+
 export function partitionOf(jobId: string): number {
   return Number.parseInt(jobId.slice(15, 18), 16)
 }
 
 /** Facts of one epoch: a new owner starts at the next multiple and needs no look-up of the last one. */
-const SEQS_PER_EPOCH = 2 ** 34
+export const SEQS_PER_EPOCH = 2 ** 34
 
 export function firstSeq(epoch: number): number {
   return epoch * SEQS_PER_EPOCH

@@ -3,7 +3,7 @@ import type { GraphView } from "../core/view.ts"
 import { UmbraError } from "../errors.ts"
 import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobRow, Journal } from "../journal/port.ts"
-import { checkFilter } from "./arguments.ts"
+import { checkCommand, checkFilter } from "./arguments.ts"
 import { systemClock } from "./clock.ts"
 import { type JobCommand, refusalError } from "./engine.ts"
 import { isJobId, partitionOf } from "./ids.ts"
@@ -21,17 +21,24 @@ const ANSWER_MS = 5_000
  * Opens the store to look at it. Owns nothing and runs nothing, so it disturbs no engine that works on the same
  * PostgreSQL; a folder can still be open in one process only.
  */
-export async function openReader(location: string): Promise<Reader> {
-  return new Reader(await openJournal(location))
+export async function openReader(location: string, options: ReaderOptions = {}): Promise<Reader> {
+  return new Reader(await openJournal(location), options)
+}
+
+export interface ReaderOptions {
+  /** What a signal may carry; 16 MiB unless told, which is what an output may have. */
+  readonly maxSignalBytes?: number
 }
 
 export class Reader {
   readonly #journal: Journal
   readonly #queries: Queries
+  readonly #maxSignalBytes: number
 
-  constructor(journal: Journal) {
+  constructor(journal: Journal, { maxSignalBytes = 16 * 1024 * 1024 }: ReaderOptions = {}) {
     const { largeOutputBytes } = engineSettings()
     this.#journal = journal
+    this.#maxSignalBytes = maxSignalBytes
     this.#queries = new Queries({
       journal,
       plans: new Plans(journal),
@@ -43,11 +50,6 @@ export class Reader {
   /** Can only one process at a time have this store open? */
   get isExclusive(): boolean {
     return this.#journal.capabilities.exclusive
-  }
-
-  /** What to call the store in messages. */
-  get label(): string {
-    return this.#journal.capabilities.label
   }
 
   job(jobId: string): Promise<JobSnapshot> {
@@ -100,7 +102,8 @@ export class Reader {
    * Asks the engine that owns the job to carry out a command. false: nobody owns it, or nobody answered; then the
    * command has been taken back.
    */
-  async ask(jobId: string, command: JobCommand): Promise<boolean> {
+  async ask(jobId: string, wanted: JobCommand): Promise<boolean> {
+    const command = checkCommand(wanted, this.#maxSignalBytes)
     await this.#queries.row(mustBeJobId(jobId))
     const partitions = await this.#journal.readPartitions()
     const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)

@@ -26,7 +26,7 @@ export class Retention {
 
   /** Theirs may have waited long: their last owner may have been dead for weeks. */
   partitionsCame(): void {
-    if (this.#parts.retentionSeconds !== null) this.#schedule(0)
+    this.#schedule(0)
   }
 
   stop(): void {
@@ -45,9 +45,9 @@ export class Retention {
 
   async #run(): Promise<void> {
     const { journal, clock, retentionSeconds, log } = this.#parts
-    const before = clock.now() - retentionSeconds! * 1000
+    const before = retentionSeconds === null ? 0 : clock.now() - retentionSeconds * 1000
     try {
-      while (!this.#stopped && (await this.#purgePage(before)));
+      while (retentionSeconds !== null && !this.#stopped && (await this.#purgePage(before)));
       // Who died is shown for a while: whoever looks after the alarm should find its name.
       if (!this.#stopped) await journal.tidy({ before, silentSince: clock.now() - SHOW_DEAD_MS })
     } catch (error) {

@@ -40,7 +40,7 @@ export interface ProgressNews {
   readonly at: number
 }
 
-/** A job's owners are looked up in the database as long as they are few; beyond, everybody's facts are read. */
+/** The owners that are followed are looked for in the database as long as they are few; beyond, everybody's facts are read. */
 const FEW_OWNERS = 50
 /** Facts of one partition in a page. */
 const PAGE = 256

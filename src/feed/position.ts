@@ -1,3 +1,5 @@
+import { SEQS_PER_EPOCH } from "../engine/ids.ts"
+
 /**
  * Where a stream stands, as the id of its last event.
  *
@@ -20,7 +22,6 @@ export interface Position {
 
 const PREFIX = "j1."
 const STORE_BYTES = 6
-const SEQS_PER_EPOCH = 2 ** 34
 
 export function positionText({ store, at, partition, place, seqs }: Position): string {
   const bytes: number[] = []

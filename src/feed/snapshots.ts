@@ -25,19 +25,23 @@ export interface JobSnapshot {
   readonly status: JobStatus
 }
 
+export interface SnapshotParts extends FoldParts {
+  now(): number
+}
+
 export class Snapshots {
-  readonly #parts: FoldParts
+  readonly #parts: SnapshotParts
   readonly #ofOwners = new FreshAnswers<OwnerSnapshot>()
   readonly #ofJobs = new FreshAnswers<JobSnapshot | null>()
 
-  constructor(parts: FoldParts) {
+  constructor(parts: SnapshotParts) {
     this.#parts = parts
   }
 
   /** The newest of the owner's jobs that have not ended. */
   owner(owner: string, store: string): Promise<OwnerSnapshot> {
     return this.#ofOwners.ask(owner, async () => {
-      const at = Date.now()
+      const at = this.#parts.now()
       const { seqs, jobs } = await this.#parts.journal.feed.start({ owner, limit: MOST_JOBS + 1 })
       const shown = jobs.slice(0, MOST_JOBS)
       const found = await foldJobs(this.#parts, shown, ({ jobId, seq }) => seq <= seqs[partitionOf(jobId)]!)

@@ -1,7 +1,7 @@
 /**
  * The journal in memory: the same contract, nothing survives the process. Every verb reads and writes without an
  * await in between, which makes it atomic. A store that is passed in is shared, as a database is by its processes:
- * take-over and fencing can be tried without one. No clock, no chance: a simulation on it repeats exactly.
+ * take-over and fencing can be tried without one. No clock, and no chance but for the store's id: a simulation on it repeats exactly.
  */
 
 import { nextVersion } from "../core/version.ts"

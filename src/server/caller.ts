@@ -9,6 +9,7 @@
  *    the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
 import type { FastifyRequest } from "fastify"
+import { localOwner } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
 import { type Jwts, looksLikeJwt } from "./jwt.ts"
 import { isLoopback } from "./loopback.ts"
@@ -48,7 +49,7 @@ declare module "fastify" {
 }
 
 const localCaller: Caller = {
-  owner: "local",
+  owner: localOwner,
   scopes: ["admin"],
   name: "local",
   isStillAllowed: async () => true,

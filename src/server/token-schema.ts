@@ -1,9 +1,9 @@
 /** How tokens look in requests and answers. */
 import { z } from "zod"
 import { time } from "./schema.ts"
-import { ownerPattern } from "./tokens.ts"
+import { knownScopes, ownerPattern } from "./tokens.ts"
 
-const scope = z.enum(["read", "submit", "manage", "admin"])
+const scope = z.enum(knownScopes)
 const ownerName = z.string().regex(ownerPattern).meta({ example: "shop" })
 
 export const token = z

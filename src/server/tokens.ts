@@ -11,11 +11,11 @@ import type { Registry, TokenRow } from "../journal/registry.ts"
 export const knownScopes = ["read", "submit", "manage", "admin"] as const
 export type Scope = (typeof knownScopes)[number]
 
-export function isOwnerName(owner: unknown): owner is string {
-  return typeof owner === "string" && /^[^\p{Cc}\p{Surrogate}]{1,200}$/u.test(owner)
-}
-
 export const ownerPattern = /^[^\p{Cc}\p{Surrogate}]{1,200}$/u
+
+export function isOwnerName(owner: unknown): owner is string {
+  return typeof owner === "string" && ownerPattern.test(owner)
+}
 
 const PREFIX = "umbra_"
 const MANY = 100_000
@@ -38,7 +38,7 @@ export class Tokens {
   }): Promise<{ readonly token: string; readonly row: TokenRow }> {
     const { owner } = wanted
     if (!isOwnerName(owner))
-      throw new UmbraError("E604", "an owner's name has 1 to 200 characters and no control characters.")
+      throw new UmbraError("E309", "an owner's name has 1 to 200 characters and no control characters.")
     const token = newToken()
     const now = Date.now()
     const row: TokenRow = {

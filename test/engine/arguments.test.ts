@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest"
+import { Reader } from "../../src/engine/reader.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
-import { flow, gate, handler, open } from "./stage.ts"
+import { flow, gate, handler, open, openOn } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "input" }])
 const ring: Record<string, unknown> = {}
@@ -129,4 +130,17 @@ describe("a batch that cannot be made into a statement", () => {
     expect(jobs.map(job => job.status)).toEqual(["fulfilled", "rejected", "fulfilled"])
     expect((await (await umbra.submit(one, {})).wait()).status).toBe("COMPLETED")
   })
+})
+
+it.each([
+  { type: "signal", name: "", data: 1 },
+  { type: "signal", name: "\u0000", data: 1 },
+  { type: "signal", name: "go", data: "x".repeat(200) },
+  { type: "cancel", reason: "x".repeat(10_001) },
+] as const)("is refused with E309 also by whoever only passes it on to another engine: %j", async command => {
+  const store = createMemoryStore()
+  const umbra = await openOn(store)
+  const job = await umbra.submit(flow([{ id: "nap", handler: "sleep", config: { seconds: 60 } }]))
+  const reader = new Reader(openMemory(store), { maxSignalBytes: 100 })
+  await expect(reader.ask(job.id, command)).rejects.toMatchObject({ code: "E309" })
 })

@@ -46,6 +46,21 @@ describe("retention", () => {
   const failing = flow([{ id: "a", handler: "broken" }])
   const isOld = { ttlSeconds: null, retentionSeconds: day }
 
+  it("J17 with jobs kept for ever, engines that died are forgotten all the same", async () => {
+    const [clock, store] = [new VirtualClock(), createMemoryStore()]
+    store.engines.set("dead", { place: "elsewhere", beat: 1, follows: false, purgedBeat: null })
+    const engine = { ttlSeconds: null, retentionSeconds: null }
+    const umbra = await openOn(store, { clock, handlers: [broken], engine })
+    const job = await umbra.submit(failing)
+    await job.wait()
+    for (let round = 0; round < 3; round++) {
+      clock.advance(601_000)
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    await until("it is forgotten", () => !store.engines.has("dead"))
+    expect((await umbra.job(job.id)).status).toBe("FAILED")
+  })
+
   it("J17 a job that is retried in the moment it would be purged keeps its history", async () => {
     const [clock, journal] = [new VirtualClock(), openMemory()]
     const found = holding(journal, "endedJobs")

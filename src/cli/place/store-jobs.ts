@@ -5,7 +5,6 @@ import type { GraphView } from "../../core/view.ts"
 import type { JobCommand } from "../../engine/engine.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Umbra } from "../../umbra.ts"
 import { storeName } from "../store.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
 import type { PlaceJobs } from "./place.ts"
@@ -92,7 +91,7 @@ export class StoreJobs implements PlaceJobs {
     this.isRun = await reader.ask(id, command)
     if (this.isRun) return reader.job(id)
     const engine = await this.#store.engine()
-    await send(engine, id, command)
+    await engine.command(id, command)
     return engine.job(id)
   }
 
@@ -105,18 +104,5 @@ export class StoreJobs implements PlaceJobs {
       "E604",
       `${what}: nobody runs the jobs in ${storeName(this.#store.location)}. Start \`umbra serve\`, or finish them with \`umbra resume\`.`,
     )
-  }
-}
-
-function send(umbra: Umbra, id: string, command: JobCommand): Promise<void> {
-  switch (command.type) {
-    case "cancel":
-      return umbra.cancel(id, command.reason)
-    case "retry":
-      return umbra.retry(id)
-    case "delete":
-      return umbra.delete(id)
-    case "signal":
-      return umbra.signal(id, command.name, command.data)
   }
 }

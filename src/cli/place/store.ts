@@ -3,12 +3,14 @@
  * journal alone, which disturbs nobody; for a command, the engine that owns the job, and if there is none (always so for
  * a folder, which one process holds at a time) this process, as an engine that runs no node.
  */
+import { localOwner } from "../../engine/ids.ts"
 import { Reader } from "../../engine/reader.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port.ts"
 import type { Registry } from "../../journal/registry.ts"
 import { Tokens, tokenView } from "../../server/tokens.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
+import { workerSettings } from "../../worker/settings.ts"
 import { commandLog } from "../log.ts"
 import { storeName } from "../store.ts"
 import type { Place } from "./place.ts"
@@ -29,7 +31,7 @@ export function openStore({ location, owner, handlers, flags }: StorePlaceOption
     name: storeName(location),
     flags,
     jobs,
-    workflows: new StoreWorkflows(store, { owner: owner ?? "local", handlers }),
+    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, handlers }),
     tokens: tokensOf(store),
     get isRun() {
       return jobs.isRun
@@ -56,7 +58,7 @@ export class Store {
   }
 
   async reader(): Promise<Reader> {
-    return new Reader(await this.journal())
+    return new Reader(await this.journal(), { maxSignalBytes: workerSettings().maxOutputBytes })
   }
 
   async registry(): Promise<Registry> {
@@ -94,7 +96,7 @@ export class Store {
 function tokensOf(store: Store): Place["tokens"] {
   const tokens = async () => new Tokens(await store.registry())
   return {
-    async create({ owner = "local", scopes }) {
+    async create({ owner = localOwner, scopes }) {
       const { token, row } = await (await tokens()).create({ owner, scopes: scopes as never })
       return { ...tokenView(row), token, server_is_open: false }
     },
