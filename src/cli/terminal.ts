@@ -33,18 +33,25 @@ export function printable(text: string): string {
   return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Bidi_Control}]/gu, "\ufffd")
 }
 
-/** The beginning of a text that takes at most so many columns, with an ellipsis if something is left out. */
+/**
+ * The beginning of a text that takes at most so many columns, with an ellipsis if something is left out. Looks no further
+ * than that: an output of megabytes is shortened too, and telling graphemes apart is slow.
+ */
 export function shorten(text: string, columns: number): string {
-  if (width(text) <= columns) return text
+  const head = text.slice(0, Math.max(columns, 1) * LONGEST_GRAPHEME)
   let used = 0
   let end = 0
-  for (const { segment, index } of graphemes.segment(text)) {
+  for (const { segment, index } of graphemes.segment(head)) {
     used += wide.test(segment) ? 2 : 1
-    if (used > columns - 1) break
-    end = index + segment.length
+    if (used > columns) break
+    if (used < columns) end = index + segment.length
   }
+  if (used <= columns && head === text) return text
   return columns < 1 ? "" : `${text.slice(0, end)}…`
 }
+
+/** Code units: a family of emoji has some thirty. */
+const LONGEST_GRAPHEME = 64
 
 /** `0.8 s`, `12 s`, `3 min 20 s`, `2 h 5 min`, `3 d 4 h` */
 export function duration(ms: number): string {

@@ -165,10 +165,18 @@ it.each([
   expect(duration(ms)).toBe(expected)
 })
 
+it("shortens an output of megabytes without looking at all of it", () => {
+  const begun = performance.now()
+  expect(shorten("x".repeat(16 * 1024 * 1024), 2000)).toHaveLength(2000)
+  expect(performance.now() - begun).toBeLessThan(1000)
+})
+
 it("shortens by columns, not by characters", () => {
   expect(shorten("日本語テキスト", 7)).toBe("日本語…")
   expect(shorten("short", 5)).toBe("short")
   expect(shorten("short", 0)).toBe("")
+  expect(shorten("日本語", 6)).toBe("日本語")
+  expect(shorten("日本語", 5)).toBe("日本…")
 })
 
 describe("on a real terminal", () => {
