@@ -8,6 +8,7 @@ import type {
   NodeFailed,
   NodeWaiting,
   SignalReceived,
+  TasksLost,
 } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
@@ -62,7 +63,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       waits(state, fact)
       break
     case "tasks_lost":
-      lost(state, fact.nodes, fact.at, effects)
+      lost(state, fact, effects)
       break
     case "preview_published":
       if (isInFlight(state, fact.node)) runs(state, fact.node)
@@ -208,13 +209,15 @@ function waits(state: JobState, fact: NodeWaiting): void {
   progressed(state)
 }
 
-function lost(state: JobState, nodes: readonly number[], at: number, effects: Effects): void {
-  for (const node of nodes) {
-    if (state.started.delete(node)) state.losses[node]!++
+function lost(state: JobState, fact: TasksLost & { readonly at: number }, effects: Effects): void {
+  const isCounted = fact.handed_over !== true
+  for (const node of fact.nodes) {
+    if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
-    state.suspects.add(node)
+    if (isCounted) state.suspects.add(node)
+    else effects.abort(node, state.attempt[node]!)
     state.attempt[node]!++
-    enqueue(state, node, at, effects)
+    enqueue(state, node, fact.at, effects)
   }
 }
 

@@ -21,6 +21,8 @@ export type Command =
   | ({ readonly type: "wake" } & JobResult)
   /** The process that ran the job's nodes is gone. */
   | { readonly type: "recover" }
+  /** The process that runs the job's nodes ends in order, and does not wait for them. */
+  | { readonly type: "hand_over" }
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }
   | { readonly type: "retry" }

@@ -58,6 +58,8 @@ function decideRunning(
       return wake(state, command, given)
     case "recover":
       return recover(state, given)
+    case "hand_over":
+      return handOver(state, given)
     default:
       return fence(state, command) ?? decideResult(state, command, given)
   }
@@ -206,6 +208,14 @@ function recover(state: JobState, given: Circumstances): readonly Fact[] | Refus
     lost.push(node)
   }
   return lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : refuse("nothing_due")
+}
+
+/** Of the others nobody knows that they ran: whoever comes next finds them as they are. */
+function handOver(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+  const nodes = [...state.started.keys()].filter(node => isInFlight(state, node))
+  return nodes.length > 0
+    ? [{ type: "tasks_lost", at: given.now, nodes, handed_over: true }]
+    : refuse("nothing_due")
 }
 
 function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {

@@ -139,7 +139,10 @@ class EventList {
         type: "attempt.lost",
         source: "engine",
         ...this.#which(node, this.#state.attempt[node]!),
-        payload: started === undefined ? {} : { started_at: started.at, worker: started.worker },
+        payload: {
+          ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
+          ...(fact.handed_over ? { handed_over: true } : {}),
+        },
       })
     }
   }

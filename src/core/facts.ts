@@ -88,10 +88,14 @@ export interface NodeSkipped {
   readonly job_fault?: Fault
 }
 
-/** The process that had these attempts is gone. They go back to the queue with the next attempt number. */
+/**
+ * The process that had these attempts is gone. They go back to the queue with the next attempt number. `handed_over`: it
+ * ended in order, so the nodes are not to blame.
+ */
 export interface TasksLost {
   readonly type: "tasks_lost"
   readonly nodes: readonly number[]
+  readonly handed_over?: true
 }
 
 export interface PreviewPublished {

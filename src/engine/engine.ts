@@ -223,6 +223,7 @@ export class Engine {
     this.#retention.stop()
     await this.#wakeups.stop()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
+    this.owner.handOver()
     await this.#settled()
     await this.#pulse?.stop()
     await this.#unlisten?.()

@@ -13,6 +13,8 @@ export interface JobSnapshot {
   readonly owner: string
   readonly status: JobStatus
   readonly output: Json
+  /** In lists: it has one, too large to be shown there. */
+  readonly output_left_out?: true
   readonly error: JobError | null
   readonly labels: { readonly [key: string]: string }
   readonly priority: number
@@ -48,6 +50,7 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     owner: row.owner,
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
+    ...(row.outputLeftOut ? { output_left_out: true as const } : {}),
     error: row.error === null ? null : JSON.parse(row.error),
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,

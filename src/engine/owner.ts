@@ -197,6 +197,12 @@ export class Owner implements TaskEvents, CommitterEvents {
     }
   }
 
+  /** What still runs is left to the next owner: it is begun again there, and this is no loss that counts. */
+  handOver(): void {
+    for (const job of [...this.jobs.values()])
+      if (job.state.started.size > 0) this.#try(job, { type: "hand_over" })
+  }
+
   stop(): void {
     this.#alarms.stop()
     this.committer.stop()

@@ -95,7 +95,10 @@ class MemoryJournal implements port.Journal {
         job.createdAt < createdBefore &&
         (labels.length === 0 || hasLabels(job, labels)),
     )
-    return found.sort((a, b) => (a.id < b.id ? 1 : -1)).slice(0, filter.limit)
+    return found
+      .sort((a, b) => (a.id < b.id ? 1 : -1))
+      .slice(0, filter.limit)
+      .map(withoutLargeOutput)
   }
 
   async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
@@ -244,6 +247,10 @@ class MemoryJournal implements port.Journal {
       for (const listener of this.#opened.listeners) queueMicrotask(() => listener(partition))
     }
   }
+}
+
+function withoutLargeOutput(job: port.JobRow): port.JobRow {
+  return (job.output?.length ?? 0) <= 32_768 ? job : { ...job, output: null, outputLeftOut: true }
 }
 
 function hasLabels(job: port.JobRow, labels: readonly [string, string][]): boolean {

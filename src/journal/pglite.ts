@@ -42,7 +42,7 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
 
 async function makeFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true })
+    await mkdir(folder, { recursive: true, mode: 0o700 })
     await access(folder, constants.R_OK | constants.W_OK)
   } catch (error) {
     const reason = (error as Error).message
@@ -67,6 +67,8 @@ async function prepare(folder: string, newDatabase: () => PgliteDatabase): Promi
   if (existsSync(files) && !existsSync(mark)) return
   await writeFile(mark, "")
   await rm(files, { recursive: true, force: true })
+  // The embedded database makes files that everybody may write to: nobody else shall reach them.
+  await mkdir(files, { mode: 0o700 })
   const maker = newDatabase()
   try {
     await migrate(maker)

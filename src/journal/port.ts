@@ -215,7 +215,10 @@ export interface NewJob extends JobChange {
   readonly createdAt: number
 }
 
-export type JobRow = NewJob
+export interface JobRow extends NewJob {
+  /** Of a list: it has an output, which is too large to be read along. */
+  readonly outputLeftOut?: true
+}
 
 export interface JobFilter {
   readonly owner?: string

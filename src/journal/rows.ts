@@ -51,6 +51,7 @@ export function jobRow(row: Row): JobRow {
     labels: maybeText(row, 13),
     priority: number(row, 14),
     createdAt: number(row, 15),
+    ...(row[16] === "t" ? { outputLeftOut: true as const } : {}),
   }
 }
 

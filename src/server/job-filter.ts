@@ -8,7 +8,7 @@ import * as schema from "./schema.ts"
 
 const texts = z.union([z.string(), z.array(z.string()).max(20)])
 
-export const listQuery = z.object({
+export const listQuery = z.strictObject({
   status: texts
     .optional()
     .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),

@@ -60,11 +60,16 @@ const byFastify: Readonly<Record<string, ErrorCode>> = {
   FST_ERR_CTP_INVALID_MEDIA_TYPE: "E636",
 }
 
+const messages: Readonly<Record<string, string>> = {
+  E635: "The body is larger than this server takes (max_body_bytes).",
+  E636: "Send JSON with `Content-Type: application/json`; a workflow may also come as application/yaml.",
+}
+
 function knownError(error: FastifyError): UmbraError {
   if (error instanceof UmbraError) return error
   if (error.validation) return invalidRequest(error)
   const code = byFastify[error.code]
-  if (code !== undefined) return new UmbraError(code, `${error.message}.`)
+  if (code !== undefined) return new UmbraError(code, messages[code] ?? `${error.message}.`)
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
     return new UmbraError("E633", `${error.message}.`)
   return new UmbraError("E639", "Something went wrong on the server; its log says what.", { cause: error })
@@ -73,7 +78,7 @@ function knownError(error: FastifyError): UmbraError {
 function invalidRequest(error: FastifyError): UmbraError {
   const where = error.validationContext ?? "request"
   const errors = (error.validation ?? []).map(({ instancePath, message }) => ({
-    path: `${where}${instancePath.replaceAll("/", ".")}`,
+    path: `${where}${instancePath.replaceAll("/", ".")}`.replace(/\.$/, ""),
     message: message ?? "is not valid",
   }))
   const text = errors.map(({ path, message }) => `${path}: ${message}`).join("; ")

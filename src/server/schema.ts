@@ -49,6 +49,10 @@ export const job = z
     owner: z.string(),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
+    output_left_out: z
+      .literal(true)
+      .optional()
+      .meta({ description: "In lists: the output is too large to be shown here. The job itself has it." }),
     error: z
       .object({ code: z.string(), message: z.string(), node: z.string().optional() })
       .nullable()
@@ -120,7 +124,7 @@ export const newJobs = z
     examples: [{ jobs: [{ workflow: "order", input: { item: "tea" }, idempotency_key: "order-17" }] }],
   })
 
-export const waitQuery = z.object({
+export const waitQuery = z.strictObject({
   wait: z.coerce
     .number()
     .min(0)
@@ -175,17 +179,21 @@ export const event = z
 const weights = z.record(z.string().regex(/^[1-9]\d{0,8}$/), z.number().min(1e-6).max(1e6))
 
 export const aliasTarget = z
-  .union([
-    z.strictObject({
-      version: z
-        .number()
-        .int()
-        .min(1)
-        .max(2 ** 31 - 1),
-    }),
-    z.strictObject({ weights: weights.meta({ description: "Chances by version: A/B, gradual rollout." }) }),
-  ])
-  .meta({ examples: [{ version: 3 }, { weights: { 2: 90, 3: 10 } }] })
+  .union(
+    [
+      z.strictObject({
+        version: z
+          .number()
+          .int()
+          .min(1)
+          .max(2 ** 31 - 1),
+      }),
+      z.strictObject({ weights: weights.meta({ description: "Chances by version: A/B, gradual rollout." }) }),
+      weights,
+    ],
+    { error: 'give {"version": 3}, or chances by version: {"2": 90, "3": 10}' },
+  )
+  .meta({ examples: [{ version: 3 }, { 2: 90, 3: 10 }, { weights: { 2: 90, 3: 10 } }] })
 
 export const alias = z
   .object({ alias: z.string(), weights, moved_at: time, moved_by: z.string() })
@@ -197,28 +205,50 @@ export const aliasMove = z
 
 export const storedVersion = z
   .object({ name: z.string(), version: z.number().int(), hash: z.string(), created_at: time })
-  .meta({ id: "WorkflowVersion" })
+  .meta({
+    id: "WorkflowVersion",
+    examples: [{ name: "order", version: 3, hash: "9f2c41d0", created_at: "2026-11-15T12:00:00.000Z" }],
+  })
 
 export const workflow = storedVersion
   .extend({ definition: z.looseObject({}), aliases: z.array(alias).optional() })
   .meta({ id: "Workflow" })
 
-export const diff = z.object({
-  name: z.string(),
-  from: z.number().int(),
-  to: z.number().int(),
-  nodes_added: z.array(z.string()),
-  nodes_removed: z.array(z.string()),
-  nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
-  keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
-})
+const diffExample = {
+  name: "order",
+  from: 2,
+  to: 3,
+  nodes_added: ["invoice"],
+  nodes_removed: [],
+  nodes_changed: [{ id: "price", keys: ["config"] }],
+  keys_changed: ["output"],
+}
+
+export const diff = z
+  .object({
+    name: z.string(),
+    from: z.number().int(),
+    to: z.number().int(),
+    nodes_added: z.array(z.string()),
+    nodes_removed: z.array(z.string()),
+    nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
+    keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
+  })
+  .meta({ examples: [diffExample] })
 
 /** The answer of a live stream. */
 export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
-  const answer = {
-    description: "Server-Sent Events, one JSON document each. docs/streams.md says which.",
-    content: { "text/event-stream": { schema: z.string().meta({ examples: [example] }) } },
-  }
+  const description = "Server-Sent Events, one JSON document each. docs/streams.md says which."
+  return textAnswer("text/event-stream", description, example)
+}
+
+/** What Prometheus reads. */
+export function plainText(example: string): Readonly<Record<number, z.ZodType>> {
+  return textAnswer("text/plain", "Metrics as text", example)
+}
+
+function textAnswer(type: string, description: string, example: string) {
+  const answer = { description, content: { [type]: { schema: z.string().meta({ examples: [example] }) } } }
   return { 200: answer as unknown as z.ZodType }
 }
 

@@ -162,7 +162,9 @@ async function makeApp(
 function boundRequests(app: App, most: number, stopping: Stopping): (raw: ServerResponse) => void {
   let open = 0
   const uncounted = new WeakSet<ServerResponse>()
-  app.addHook("onRequest", async (_, reply) => {
+  app.addHook("onRequest", async (request, reply) => {
+    // A server that has its hands full lives: whoever asks must not take it for dead.
+    if (alwaysAnswered.has(request.routeOptions.url ?? "")) return
     open++
     reply.raw.once("close", () => {
       if (!uncounted.has(reply.raw)) open--
@@ -179,6 +181,8 @@ function boundRequests(app: App, most: number, stopping: Stopping): (raw: Server
     open--
   }
 }
+
+const alwaysAnswered: ReadonlySet<string> = new Set(["/health", "/ready", "/metrics"])
 
 const protections = {
   "cache-control": "no-store",

@@ -31,4 +31,4 @@ export const madeToken = token.extend({
   }),
 })
 
-export const ownerQuery = z.object({ owner: ownerName.optional() })
+export const ownerQuery = z.strictObject({ owner: ownerName.optional() })

@@ -19,7 +19,7 @@ export type Action =
   | { readonly do: "signal"; readonly name: string }
   /** Time goes by; with `wakes`, the owner notices. */
   | { readonly do: "pass"; readonly seconds: number; readonly wakes: boolean }
-  | { readonly do: "crash" | "cancel" | "retry" | "delete" | "fail_job" }
+  | { readonly do: "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" }
 
 const seconds = fc.constantFrom(0, 1, 15, 31, 200)
 const names = fc.constantFrom("approve", "pay")
@@ -64,7 +64,8 @@ const answers = (from: "live" | "ever" | "forged") =>
     result: results,
   })
 
-const only = (what: "crash" | "cancel" | "retry" | "delete" | "fail_job") => fc.constant({ do: what })
+const only = (what: "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job") =>
+  fc.constant({ do: what })
 
 export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 40, arbitrary: answers("live") },
@@ -73,6 +74,7 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant("signal" as const), name: names }) },
   { weight: 14, arbitrary: fc.record({ do: fc.constant("pass" as const), seconds, wakes: fc.boolean() }) },
   { weight: 6, arbitrary: only("crash") },
+  { weight: 2, arbitrary: only("hand_over") },
   { weight: 2, arbitrary: only("cancel") },
   { weight: 6, arbitrary: only("retry") },
   { weight: 1, arbitrary: only("delete") },

@@ -195,6 +195,22 @@ export class Model {
     }
   }
 
+  /** Attempts that their worker need not end. */
+  private readonly takenBack: string[] = []
+
+  /** What is known to run begins anew, and nobody is to blame. false: nothing is. */
+  handedOver(): boolean {
+    if (this.isOver()) return false
+    const begun = [...this.nodes.values()].filter(node => isInFlight(node.state) && node.startKnown)
+    for (const node of begun) {
+      this.takenBack.push(`${node.spec.id}#${node.attempt}`)
+      node.startKnown = false
+      node.attempt++
+      node.state = "QUEUED"
+    }
+    return begun.length > 0
+  }
+
   cancelled(): void {
     this.endedBy = "CANCELLED"
   }
@@ -242,9 +258,10 @@ export class Model {
       for (const node of this.nodes.values())
         if (node.state === "PENDING" && this.openDependencies(node).length === 0) node.state = "QUEUED"
     const after = this.inFlight()
+    const takenBack = this.takenBack.splice(0)
     return {
       dispatched: [...after].filter(task => !before.has(task)).sort(),
-      aborted: this.isOver() ? [...before].filter(task => !this.isAnswered(task)).sort() : [],
+      aborted: this.isOver() ? [...before].filter(task => !this.isAnswered(task)).sort() : takenBack.sort(),
     }
   }
 

@@ -60,6 +60,8 @@ export function moveOf(stage: Stage, action: Told): Move {
       return { command: { type: "retry" }, inModel: () => model.retried(now) }
     case "delete":
       return { command: { type: "delete" }, inModel: () => model.remove() }
+    case "hand_over":
+      return { command: { type: "hand_over" }, inModel: () => model.handedOver() }
     case "crash":
       throw new Error("a crash is no command")
   }

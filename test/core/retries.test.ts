@@ -74,6 +74,20 @@ describe("tries count failures, attempts fence", () => {
     expect(job.complete("a", "late", 1)).toBe("stale_attempt")
   })
 
+  it("a process that ends in order hands over what runs: the next attempt, and no loss however often", () => {
+    const job = new Job(chain("a"))
+    for (let restart = 0; restart < 10; restart++) {
+      job.start("a")
+      job.send({ type: "hand_over" })
+    }
+    expect(job.state.losses[0]).toBe(0)
+    expect(job.attemptOf("a")).toBe(11)
+    expect(job.send({ type: "hand_over" })).toBe("nothing_due")
+    job.start("a")
+    job.send({ type: "recover" })
+    expect(job.state.losses[0]).toBe(1)
+  })
+
   it("a failure after a loss waits as long as a first failure", () => {
     const job = new Job(chain("a"))
     job.send({ type: "recover" })

@@ -248,10 +248,10 @@ describe("limits", () => {
     await stage.ask("/workflows", { method: "POST", body: approval })
     const { body } = await stage.ask("/jobs", { method: "POST", body: { workflow: "approval" } })
     const waiting = Array.from({ length: 3 }, () => stage.ask(`/jobs/${body.job_id}?wait=20`))
-    await expect.poll(async () => (await stage.ask("/health")).status).toBe(503)
+    await expect.poll(async () => (await stage.ask("/jobs")).status).toBe(503)
     await stage.umbra.cancel(body.job_id)
     for (const { status } of await Promise.all(waiting)) expect(status).toBe(200)
-    await expect.poll(async () => (await stage.ask("/health")).status).toBe(200)
+    await expect.poll(async () => (await stage.ask("/jobs")).status).toBe(200)
   })
 })
 

@@ -25,7 +25,9 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
     case "node.queued":
       return queuedLine(event, name, paint)
     case "attempt.lost":
-      return `${paint.yellow("↻")} ${name} was lost with the process that ran it`
+      return event.payload.handed_over
+        ? `${paint.yellow("↻")} ${name} is begun again: the process that ran it has ended`
+        : `${paint.yellow("↻")} ${name} was lost with the process that ran it`
     case "node.failed":
       return payload.cause === undefined
         ? `${paint.red("✗")} ${name} failed${nth}: ${printable(faultText(payload))}`

@@ -1,9 +1,12 @@
 -- Jobs of every owner, newest first: ids rise with time, so the primary key walked backwards is the order.
 -- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
 -- $6, $7 created from and before, $8, $9 names and values of labels (each may be null)
+-- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
 select
-  id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
-  owner, workflow, workflow_version, parent_id, labels, priority, created_at
+  id, partition, seq, status, updated_at, finished_at, wake_at,
+  case when pg_column_size(output) <= 32768 then output end, error,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at,
+  pg_column_size(output) > 32768
 from umbra.jobs
 where id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   and ($2::text is null or status = any ($2::text::text[]))

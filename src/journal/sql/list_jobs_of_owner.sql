@@ -2,9 +2,12 @@
 -- list_jobs.sql would make one plan serve both, and a rare owner's page would walk every other owner's jobs.
 -- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
 -- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 owner
+-- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
 select
-  id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
-  owner, workflow, workflow_version, parent_id, labels, priority, created_at
+  id, partition, seq, status, updated_at, finished_at, wake_at,
+  case when pg_column_size(output) <= 32768 then output end, error,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at,
+  pg_column_size(output) > 32768
 from umbra.jobs
 where owner = $10::text
   and id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)

@@ -51,12 +51,14 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
   )
 }
 
+function isOneVersion(body: object): body is { version: number } {
+  return "version" in body
+}
+
 function targetsOf(body: z.infer<typeof schema.aliasTarget>): AliasTarget[] {
-  if ("version" in body) return [{ version: body.version, weight: 1 }]
-  const targets = Object.entries(body.weights).map(([version, weight]) => ({
-    version: Number(version),
-    weight,
-  }))
+  if (isOneVersion(body)) return [{ version: body.version, weight: 1 }]
+  const weights = "weights" in body ? (body.weights as Record<string, number>) : body
+  const targets = Object.entries(weights).map(([version, weight]) => ({ version: Number(version), weight }))
   if (targets.length === 0 || targets.length > 100)
     throw new UmbraError("E633", "An alias points at 1 to 100 versions.")
   return targets

@@ -89,8 +89,9 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         ),
       },
     },
-    async request => ({
-      results: await Promise.all(
+    async request => {
+      if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
+      const results = await Promise.all(
         request.body.jobs.map(async wanted => {
           try {
             const { traceparent } = request.headers
@@ -101,8 +102,9 @@ export function jobRoutes(app: App, parts: RouteParts): void {
             throw error
           }
         }),
-      ),
-    }),
+      )
+      return { results }
+    },
   )
 
   app.get(
@@ -172,7 +174,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "List everything that happened to a job",
         params: jobParams,
-        querystring: z.object({
+        querystring: z.strictObject({
           after: z.coerce.number().min(0).optional().meta({ description: "Only events with a greater seq." }),
         }),
         response: schema.answers({ 200: z.object({ events: z.array(schema.event) }) }, ["E301"]),
@@ -248,4 +250,11 @@ function ended(
       .then(resolve, reject)
       .finally(takeBack)
   })
+}
+
+function keyOfMany(): UmbraError {
+  return new UmbraError(
+    "E633",
+    "Idempotency-Key is for one job: give each job of the body an idempotency_key of its own.",
+  )
 }

@@ -8,13 +8,29 @@ import * as schema from "../schema.ts"
 
 const tags = ["server"]
 
-const readiness = z.object({
-  ready: z.boolean(),
-  database: z.enum(["reachable", "away"]),
-  partitions: z.number().int().meta({ description: "Partitions that this process owns." }),
-})
+const readiness = z
+  .object({
+    ready: z.boolean(),
+    database: z.enum(["reachable", "away"]),
+    partitions: z.number().int().meta({ description: "Partitions that this process owns." }),
+  })
+  .meta({ examples: [{ ready: true, database: "reachable", partitions: 64 }] })
 
 const count = z.number().int().min(0)
+
+const workerExample = {
+  id: "engine-5b1f0c9e-2d4a",
+  host: "worker-1",
+  pid: 4711,
+  version: "0.1.0",
+  state: "live",
+  last_beat: "2026-11-15T12:00:00.000Z",
+  handlers: ["call_external_service", "transform"],
+  concurrency: 16,
+  running: 3,
+  queued: 0,
+  partitions: 64,
+}
 
 const worker = z
   .object({
@@ -30,7 +46,11 @@ const worker = z
     queued: count.meta({ description: "Attempts that wait for a slot." }),
     partitions: count.meta({ description: "Partitions that its process owns." }),
   })
-  .meta({ id: "Worker" })
+  .meta({ id: "Worker", examples: [workerExample] })
+
+const health200 = z
+  .object({ status: z.literal("ok"), workers: z.object({ live: count, dead: count }) })
+  .meta({ examples: [{ status: "ok", workers: { live: 2, dead: 0 } }] })
 
 export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics: Registry): void {
   const health = healthText(umbra)
@@ -44,11 +64,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
         tags,
         summary: "Is the process alive? And how many workers are, as the last beat told",
         security: [],
-        response: schema.answers(
-          { 200: z.object({ status: z.literal("ok"), workers: z.object({ live: count, dead: count }) }) },
-          [],
-          true,
-        ),
+        response: schema.answers({ 200: health200 }, [], true),
       },
     },
     (_, reply) => {
@@ -100,7 +116,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
         tags,
         summary: "Metrics for Prometheus",
         description: "They cover all owners, hence the scope admin.",
-        response: schema.answers({ 200: z.string() }, []),
+        response: schema.answers(schema.plainText("umbra_partitions 64\n"), []),
       },
     },
     async (_, reply) =>

@@ -12,7 +12,7 @@ const tags = ["jobs"]
 
 const where = {
   headers: z.object({ "last-event-id": schema.eventId.optional() }),
-  querystring: z.object({
+  querystring: z.strictObject({
     last_event_id: schema.eventId
       .optional()
       .meta({ description: "As the header Last-Event-ID, for clients that cannot set one." }),

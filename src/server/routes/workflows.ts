@@ -22,7 +22,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
       schema: {
         tags,
         summary: "List workflows by name, each with its latest version",
-        querystring: z.object({ after: schema.workflowName.optional(), limit: schema.limit }),
+        querystring: z.strictObject({ after: schema.workflowName.optional(), limit: schema.limit }),
         response: schema.answers(
           { 200: z.object({ workflows: z.array(schema.storedVersion), next: z.string().nullable() }) },
           [],
@@ -68,7 +68,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "List the versions of a workflow, newest first",
         params,
-        querystring: z.object({ before: schema.version.optional(), limit: schema.limit }),
+        querystring: z.strictObject({ before: schema.version.optional(), limit: schema.limit }),
         response: schema.answers(
           { 200: z.object({ versions: z.array(schema.storedVersion), next: z.number().nullable() }) },
           ["E305"],
@@ -112,7 +112,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Compare two versions",
         params,
-        querystring: z.object({ from: schema.version, to: schema.version }),
+        querystring: z.strictObject({ from: schema.version, to: schema.version }),
         response: schema.answers({ 200: schema.diff }, ["E305"]),
       },
     },
@@ -198,16 +198,20 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
   }
 }
 
-const storedAnswer = z.object({
-  name: z.string(),
-  version: z.number().int(),
-  hash: z.string(),
-  unchanged: z.boolean(),
-})
+const storedAnswer = z
+  .object({
+    name: z.string(),
+    version: z.number().int(),
+    hash: z.string(),
+    unchanged: z.boolean(),
+  })
+  .meta({ examples: [{ name: "order", version: 3, hash: "9f2c41d0", unchanged: false }] })
 
-const validAnswer = z.object({
-  valid: z.literal(true),
-  name: z.string(),
-  hash: z.string(),
-  nodes: z.number().int(),
-})
+const validAnswer = z
+  .object({
+    valid: z.literal(true),
+    name: z.string(),
+    hash: z.string(),
+    nodes: z.number().int(),
+  })
+  .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4 }] })

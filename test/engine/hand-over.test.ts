@@ -1,0 +1,25 @@
+import { expect, it } from "vitest"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { flow, gate, openOn, until } from "./stage.ts"
+
+it("S7 however often its process is stopped in order, a node that outlives it is begun again and not failed", async () => {
+  const store = createMemoryStore()
+  const limits = { lossLimit: 3, drainSeconds: 0.01 }
+  let jobId = ""
+  for (let restart = 0; restart < 5; restart++) {
+    const busy = gate()
+    const umbra = await openOn(store, { handlers: [busy.handler], engine: limits })
+    if (jobId === "") jobId = (await umbra.submit(flow([{ id: "long", handler: "gate" }]))).id
+    await busy.came()
+    // Only what is known to have begun could ever count as lost.
+    await until("its start is stored", async () => (await umbra.graph(jobId)).nodes[0]!.started_at !== null)
+    await umbra.close()
+  }
+  const last = gate()
+  const umbra = await openOn(store, { handlers: [last.handler], engine: limits })
+  await last.came()
+  last.open("done")
+  expect(await umbra.wait(jobId, { timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED" })
+  const { nodes } = await umbra.graph(jobId)
+  expect(nodes[0]).toMatchObject({ losses: 0 })
+})
