@@ -77,6 +77,7 @@ export class Committer {
     job: null as unknown as LiveJob,
     dispatch: (node, attempt) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt),
     abort: (node, attempt) => this.#open.effect(ABORT, this.#sink.job, node, attempt),
+    abandon: () => {},
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 
