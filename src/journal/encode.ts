@@ -8,6 +8,7 @@ import type { AppendStatement, Parameters } from "./database.ts"
 import { JournalDataError } from "./errors.ts"
 import { messageCauses } from "./message-cause.ts"
 import type { Batch, JobChange, NewFact, NewJob, NewMessage, PartitionEpoch } from "./port.ts"
+import type { BegunOperation, LeftBehind } from "./provider-store.ts"
 
 const RECORD = "\u001e"
 const FIELD = "\u001f"
@@ -34,6 +35,8 @@ export function encodeBatch(batch: Batch): { statement: AppendStatement; paramet
     arrayLiteral(batch.answers.map(answer => answer.messageId)),
     records(batch.answers, answer => json(answer.answer)),
     messageRecords(batch.messages),
+    records(batch.begun ?? [], begunRecord),
+    records(batch.left ?? [], leftRecord),
   ]
   return { statement: "append", parameters }
 }
@@ -42,8 +45,18 @@ function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, d
   return [`${partition}`, `${epoch}`, jobId, `${seq}`, `${at}`, plain(type), json(data)]
 }
 
-function holdsFactsAlone({ newJobs, changedJobs, answers, messages }: Batch): boolean {
-  return [newJobs, changedJobs, answers, messages].every(part => part.length === 0)
+function holdsFactsAlone({ newJobs, changedJobs, answers, messages, begun, left }: Batch): boolean {
+  return [newJobs, changedJobs, answers, messages, begun, left].every(part => !part?.length)
+}
+
+function begunRecord(operation: BegunOperation): string {
+  const { partition, provider, externalId, jobId, node, attempt, submittedAt, endedAt, cancelAt } = operation
+  const times = [submittedAt, endedAt ?? "", cancelAt ?? ""]
+  return [partition, plain(provider), plain(externalId), jobId, node, attempt, ...times].join(FIELD)
+}
+
+function leftRecord({ partition, jobId, node, at, operation }: LeftBehind): string {
+  return [partition, jobId, node ?? "", at, operation].join(FIELD)
 }
 
 /** Numbers and UUIDs only: they need no quotes. */

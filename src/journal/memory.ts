@@ -7,6 +7,7 @@
 import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkedJson, putMessage } from "./memory-append.ts"
+import { MemoryProviderStore } from "./memory-provider-store.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
@@ -19,6 +20,13 @@ class MemoryJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
   readonly registry = new MemoryRegistry(() => this.#store)
+  readonly providers = new MemoryProviderStore(
+    () => this.#store,
+    message => {
+      putMessage(this.#store, message, `sent/${this.#store.messages}`)
+      this.#notify([message])
+    },
+  )
   readonly #opened: MemoryStore
   #closed = false
 
@@ -229,7 +237,11 @@ function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]
     store.jobs.delete(job.id)
     store.facts.delete(job.id)
     store.waiting[job.partition]?.delete(job.id)
+    for (const [key, { jobId }] of store.operations) if (jobId === job.id) store.operations.delete(key)
+    for (const [key, { jobId }] of store.slots) if (jobId === job.id) store.slots.delete(key)
   }
+  const kept = store.events.filter(({ receivedAt }) => receivedAt >= purge.keysBefore)
+  store.events.splice(0, store.events.length, ...kept)
   for (const [key, claim] of store.keys) if (claim.createdAt < purge.keysBefore) store.keys.delete(key)
   for (const message of store.inbox.values()) {
     if (isOpen(message) || message.sentAt >= purge.keysBefore) continue

@@ -1,4 +1,5 @@
 import type { JobStatus } from "../core/states.ts"
+import type { BegunOperation, LeftBehind, ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
 
 /**
@@ -13,6 +14,8 @@ export interface Journal {
   readonly capabilities: Capabilities
   /** What has a name: workflows, their aliases, API tokens. */
   readonly registry: Registry
+  /** External work: slots, rates, operations, webhooks. */
+  readonly providers: ProviderStore
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch
@@ -126,6 +129,10 @@ export interface Batch {
     readonly answer: string
   }[]
   readonly messages: readonly NewMessage[]
+  /** Operations at providers that began with these facts … */
+  readonly begun?: readonly BegunOperation[]
+  /** … and slots and operations that are left behind by them. */
+  readonly left?: readonly LeftBehind[]
 }
 
 export interface AppendResult {

@@ -7,8 +7,10 @@ import { randomUUID } from "node:crypto"
 import type { Database, Row } from "./database.ts"
 import { arrayLiteral, encodeBatch, textArrayLiteral } from "./encode.ts"
 import type * as port from "./port.ts"
+import type { ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
 import * as rows from "./rows.ts"
+import { SqlProviderStore } from "./sql-provider-store.ts"
 import { SqlRegistry } from "./sql-registry.ts"
 
 export interface SqlJournalOptions {
@@ -40,6 +42,7 @@ export class SqlJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
   readonly registry: Registry
+  readonly providers: ProviderStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #afterClose: (() => Promise<void>) | undefined
@@ -49,6 +52,7 @@ export class SqlJournal implements port.Journal {
   constructor(database: Database, options: SqlJournalOptions) {
     this.#database = database
     this.registry = new SqlRegistry(database)
+    this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
     this.#wakeUps = options.wakeUps ?? null
     this.#afterClose = options.afterClose
     this.capabilities = options.capabilities

@@ -34,6 +34,14 @@ export interface ModelNews {
     | { readonly type: "postponed"; readonly until: number }
 }
 
+/** What the model wants a worker to do after a step: `id#attempt`. */
+export interface Wanted {
+  readonly dispatched: string[]
+  readonly aborted: string[]
+  /** `id:external id` */
+  readonly abandoned: string[]
+}
+
 export interface JobResult {
   readonly jobOutput?: Json
   readonly jobFault?: ModelFault

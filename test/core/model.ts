@@ -16,16 +16,9 @@ import {
   type ModelWait,
   newNode,
   nextLook,
+  type Wanted,
 } from "./model-node.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
-
-/** What the model wants a worker to do after a step: `id#attempt`. */
-export interface Wanted {
-  readonly dispatched: string[]
-  readonly aborted: string[]
-  /** `id:external id` */
-  readonly abandoned: string[]
-}
 
 export class Model {
   readonly nodes = new Map<string, ModelNode>()

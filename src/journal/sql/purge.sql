@@ -1,4 +1,5 @@
--- Retention: at most $3 jobs that ended before $1, with their facts; keys and settled messages older than $2;
+-- Retention: at most $3 jobs that ended before $1, with their facts and operations; keys, settled messages and
+-- webhooks older than $2;
 -- engines that own nothing and whose beat has not moved since the last purge (one that lives after all comes back
 -- with its next beat). A child stays while its parent may still ask for its output.
 with ended as materialized (
@@ -15,6 +16,15 @@ facts as (
 ),
 jobs as (
   delete from umbra.jobs using ended where jobs.id = ended.id returning 1
+),
+operations as (
+  delete from umbra.operations using ended where operations.job_id = ended.id
+),
+slots as (
+  delete from umbra.slots using ended where slots.job_id = ended.id
+),
+events as (
+  delete from umbra.webhook_events where received_at < $2::text::bigint
 ),
 keys as (
   delete from umbra.idempotency_keys where created_at < $2::text::bigint
