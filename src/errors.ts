@@ -43,6 +43,7 @@ export const errorTable = {
   E309: kind("invalid argument", 422),
   E310: kind("no such node", 404),
   E311: kind("alias cannot point there", 422),
+  E312: kind("resume token is stale", 409),
 
   E401: kind("handler failed", 500, true),
   E402: kind("attempt timed out", 504, true),
@@ -61,6 +62,10 @@ export const errorTable = {
   E415: kind("worker thread died", 500, true),
   E416: kind("signal did not arrive in time", 504),
   E417: kind("process died too often while the node ran", 500),
+  E420: kind("operation failed at its provider", 502, true),
+  E421: kind("submitted without a provider", 422),
+  E422: kind("what the provider said cannot be used", 502),
+  E423: kind("provider is not known here", 503, true),
 
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage refused the data", 422),
@@ -74,6 +79,7 @@ export const errorTable = {
   E602: kind("handlers cannot be loaded", 400),
   E603: kind("input is not JSON", 400),
   E604: kind("command is not complete", 400),
+  E605: kind("providers cannot be loaded", 400),
   E610: kind("partition moved to another engine", 503, true),
   E611: kind("engine is overloaded", 503, true),
   E612: kind("engine is closed", 503),
@@ -89,6 +95,9 @@ export const errorTable = {
   E637: kind("refused to listen without authentication", 400),
   E638: kind("address cannot be listened on", 400),
   E639: kind("internal error", 500),
+  E650: kind("no such provider", 404),
+  E651: kind("webhook is not authentic", 401),
+  E652: kind("webhook cannot be read", 422),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

@@ -17,18 +17,29 @@ import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } 
 import { Watchers } from "./engine/watchers.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
+import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
+import { ProviderCalls } from "./provider/calls.ts"
+import { externalHandler } from "./provider/external-handler.ts"
+import type { Provider } from "./provider/provider.ts"
+import { ProviderRegistry } from "./provider/registry.ts"
+import { type ProviderSettings, providerSettings } from "./provider/settings.ts"
+import { type ProviderView, providerView } from "./provider/view.ts"
+import { Webhooks } from "./provider/webhooks.ts"
 import type { Handler } from "./worker/handler.ts"
 import { builtinHandlers } from "./worker/handlers/index.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
-import type { SecretSource } from "./worker/secrets.ts"
+import { type SecretSource, secretsFromEnvironment } from "./worker/secrets.ts"
 import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 
 export interface UmbraOptions {
   /** Handlers of your own, beside the built-in ones. */
   readonly handlers?: readonly Handler[]
+  /** External services that finish work out of band (docs/providers.md). */
+  readonly providers?: readonly Provider[]
+  readonly provider?: Partial<ProviderSettings>
   readonly engine?: Partial<EngineSettings>
   readonly worker?: Partial<WorkerSettings>
   /** Where `{{ secrets.NAME }}` comes from; the environment unless told. */
@@ -58,11 +69,17 @@ const localOwner = "local"
  */
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
+  const providers = new ProviderRegistry(providerSettings(options.provider), options.providers)
+  const secrets = options.secrets ?? secretsFromEnvironment()
+  const builtin = [
+    ...builtinHandlers(settings, (name, answer) => providers.get(name)?.externalIdOf?.(answer)),
+    externalHandler(providers, secrets),
+  ]
   const handlers = new HandlerRegistry(
-    options.runNodes === false ? [] : [...builtinHandlers(settings), ...(options.handlers ?? [])],
+    options.runNodes === false ? [] : [...builtin, ...(options.handlers ?? [])],
   )
   const journal = typeof location === "string" ? await openJournal(location) : location
-  const umbra = new Umbra({ journal, location, handlers, settings, options })
+  const umbra = new Umbra({ journal, location, handlers, providers, secrets, settings, options })
   try {
     await umbra.start()
     return umbra
@@ -75,6 +92,10 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 export class Umbra {
   readonly handlers: HandlerRegistry
   readonly queries: Queries
+  /** What `POST /webhooks/{provider}` lets in. */
+  readonly webhooks: Webhooks
+  readonly #providers: ProviderRegistry
+  readonly #now: () => number
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #submissions: Submissions
@@ -86,10 +107,12 @@ export class Umbra {
     journal: Journal
     location: string | Journal
     handlers: HandlerRegistry
+    providers: ProviderRegistry
+    secrets: SecretSource
     settings: WorkerSettings
     options: UmbraOptions
   }) {
-    const { journal, location, handlers, settings, options } = parts
+    const { journal, location, handlers, providers, secrets, settings, options } = parts
     const log = options.log ?? silentLog
     const clock = options.clock ?? systemClock
     const figures = engineSettings(options.engine)
@@ -98,8 +121,10 @@ export class Umbra {
       settings,
       log,
       now: () => clock.now(),
-      ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
+      secrets,
     })
+    const { maxOutputBytes, maxPreviewBytes } = settings
+    const external = { registry: providers, secrets, now: () => clock.now(), maxOutputBytes, maxPreviewBytes }
     this.handlers = handlers
     this.#maxOutputBytes = settings.maxOutputBytes
     this.#journal = journal
@@ -114,6 +139,14 @@ export class Umbra {
         return this.#broker
       },
       observer: this.#watchers,
+      providers: new ProviderCalls({ ...external, log }),
+    })
+    this.#providers = providers
+    this.#now = () => clock.now()
+    this.webhooks = new Webhooks({
+      ...external,
+      store: journal.providers,
+      told: partitions => this.#engine.tell(partitions),
     })
     this.#submissions = new Submissions({
       journal,
@@ -265,6 +298,7 @@ export class Umbra {
       unserved: [...(live.unserved ?? [])].map(node => ({
         node: nodes[node]!.id,
         handler: nodes[node]!.handler,
+        provider: this.handlers.get(nodes[node]!.handler) === undefined ? null : nodes[node]!.provider,
       })),
     }
   }
@@ -306,9 +340,31 @@ export class Umbra {
     await this.#engine.command(mustBeJobId(jobId), { type: "delete" })
   }
 
-  async signal(jobId: string, name: string, data: Json = null): Promise<void> {
+  /** With `resumeToken` (of the job's graph) it is refused if the job has been resumed since. */
+  async signal(
+    jobId: string,
+    name: string,
+    data: Json = null,
+    { resumeToken }: { readonly resumeToken?: string } = {},
+  ): Promise<void> {
     const checked = checkSignal(name, data, this.#maxOutputBytes)
-    await this.#engine.command(mustBeJobId(jobId), { type: "signal", name, data: checked })
+    const token = resumeToken === undefined ? {} : { resumeToken }
+    await this.#engine.command(mustBeJobId(jobId), { type: "signal", name, data: checked, ...token })
+  }
+
+  /** X5, X6: the providers that this process knows, who holds their slots, who waits, what went wrong lately. */
+  async providers(): Promise<ProviderView[]> {
+    const { providers } = this.#journal
+    const views = this.#providers.names().map(async name => {
+      const overview = await providers.overview({ provider: name, at: this.#now() })
+      return providerView(name, this.#providers.terms(name)!, overview)
+    })
+    return Promise.all(views)
+  }
+
+  /** The last webhooks of a provider, refused ones too; newest first. */
+  webhookEvents(provider: string, limit = 100): Promise<WebhookEventRow[]> {
+    return this.#journal.providers.listEvents({ provider, limit })
   }
 
   /** Lets running handlers end (within the drain time), makes everything durable and lets go of the store. */
@@ -323,6 +379,10 @@ export interface JobActivity {
   /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
   readonly isHere: boolean
   readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
-  /** Ready nodes with a handler that is not registered here. */
-  readonly unserved: readonly { readonly node: string; readonly handler: string }[]
+  /** Ready nodes with a handler that is not registered here; `provider`: it is, but their provider is not. */
+  readonly unserved: readonly {
+    readonly node: string
+    readonly handler: string
+    readonly provider: string | null
+  }[]
 }

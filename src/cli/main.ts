@@ -12,6 +12,7 @@ import {
   handlersOption,
   label,
   privateAddressesOption,
+  providersOption,
   seconds,
   secondsOrNever,
   wholeNumber,
@@ -56,6 +57,7 @@ withStore(program.command("run"))
   .argument("<file>", "the workflow")
   .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
   .addOption(handlersOption())
+  .addOption(providersOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
   .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
   .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))
@@ -71,6 +73,7 @@ withStore(program.command("resume"))
       "ended are COMPLETED, else 1.",
   )
   .addOption(handlersOption())
+  .addOption(providersOption())
   .option("--patience <seconds>", "stay for waits up to this long", seconds, 60)
   .addOption(privateAddressesOption())
   .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")

@@ -5,7 +5,7 @@ import type { SubmitOptions } from "../engine/submissions.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import type { Handler } from "../worker/handler.ts"
 import { exitCode } from "./exit.ts"
-import { catalogWith, loadUserHandlers } from "./handlers.ts"
+import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { mustFit, readInput } from "./input.ts"
 import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
@@ -18,6 +18,7 @@ import { paintFor } from "./terminal.ts"
 export interface RunOptions extends StoreOptions {
   readonly input?: string
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
   readonly json?: boolean
   readonly ttl?: number | null
   readonly label?: Readonly<Record<string, string>>
@@ -27,13 +28,14 @@ export interface RunOptions extends StoreOptions {
 
 export async function run(file: string, options: RunOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const plan = await loadPlan(file, handlers)
   if (plan === null) return exitCode.invalid
   const input = await readInput(options.input)
   mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
-  const umbra = await openUmbra(location, { handlers, log: log.log })
+  const umbra = await openUmbra(location, { handlers, providers, log: log.log })
   try {
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))

@@ -4,7 +4,7 @@ import { engineSettings } from "../engine/settings.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import { exitCode } from "./exit.ts"
-import { loadUserHandlers } from "./handlers.ts"
+import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
 
@@ -12,6 +12,7 @@ export interface ServeOptions extends StoreOptions {
   readonly host: string
   readonly port: number
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
 }
 
 /** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
@@ -20,10 +21,12 @@ const DRAIN_SECONDS = 6
 
 export async function serve(options: ServeOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const location = storeLocation(options)
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
+    providers,
     log,
     engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
   })

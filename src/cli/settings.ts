@@ -7,6 +7,7 @@ import { parse } from "yaml"
 import { engineTable } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { journalTable } from "../journal/settings.ts"
+import { providerTable } from "../provider/settings.ts"
 import { serverTable } from "../server/settings.ts"
 import { workerTable } from "../worker/settings.ts"
 import { readText } from "./source.ts"
@@ -21,7 +22,7 @@ interface SettingOptions {
 const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL"]
 
 const variables: ReadonlySet<string> = new Set([
-  ...Object.values({ ...engineTable, ...workerTable, ...journalTable, ...serverTable }).map(
+  ...Object.values({ ...engineTable, ...workerTable, ...journalTable, ...serverTable, ...providerTable }).map(
     ({ variable }) => variable,
   ),
   ...places,

@@ -28,8 +28,6 @@ import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 export interface LiveOverlay {
   isRunning(node: number): boolean
   progress?(node: number): Progress | undefined
-  /** Place in the queue for a slot of the node's provider, from 1; null: not known. */
-  slotPosition?(node: number): number | null
 }
 
 /** How far a handler says it is. Latest wins; never stored. */
@@ -131,8 +129,13 @@ export interface JobView {
   readonly error: ErrorView | null
 }
 
-export function graphView(state: JobState, live?: LiveOverlay): GraphView {
-  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live))
+/** `places`: where nodes stand in the queue for a slot of their provider, from 1. */
+export function graphView(
+  state: JobState,
+  live?: LiveOverlay,
+  places: ReadonlyMap<number, number | null> = new Map(),
+): GraphView {
+  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live, places))
   return {
     status: state.status,
     workflow_status: workflowStatus(state, nodes, live),
@@ -150,7 +153,12 @@ export function graphView(state: JobState, live?: LiveOverlay): GraphView {
   }
 }
 
-function nodeView(state: JobState, node: number, live: LiveOverlay | undefined): NodeView {
+function nodeView(
+  state: JobState,
+  node: number,
+  live: LiveOverlay | undefined,
+  places: ReadonlyMap<number, number | null>,
+): NodeView {
   const { id, handler } = state.graph.nodes[node]!
   const runs = state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
   const status = runs ? "RUNNING" : nodeStatusOf(state, node)
@@ -168,7 +176,7 @@ function nodeView(state: JobState, node: number, live: LiveOverlay | undefined):
     started_at: started?.at ?? null,
     finished_at: state.endedAt[node] || null,
     worker: started?.worker ?? null,
-    waiting_on: runs ? null : waitingOn(state, node, live),
+    waiting_on: runs ? null : waitingOn(state, node, places.get(node) ?? null),
     error: nodeError(state, node),
     progress: (status === "RUNNING" || status === "WAITING" ? live?.progress?.(node) : undefined) ?? null,
     ...(preview === undefined ? {} : { preview }),
@@ -176,14 +184,13 @@ function nodeView(state: JobState, node: number, live: LiveOverlay | undefined):
 }
 
 /** null: it runs, or it is over. */
-function waitingOn(state: JobState, node: number, live: LiveOverlay | undefined): WaitingOn | null {
+function waitingOn(state: JobState, node: number, position: number | null): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
       return { kind: "dependencies", nodes: openDependencies(state, node) }
     case QUEUED: {
       const provider = state.awaitingSlot.get(node)
-      if (provider !== undefined)
-        return { kind: "slot", provider, position: live?.slotPosition?.(node) ?? null }
+      if (provider !== undefined) return { kind: "slot", provider, position }
       const at = state.retryAt.get(node)
       return at === undefined
         ? { kind: "worker", handler: state.graph.nodes[node]!.handler }

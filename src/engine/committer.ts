@@ -7,6 +7,7 @@ import type { Journal } from "../journal/port.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END } from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
+import { OperationRows } from "./operation-rows.ts"
 
 /**
  * Group commit. While one append is in flight the next batch collects: under light load one commit per fact with no
@@ -22,6 +23,8 @@ export interface CommitterEvents {
   ended(job: LiveJob): void
   /** All facts of these jobs so far are durable. */
   durable(jobs: Iterable<LiveJob>): void
+  /** Operations at providers began and ended, durably. */
+  operations(rows: OperationRows): void
   /** Another engine has this partition. Its jobs are already marked gone. */
   fenced(partition: number): void
   /** The database refuses what this job wants to store. */
@@ -77,7 +80,7 @@ export class Committer {
     job: null as unknown as LiveJob,
     dispatch: (node, attempt) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt),
     abort: (node, attempt) => this.#open.effect(ABORT, this.#sink.job, node, attempt),
-    abandon: () => {},
+    abandon: node => this.#operations().abandon(this.#sink.job, node, this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 
@@ -101,7 +104,13 @@ export class Committer {
       batch.jobs.add(job)
       job.undurable++
     }
+    if (job.plan.providers.length > 0) this.#operations().note(job, fact)
     this.#schedule()
+  }
+
+  #operations(): OperationRows {
+    this.#open.operations ??= new OperationRows()
+    return this.#open.operations
   }
 
   /** Called before a command's facts: they, and the answer to whoever sent it, are one commit. */
@@ -225,6 +234,7 @@ export class Committer {
       else this.#events.ended(job)
     }
     this.#events.durable(batch.jobs)
+    if (batch.operations !== null) this.#events.operations(batch.operations)
   }
 
   async #send(stored: ClosedBatch): Promise<Sent> {
@@ -295,6 +305,8 @@ function withoutPartition(stored: ClosedBatch, partition: number): ClosedBatch {
     changedJobs: stored.changedJobs.filter(isOther),
     answers: stored.answers.filter(isOther),
     messages: stored.messages.filter(message => message.cause?.partition !== partition),
+    begun: stored.begun?.filter(isOther) ?? [],
+    left: stored.left?.filter(isOther) ?? [],
   }
 }
 
@@ -306,6 +318,8 @@ function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean): Closed
     changedJobs: stored.changedJobs.filter(job => keep(job.id)),
     answers: stored.answers.filter(answer => keep(answer.jobId)),
     messages: stored.messages.filter(message => keep(message.jobId)),
+    begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
+    left: stored.left?.filter(row => keep(row.jobId)) ?? [],
   }
 }
 

@@ -1,13 +1,15 @@
-import type { Broker } from "../broker/port.ts"
+import type { Broker, Task } from "../broker/port.ts"
 import type { Command, JobResult } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { isInFlight } from "../core/state.ts"
+import type { PlanNode } from "../definition/plan.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
 import { readOutput } from "./load.ts"
+import type { ProviderTerms } from "./providers.ts"
 import {
   type LargeInput,
   largeInputs,
@@ -25,6 +27,8 @@ export class Dispatcher {
   readonly #clock: Clock
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
+  readonly #terms: (provider: string) => ProviderTerms | undefined
+  readonly #admit: (job: LiveJob, task: Task, terms: ProviderTerms) => void
 
   constructor(parts: {
     broker: Broker
@@ -33,17 +37,21 @@ export class Dispatcher {
     command: (job: LiveJob, command: Command) => void
     /** Something that should not happen: the job cannot go on. */
     failed: (job: LiveJob, error: unknown) => void
+    terms: (provider: string) => ProviderTerms | undefined
+    admit: (job: LiveJob, task: Task, terms: ProviderTerms) => void
   }) {
     this.#broker = parts.broker
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#command = parts.command
     this.#failed = parts.failed
+    this.#terms = parts.terms
+    this.#admit = parts.admit
   }
 
   dispatch(job: LiveJob, node: number, attempt: number): void {
     if (!isWanted(job, node, attempt)) return
-    if (!this.#broker.runs(job.plan.nodes[node]!.handler)) {
+    if (!this.#isServed(job.plan.nodes[node]!)) {
       job.unserved ??= new Set()
       job.unserved.add(node)
       return
@@ -55,6 +63,11 @@ export class Dispatcher {
     else
       this.#fetchThen(job, large, fetched => isWanted(job, node, attempt) && this.#hand(job, node, fetched))
     failpoint("dispatch.after")
+  }
+
+  /** Somebody here can run it, and knows its provider. */
+  #isServed({ handler, provider }: PlanNode): boolean {
+    return this.#broker.runs(handler) && (provider === null || this.#terms(provider) !== undefined)
   }
 
   /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
@@ -81,7 +94,10 @@ export class Dispatcher {
     const rendered = renderNode(job, node, fetched)
     if ("task" in rendered) {
       job.running.add(node)
-      this.#broker.dispatch(rendered.task)
+      const { task } = rendered
+      const terms = task.provider === undefined ? undefined : this.#terms(task.provider)
+      if (terms === undefined) this.#broker.dispatch(task)
+      else this.#admit(job, task, terms)
       return
     }
     this.#command(

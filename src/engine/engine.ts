@@ -9,13 +9,17 @@ import type { Clock } from "./clock.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
 import type { LiveJob } from "./live-job.ts"
+import { foldJob, type LoadParts, readJobs } from "./load.ts"
+import type { OperationRows } from "./operation-rows.ts"
 import { Owner, type OwnerObserver } from "./owner.ts"
 import { Ownership } from "./ownership.ts"
 import { thisPlace } from "./peers.ts"
 import { Plans } from "./plans.ts"
+import { noProviders, type Providers } from "./providers.ts"
 import { startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
 import type { EngineSettings } from "./settings.ts"
+import { Upkeep } from "./upkeep.ts"
 import { Wakeups } from "./wakeups.ts"
 
 export interface EngineParts {
@@ -27,6 +31,7 @@ export interface EngineParts {
   readonly log: Log
   readonly broker: (events: TaskEvents) => Broker
   readonly observer: EngineObserver
+  readonly providers?: Providers
 }
 
 /** What concerns jobs; the rest is the engine's own affair. */
@@ -45,6 +50,7 @@ export class Engine {
   readonly #wakeups: Wakeups
   readonly #inbox: Inbox
   readonly #ownership: Ownership
+  readonly #upkeep: Upkeep
   #pulse: { stop(): Promise<void> } | null = null
   #unlisten: (() => Promise<void>) | null = null
   #cancelPurge = () => {}
@@ -63,6 +69,7 @@ export class Engine {
       log,
       broker: parts.broker,
       observer: this.#observer(),
+      providers: parts.providers ?? noProviders,
     })
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
@@ -91,6 +98,15 @@ export class Engine {
       beatMs: settings.beatSeconds * 1000,
       log,
     })
+    this.#upkeep = new Upkeep({
+      ...{ journal, clock, log, providers: parts.providers ?? noProviders, capacity: this.owner.capacity },
+      partitions: () => this.#ownership.partitions(),
+      told: partitions => this.tell(partitions),
+      nodeId: (jobId, node) => this.#nodeId(load, jobId, node),
+      everyMs: settings.providerSweepSeconds * 1000,
+      leaseMs: settings.slotLeaseSeconds * 1000,
+      cancelTries: settings.cancelTries,
+    })
   }
 
   /** S7: takes its partitions, recovers their jobs, then starts the loops. */
@@ -114,7 +130,18 @@ export class Engine {
           partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
         )) ?? null
     }
+    this.#upkeep.start()
     this.#schedulePurge(0)
+  }
+
+  /** There are messages in the inboxes of these partitions. */
+  tell(partitions: readonly number[]): void {
+    for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
+  }
+
+  async #nodeId(load: LoadParts, jobId: string, node: number): Promise<string | null> {
+    const rows = (await readJobs(load, [jobId])).get(jobId)
+    return rows === undefined ? null : ((await foldJob(load, rows)).plan.nodes[node]?.id ?? null)
   }
 
   /** Resolves once this engine owns a partition, so that submitting is local. */
@@ -182,6 +209,7 @@ export class Engine {
     if (this.#isClosing) return
     this.#isClosing = true
     this.#cancelPurge()
+    this.#upkeep.stop()
     await this.#wakeups.stop()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await this.#settled()
@@ -245,7 +273,16 @@ export class Engine {
       available: isAvailable => {
         this.#isAvailable = isAvailable
       },
+      told: partitions => this.tell(partitions),
+      operations: rows => this.#operations(rows),
     }
+  }
+
+  #operations({ begun, left, freed }: OperationRows): void {
+    for (const operation of begun) this.#upkeep.begun(operation)
+    if (freed.size > 0) this.#upkeep.freed(freed)
+    const isCancelled = left.some(({ operation }) => operation === "cancel")
+    if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#upkeep.abandoned()
   }
 
   /** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
@@ -292,7 +329,7 @@ const PURGE_PAGE = 1000
 
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable"]?: readonly [
-    "E301" | "E302" | "E303" | "E307" | "E507",
+    "E301" | "E302" | "E303" | "E307" | "E312" | "E507",
     string,
   ]
 } = {
@@ -301,6 +338,7 @@ const refusals: {
   job_ended: ["E302", "has already ended"],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
   job_final: ["E307", "is complete or deleted, so there is nothing to do again"],
+  stale_token: ["E312", "has been resumed since its resume token was read; look at its graph again"],
   nothing_to_retry: [
     "E307",
     "has all its nodes done; what failed is its output template, so submit it again with a corrected workflow",

@@ -39,6 +39,7 @@ export async function publish(app: App, version: string): Promise<void> {
       tags: [
         { name: "workflows", description: "Definitions, their versions and aliases" },
         { name: "jobs", description: "Submitting, looking, commanding" },
+        { name: "providers", description: "External services and their webhooks" },
         { name: "server", description: "What this process says of itself" },
       ],
     },

@@ -20,6 +20,7 @@ import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { processRoutes } from "./routes/process.ts"
+import { providerRoutes, webhookRoute } from "./routes/providers.ts"
 import { workflowRoutes } from "./routes/workflows.ts"
 import { type ServerSettings, serverSettings } from "./settings.ts"
 import { Stopping } from "./stopping.ts"
@@ -117,7 +118,9 @@ async function makeApp(
     aliasRoutes(routes, parts)
     jobRoutes(routes, parts)
     jobCommandRoutes(routes, parts)
+    providerRoutes(routes, parts)
   })
+  await app.register(async scoped => webhookRoute(scoped as App, parts))
   await app.ready()
   return app
 }

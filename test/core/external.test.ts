@@ -185,7 +185,7 @@ describe("a node without a slot of its provider", () => {
     expect(job.send(slot())).toBeNull()
     expect(job.state.active).toBe(0)
     expect(job.complete("a")).toBe("stale_attempt")
-    const view = graphView(job.state, { isRunning: () => false, slotPosition: () => 3 })
+    const view = graphView(job.state, undefined, new Map([[0, 3]]))
     expect(view.waiting_for).toEqual([{ node: "a", kind: "slot", provider: "acme", position: 3 }])
     expect(job.send({ type: "grant_slot", node: 0 })).toBeNull()
     expect(job.send({ type: "grant_slot", node: 0 })).toBe("duplicate")

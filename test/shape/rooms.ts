@@ -62,13 +62,18 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
-  testing: { rooms: ["journal", "engine", "failpoints"], packages: [] },
+  // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
+  provider: {
+    rooms: ["core", "template", "definition", "journal", "worker", "engine", "errors", "log", "settings"],
+    packages: ["zod", "yaml", "node:*"],
+  },
+  testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "provider", "log"],
     packages: [],
   },
   index: {
-    rooms: ["core", "definition", "worker", "engine", "errors", "log", "umbra"],
+    rooms: ["core", "definition", "worker", "engine", "provider", "errors", "log", "umbra"],
     packages: [],
   },
   server: {
@@ -82,6 +87,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "worker",
       "engine",
+      "provider",
       "errors",
       "log",
       "server",

@@ -30,11 +30,12 @@ export class ThreadPool {
   }
 
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
-    const { jobId, nodeId, attempt, handler, input } = task
+    const { jobId, nodeId, attempt, handler, input, provider, operation = 0 } = task
     // A thread cannot ask for them while its handler runs, so they go along.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
-    const call = { jobId, nodeId, attempt, handler, input, parents, secrets }
+    const external = provider === undefined ? {} : { provider, operation }
+    const call = { jobId, nodeId, attempt, handler, input, parents, secrets, ...external }
     const thread = this.#idle.pop() ?? this.#create()
     const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
     outcome.then(() => {
