@@ -8,9 +8,11 @@ export interface Effects {
   abort(node: number, attempt: number): void
   /** Nobody wants this operation any more: its provider is to cancel it. */
   abandon(node: number, operation: ExternalWaiting): void
+  /** The provider itself says that the operation of this node failed. */
+  operationFailed(node: number): void
   /** The job has ended. */
   end(): void
 }
 
 /** For folding what has already happened. */
-export const noEffects: Effects = { dispatch() {}, abort() {}, abandon() {}, end() {} }
+export const noEffects: Effects = { dispatch() {}, abort() {}, abandon() {}, operationFailed() {}, end() {} }

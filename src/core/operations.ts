@@ -26,8 +26,12 @@ export function setPoll(state: JobState, node: number, at: number): void {
 export function operationFailed(state: JobState, fact: NodeFailed, effects: Effects): void {
   const waiting = state.waiting.get(fact.node)
   if (waiting?.kind !== "external") return
-  if (fact.abandoned !== true) operationEnded(state, fact.node)
-  else if (fact.retry_at === undefined) effects.abandon(fact.node, waiting)
+  if (fact.abandoned === true) {
+    if (fact.retry_at === undefined) effects.abandon(fact.node, waiting)
+    return
+  }
+  operationEnded(state, fact.node)
+  effects.operationFailed(fact.node)
 }
 
 /** The job ends before its operations do. */

@@ -8,15 +8,14 @@ import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
-import { isRateLimited, type Providers, type ProviderTerms } from "./providers.ts"
+import { isRateLimited, type ProviderTerms } from "./providers.ts"
+import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly log: Log
-  readonly providers: Providers
-  /** A slot that nobody renews comes free after this. */
-  readonly leaseMs: number
+  readonly slots: Slots
   /** Hands the task to a worker. */
   readonly dispatch: (task: Task) => void
   readonly command: (job: LiveJob, command: Command) => void
@@ -47,12 +46,12 @@ export class Capacity {
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
     const { node, attempt } = task
-    if (terms.concurrency !== null && !(await this.#hasSlot(job, task, terms))) {
+    if (terms.concurrency !== null && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#giveBack(job, task)
       job.running.delete(node)
       this.#parts.command(job, { type: "await_slot", node, attempt, provider: task.provider! })
       await this.#parts.durable(job)
-      if (await this.#hasSlot(job, task, terms)) await this.#remind(job, task)
+      if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
     }
     if (terms.rate !== null) await this.#pace(task.provider!, terms.rate)
@@ -60,22 +59,10 @@ export class Capacity {
     else await this.#giveBack(job, task)
   }
 
-  async #hasSlot(job: LiveJob, task: Task, terms: ProviderTerms): Promise<boolean> {
-    const { clock, journal } = this.#parts
-    const { isHeld, told } = await this.#patiently(job, () =>
-      journal.providers.requestSlot({
-        provider: task.provider!,
-        limit: terms.concurrency!,
-        leaseMs: this.#parts.leaseMs,
-        at: clock.now(),
-        jobId: job.id,
-        node: task.node,
-        partition: job.partition,
-        owner: job.state.owner,
-      }),
-    )
-    this.#parts.told(told)
-    return isHeld
+  #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
+    const { id: jobId, partition, state } = job
+    const request = { jobId, node: task.node, partition, owner: state.owner }
+    return this.#patiently(job, () => this.#parts.slots.request(task.provider!, request))
   }
 
   /** The job may have left memory by now: its inbox brings it back. */

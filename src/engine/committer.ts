@@ -81,6 +81,7 @@ export class Committer {
     dispatch: (node, attempt) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt),
     abort: (node, attempt) => this.#open.effect(ABORT, this.#sink.job, node, attempt),
     abandon: node => this.#operations().abandon(this.#sink.job, node, this.#clock.now()),
+    operationFailed: node => this.#operations().failed(this.#sink.job, node, this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 

@@ -99,7 +99,14 @@ export class Engine {
       log,
     })
     this.#upkeep = new Upkeep({
-      ...{ journal, clock, log, providers: parts.providers ?? noProviders, capacity: this.owner.capacity },
+      ...{
+        journal,
+        clock,
+        log,
+        providers: parts.providers ?? noProviders,
+        capacity: this.owner.capacity,
+        slots: this.owner.slots,
+      },
       partitions: () => this.#ownership.partitions(),
       told: partitions => this.tell(partitions),
       nodeId: (jobId, node) => this.#nodeId(load, jobId, node),

@@ -1,7 +1,8 @@
-import type { Fact } from "../core/facts.ts"
+import type { Fact, NodeFailed } from "../core/facts.ts"
 import { jobHasEnded } from "../core/states.ts"
 import type { BegunOperation, LeftBehind } from "../journal/provider-store.ts"
 import type { LiveJob } from "./live-job.ts"
+import { isRateLimited } from "./providers.ts"
 
 /**
  * What a batch writes beside its facts where they concern operations at providers: rows of the same commit. Kept
@@ -27,14 +28,17 @@ export class OperationRows {
         if (fact.node !== undefined) this.#leave(job, fact.node, fact.at, "ended")
         break
       case "node_failed":
-        // What could not be followed may still run, and is asked for again by the same key.
-        this.#leave(job, fact.node, fact.at, fact.abandoned === true ? "none" : "ended")
+        if (!mayStillRun(fact)) this.#leave(job, fact.node, fact.at, "ended")
     }
     if (jobHasEnded(job.state.status) && fact.type !== "job_deleted") this.#leaveAll(job, fact.at)
   }
 
   abandon(job: LiveJob, node: number, at: number): void {
     this.#leave(job, node, at, "cancel")
+  }
+
+  failed(job: LiveJob, node: number, at: number): void {
+    this.#leave(job, node, at, "ended")
   }
 
   get begun(): BegunOperation[] {
@@ -78,6 +82,15 @@ export class OperationRows {
     const { id: jobId, partition } = job
     this.#left.set(keyOf(jobId, null), { partition, jobId, node: null, at, operation: "none" })
   }
+}
+
+/**
+ * An attempt whose submission got no answer, or an operation that could not be followed, may have begun all the same,
+ * and is tried again under the same key: it keeps its slot until then. A provider that refused for lack of room has
+ * begun nothing.
+ */
+function mayStillRun({ retry_at, fault }: NodeFailed): boolean {
+  return retry_at !== undefined && !isRateLimited(fault)
 }
 
 function keyOf(jobId: string, node: number | null): string {

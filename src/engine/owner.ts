@@ -21,6 +21,7 @@ import { commandOf } from "./outcome-command.ts"
 import { Polls } from "./polls.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
+import { Slots } from "./slots.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -73,6 +74,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #polls: Polls
   /** Slots and rates of providers. */
   readonly capacity: Capacity
+  readonly slots: Slots
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer } = parts
@@ -86,12 +88,13 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#providers = parts.providers
     const command = (job: LiveJob, command: Command) => this.#try(job, command)
     const failed = (job: LiveJob, error: unknown) => this.#quarantine(job, error)
+    const told = (partitions: readonly number[]) => observer.told(partitions)
+    const leaseMs = settings.slotLeaseSeconds * 1000
+    this.slots = new Slots({ journal, clock, providers: parts.providers, leaseMs, told })
     this.capacity = new Capacity({
-      ...{ journal, clock, log, providers: parts.providers, command, failed },
-      leaseMs: settings.slotLeaseSeconds * 1000,
+      ...{ journal, clock, log, slots: this.slots, command, failed, told },
       dispatch: task => this.broker.dispatch(task),
       durable: job => this.committer.durable(job),
-      told: partitions => observer.told(partitions),
     })
     this.#polls = new Polls({
       ...{ clock, providers: parts.providers, capacity: this.capacity, command, failed },

@@ -5,6 +5,7 @@ import type { Log } from "../log.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
 import type { Providers } from "./providers.ts"
+import type { Slots } from "./slots.ts"
 
 export interface UpkeepParts {
   readonly journal: Journal
@@ -12,6 +13,7 @@ export interface UpkeepParts {
   readonly log: Log
   readonly providers: Providers
   readonly capacity: Capacity
+  readonly slots: Slots
   readonly partitions: () => readonly number[]
   readonly told: (partitions: readonly number[]) => void
   /** The id of a node in the document; null: its job cannot be read. */
@@ -71,10 +73,8 @@ export class Upkeep {
   }
 
   async #grant(provider: string): Promise<void> {
-    const { journal, clock, providers, told, leaseMs } = this.#parts
-    const limit = providers.terms(provider)?.concurrency ?? null
-    if (limit === null) return
-    told(await journal.providers.grantSlots({ provider, limit, leaseMs, at: clock.now() }))
+    const { providers, slots } = this.#parts
+    if (providers.terms(provider)?.concurrency != null) await slots.grant(provider)
   }
 
   /** The operation is on record: has its webhook been here before? */

@@ -24,28 +24,24 @@ export class MemoryProviderStore implements ProviderStore {
     this.#send = send
   }
 
-  async requestSlot(request: SlotRequest) {
+  async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
     const { slots } = this.#store()
-    const { provider, jobId, node, partition, owner, at } = request
-    const key = slotKey(provider, request)
-    const known = slots.get(key)
-    if ((known?.heldUntil ?? 0) > at) return { isHeld: true, told: [] }
-    if (known === undefined)
-      slots.set(key, { provider, jobId, node, partition, owner, askedAt: at, grantedAt: 0, heldUntil: null })
-    const granted = this.#grant(request)
-    const own = slots.get(key)
-    return {
-      isHeld: granted.some(slot => slot === own),
-      told: partitionsOf(granted.filter(slot => slot !== own)),
-    }
+    const { provider, at } = terms
+    const asked = requests.map(request => slotKey(provider, request))
+    for (const [index, request] of requests.entries())
+      if (!slots.has(asked[index]!))
+        slots.set(asked[index]!, { provider, ...request, askedAt: at, grantedAt: 0, heldUntil: null })
+    const own = new Set(asked.map(key => slots.get(key)))
+    const granted = this.#grant(terms, slot => !own.has(slot))
+    const held = requests.filter((_, index) => (slots.get(asked[index]!)?.heldUntil ?? 0) > at)
+    return { held, told: partitionsOf(granted.filter(slot => !own.has(slot))) }
   }
 
   async grantSlots(terms: SlotTerms) {
-    return partitionsOf(this.#grant(terms))
+    return partitionsOf(this.#grant(terms, () => true))
   }
 
-  #grant(terms: SlotTerms & Partial<SlotKey>): StoredSlot[] {
-    const { provider, limit, leaseMs, at } = terms
+  #grant({ provider, limit, leaseMs, at }: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
     const all = this.#slotsOf(provider)
     for (const slot of all)
       if (slot.heldUntil !== null && slot.heldUntil <= at) this.#store().slots.delete(slotKey(provider, slot))
@@ -54,7 +50,7 @@ export class MemoryProviderStore implements ProviderStore {
     for (const slot of next) {
       slot.grantedAt = at
       slot.heldUntil = at + leaseMs
-      if (slot.jobId === terms.jobId && slot.node === terms.node) continue
+      if (!isTold(slot)) continue
       const command = JSON.stringify({ type: "grant_slot", node: slot.node })
       this.#send({ partition: slot.partition, jobId: slot.jobId, command, sentAt: at })
     }

@@ -9,8 +9,11 @@
  * 4. Verbs that leave messages in inboxes answer with the partitions: other processes are notified, this one is not.
  */
 export interface ProviderStore {
-  /** Asks for a slot, or finds the one it has. False: others were first; a message `grant_slot` comes when it is its turn. */
-  requestSlot(request: SlotRequest): Promise<{ readonly isHeld: boolean; readonly told: readonly number[] }>
+  /** Asks for slots, or finds those that they have. Not held: others were first; a message `grant_slot` comes later. */
+  requestSlots(
+    terms: SlotTerms,
+    requests: readonly SlotRequest[],
+  ): Promise<{ readonly held: readonly SlotKey[]; readonly told: readonly number[] }>
   /** Gives what has come free, by release or because its lease ended, to those who wait. */
   grantSlots(grant: SlotTerms): Promise<readonly number[]>
   /** For a node that asked and does not want it any more. Otherwise slots are released by `append`. */
@@ -75,7 +78,7 @@ export interface SlotTerms {
   readonly at: number
 }
 
-export interface SlotRequest extends SlotTerms, SlotKey {
+export interface SlotRequest extends SlotKey {
   readonly partition: number
   /** Whose job it is, for those who look. */
   readonly owner: string

@@ -1,5 +1,5 @@
 import type { Database, Row } from "./database.ts"
-import { arrayLiteral } from "./encode.ts"
+import { arrayLiteral, textArrayLiteral } from "./encode.ts"
 import type {
   NewWebhookEvent,
   OperationName,
@@ -24,30 +24,34 @@ export class SqlProviderStore implements ProviderStore {
     this.#notify = notify
   }
 
-  async requestSlot(request: SlotRequest) {
-    const { provider, jobId, node, partition, owner, at } = request
-    const asked = [provider, jobId, `${node}`, `${partition}`, owner, `${at}`]
-    const [row] = await this.#database.query("askForSlot", asked)
-    if (row?.[1] === "t") return { isHeld: true, told: [] }
-    const granted = await this.#grant(request, rows.number(row, 0), { jobId, node })
-    const isAsker = (slot: GrantedSlot) => slot.jobId === jobId && slot.node === node
-    return { isHeld: granted.some(isAsker), told: this.#tell(granted.filter(slot => !isAsker(slot))) }
+  async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
+    const found = await this.#database.query("askForSlots", [
+      terms.provider,
+      `${terms.at}`,
+      ...keys(requests),
+      arrayLiteral(requests.map(({ partition }) => partition)),
+      textArrayLiteral(requests.map(({ owner }) => owner)),
+    ])
+    const held = found.filter(row => row[0] === "held").map(slotOf)
+    if (held.length === requests.length) return { held, told: [] }
+    const granted = await this.#grant(terms, rows.number(found[0], 1), requests)
+    const asked = new Set(requests.map(nameOf))
+    const others = granted.filter(slot => !asked.has(nameOf(slot)))
+    return { held: [...held, ...granted.filter(slot => asked.has(nameOf(slot)))], told: this.#tell(others) }
   }
 
   async grantSlots(terms: SlotTerms) {
     const [row] = await this.#database.query("providerVersion", [terms.provider])
-    return row === undefined ? [] : this.#tell(await this.#grant(terms, rows.number(row, 0), null))
+    return row === undefined ? [] : this.#tell(await this.#grant(terms, rows.number(row, 0), []))
   }
 
   /** Until the count was right: somebody else may have granted meanwhile. */
-  async #grant(terms: SlotTerms, version: number, asker: SlotKey | null): Promise<GrantedSlot[]> {
+  async #grant(terms: SlotTerms, version: number, askers: readonly SlotKey[]): Promise<GrantedSlot[]> {
     const { provider, limit, at, leaseMs } = terms
     for (;;) {
-      const found = await this.#database.query("grantSlots", [
-        ...[provider, `${version}`, `${limit}`, `${at}`, `${leaseMs}`],
-        ...[asker?.jobId ?? null, asker === null ? null : `${asker.node}`],
-      ])
-      if (found.some(row => row[0] === "fence")) return grantedIn(found)
+      const figures = [provider, `${version}`, `${limit}`, `${at}`, `${leaseMs}`]
+      const found = await this.#database.query("grantSlots", [...figures, ...keys(askers)])
+      if (found.some(row => row[0] === "settled")) return grantedIn(found)
       const [row] = await this.#database.query("providerVersion", [provider])
       version = rows.number(row, 0)
     }
@@ -145,7 +149,19 @@ interface GrantedSlot extends SlotKey {
 function grantedIn(found: readonly Row[]): GrantedSlot[] {
   return found
     .filter(row => row[0] === "granted")
-    .map(row => ({ jobId: rows.text(row, 1), node: rows.number(row, 2), partition: rows.number(row, 3) }))
+    .map(row => ({ ...slotOf(row), partition: rows.number(row, 3) }))
+}
+
+function slotOf(row: Row): SlotKey {
+  return { jobId: rows.text(row, 1), node: rows.number(row, 2) }
+}
+
+function nameOf({ jobId, node }: SlotKey): string {
+  return `${jobId}/${node}`
+}
+
+function keys(slots: readonly SlotKey[]): [string, string] {
+  return [arrayLiteral(slots.map(({ jobId }) => jobId)), arrayLiteral(slots.map(({ node }) => node))]
 }
 
 function overviewOf(found: readonly Row[]): ProviderOverview {

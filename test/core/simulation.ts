@@ -161,6 +161,7 @@ export class Simulation {
       abort: (node, attempt) => void this.effects.aborted.push(name(node, attempt)),
       abandon: (node, { external_id }) =>
         void this.effects.abandoned.push(`${this.graph.nodes[node]!.id}:${external_id}`),
+      operationFailed: () => {},
       end: () => void this.effects.ends++,
     }
   }

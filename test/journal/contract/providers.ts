@@ -10,7 +10,12 @@ export function providersContract(stage: () => Stage): void {
   const fresh = (what: string) => `${what}-${randomUUID()}`
   const ask = (held: Held, provider: string, over: { jobId?: string; limit?: number; at?: number } = {}) => {
     const { partition } = held
-    return { provider, ...terms, jobId: newId(), node: 0, partition, owner: "ada", ...over }
+    return { provider, ...terms, jobId: newId(), node: 0, partition, owner: 'a "da', ...over }
+  }
+  const request = async (one: ReturnType<typeof ask>, journal = stage().journal) => {
+    const { jobId, node, partition, owner, ...own } = one
+    const { held, told } = await journal.providers.requestSlots(own, [{ jobId, node, partition, owner }])
+    return { isHeld: held.length > 0, told }
   }
   const messages = async (held: Held) =>
     (await stage().journal.readMessages({ partitions: [held.partition], limit: 100 })).map(
@@ -28,7 +33,7 @@ export function providersContract(stage: () => Stage): void {
       const provider = fresh("acme")
       const requests = [1, 2, 3, 4].map(() => ask(held, provider, { limit: 2 }))
       const answers = []
-      for (const request of requests) answers.push(await journal.providers.requestSlot(request))
+      for (const each of requests) answers.push(await request(each))
       expect(answers.map(({ isHeld }) => isHeld)).toEqual([true, true, false, false])
       expect(await peer.providers.slotPosition(requests[3]!)).toBe(2)
       expect(await peer.providers.slotPosition(requests[0]!)).toBeNull()
@@ -37,17 +42,31 @@ export function providersContract(stage: () => Stage): void {
       expect(await messages(held)).toEqual([
         { jobId: requests[2]!.jobId, command: { type: "grant_slot", node: 0 } },
       ])
-      expect((await journal.providers.requestSlot(requests[2]!)).isHeld).toBe(true)
+      expect((await request(requests[2]!)).isHeld).toBe(true)
       expect(await peer.providers.slotPosition(requests[3]!)).toBe(1)
+    })
+
+    it("X5 are asked for together, and given in the order of the list", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const [provider, { partition }] = [fresh("acme"), held]
+      const wishes = [1, 2, 3, 4].map(node => ({ jobId: newId(), node, partition, owner: "ada" }))
+      const own = { provider, ...terms, limit: 3 }
+      const first = await journal.providers.requestSlots(own, wishes.slice(0, 2))
+      expect(first.held.map(({ node }) => node).sort()).toEqual([1, 2])
+      const all = await journal.providers.requestSlots(own, wishes)
+      expect(all.held.map(({ node }) => node).sort()).toEqual([1, 2, 3])
+      expect(all.told).toEqual([])
+      expect(await messages(held)).toEqual([])
     })
 
     it("X5 are asked for twice by one node and held once", async () => {
       const { journal } = stage()
       const held = await hold(journal)
-      const request = ask(held, fresh("acme"))
-      for (const _ of [1, 2]) expect((await journal.providers.requestSlot(request)).isHeld).toBe(true)
-      expect((await journal.providers.overview({ ...request })).held).toMatchObject([
-        { jobId: request.jobId, node: 0, owner: "ada", heldUntil: NOW + 1000 },
+      const asked = ask(held, fresh("acme"))
+      for (const _ of [1, 2]) expect((await request(asked)).isHeld).toBe(true)
+      expect((await journal.providers.overview({ ...asked })).held).toMatchObject([
+        { jobId: asked.jobId, node: 0, owner: 'a "da', heldUntil: NOW + 1000 },
       ])
     })
 
@@ -56,9 +75,7 @@ export function providersContract(stage: () => Stage): void {
       const held = await hold(journal)
       const provider = fresh("acme")
       const everybody = Array.from({ length: 20 }, () => ask(held, provider, { limit: 3 }))
-      const answers = await Promise.all(
-        everybody.map((request, i) => (i % 2 ? journal : peer).providers.requestSlot(request)),
-      )
+      const answers = await Promise.all(everybody.map((asked, i) => request(asked, i % 2 ? journal : peer)))
       const overview = await journal.providers.overview({ provider, at: NOW })
       expect(overview).toMatchObject({ waiting: 17, held: { length: 3 } })
       expect(answers.filter(({ isHeld }) => isHeld).length).toBeLessThanOrEqual(3)
@@ -80,9 +97,9 @@ export function providersContract(stage: () => Stage): void {
       const provider = fresh("acme")
       const job = newJob(held, 1)
       await store(journal, held, [job])
-      await journal.providers.requestSlot(ask(held, provider, { jobId: job.id }))
+      await request(ask(held, provider, { jobId: job.id }))
       const waits = ask(held, provider)
-      expect((await journal.providers.requestSlot(waits)).isHeld).toBe(false)
+      expect((await request(waits)).isHeld).toBe(false)
       await journal.providers.renewSlots({ partitions: [held.partition], at: NOW + 900, leaseMs: 1000 })
       expect(await journal.providers.grantSlots({ ...waits, at: NOW + 1500 })).toEqual([])
       expect(await journal.providers.grantSlots({ ...waits, at: NOW + 1900 })).toEqual([held.partition])
@@ -94,17 +111,17 @@ export function providersContract(stage: () => Stage): void {
     it("X5 are not released by an owner that was replaced", async () => {
       const { journal } = stage()
       const held = await hold(journal)
-      const request = ask(held, fresh("acme"))
-      await journal.providers.requestSlot(request)
+      const asked = ask(held, fresh("acme"))
+      await request(asked)
       const stale = { ...held, epoch: held.epoch - 1 }
       await journal.append(
         batch(stale, {
-          left: [{ partition: held.partition, jobId: request.jobId, node: 0, at: NOW, operation: "none" }],
+          left: [{ partition: held.partition, jobId: asked.jobId, node: 0, at: NOW, operation: "none" }],
         }),
       )
-      expect((await journal.providers.overview({ ...request })).held.length).toBe(1)
-      await journal.providers.releaseSlot(request)
-      expect((await journal.providers.overview({ ...request })).held.length).toBe(0)
+      expect((await journal.providers.overview({ ...asked })).held.length).toBe(1)
+      await journal.providers.releaseSlot(asked)
+      expect((await journal.providers.overview({ ...asked })).held.length).toBe(0)
     })
   })
 
