@@ -1,4 +1,4 @@
-import type { Broker, Task } from "../broker/port.ts"
+import type { Broker } from "../broker/port.ts"
 import type { Command, JobResult } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { isInFlight } from "../core/state.ts"
@@ -7,9 +7,9 @@ import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
+import type { ExternalWork } from "./external-work.ts"
 import type { LiveJob } from "./live-job.ts"
 import { readOutput } from "./load.ts"
-import type { ProviderTerms } from "./providers.ts"
 import {
   type LargeInput,
   largeInputs,
@@ -27,8 +27,7 @@ export class Dispatcher {
   readonly #clock: Clock
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
-  readonly #terms: (provider: string) => ProviderTerms | undefined
-  readonly #admit: (job: LiveJob, task: Task, terms: ProviderTerms) => void
+  readonly #external: ExternalWork
 
   constructor(parts: {
     broker: Broker
@@ -37,16 +36,14 @@ export class Dispatcher {
     command: (job: LiveJob, command: Command) => void
     /** Something that should not happen: the job cannot go on. */
     failed: (job: LiveJob, error: unknown) => void
-    terms: (provider: string) => ProviderTerms | undefined
-    admit: (job: LiveJob, task: Task, terms: ProviderTerms) => void
+    external: ExternalWork
   }) {
     this.#broker = parts.broker
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#command = parts.command
     this.#failed = parts.failed
-    this.#terms = parts.terms
-    this.#admit = parts.admit
+    this.#external = parts.external
   }
 
   dispatch(job: LiveJob, node: number, attempt: number): void {
@@ -67,7 +64,10 @@ export class Dispatcher {
 
   /** Somebody here can run it, and knows its provider. */
   #isServed({ handler, provider }: PlanNode): boolean {
-    return this.#broker.runs(handler) && (provider === null || this.#terms(provider) !== undefined)
+    return (
+      this.#broker.runs(handler) &&
+      (provider === null || this.#external.providers.terms(provider) !== undefined)
+    )
   }
 
   /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
@@ -95,9 +95,9 @@ export class Dispatcher {
     if ("task" in rendered) {
       job.running.add(node)
       const { task } = rendered
-      const terms = task.provider === undefined ? undefined : this.#terms(task.provider)
+      const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
       if (terms === undefined) this.#broker.dispatch(task)
-      else this.#admit(job, task, terms)
+      else this.#external.capacity.admit(job, task, terms)
       return
     }
     this.#command(

@@ -11,17 +11,15 @@ import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { Alarms } from "./alarms.ts"
-import { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents, type Holding, partitionMoved } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
+import { type ExternalWork, externalWork } from "./external-work.ts"
 import { type LiveJob, newLiveJob, type Progress } from "./live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import { commandOf } from "./outcome-command.ts"
-import { Polls } from "./polls.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
-import { Slots } from "./slots.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -70,11 +68,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #observer: OwnerObserver
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
-  readonly #providers: Providers
-  readonly #polls: Polls
-  /** Slots and rates of providers. */
-  readonly capacity: Capacity
-  readonly slots: Slots
+  readonly external: ExternalWork
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer } = parts
@@ -85,21 +79,14 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings })
     this.#alarms = new Alarms(clock, job => this.ring(job))
     this.broker = parts.broker(this)
-    this.#providers = parts.providers
     const command = (job: LiveJob, command: Command) => this.#try(job, command)
     const failed = (job: LiveJob, error: unknown) => this.#quarantine(job, error)
-    const told = (partitions: readonly number[]) => observer.told(partitions)
-    const leaseMs = settings.slotLeaseSeconds * 1000
-    this.slots = new Slots({ journal, clock, providers: parts.providers, leaseMs, told })
-    this.capacity = new Capacity({
-      ...{ journal, clock, log, slots: this.slots, command, failed, told },
+    const { providers } = parts
+    this.external = externalWork({
+      ...{ journal, clock, log, settings, providers, command, failed },
       dispatch: task => this.broker.dispatch(task),
       durable: job => this.committer.durable(job),
-    })
-    this.#polls = new Polls({
-      ...{ clock, providers: parts.providers, capacity: this.capacity, command, failed },
-      concurrency: settings.pollConcurrency,
-      maxWaitMs: settings.pollMaxWaitSeconds * 1000,
+      told: partitions => observer.told(partitions),
     })
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
@@ -107,8 +94,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       clock,
       command,
       failed,
-      terms: provider => parts.providers.terms(provider),
-      admit: (job, task, terms) => this.capacity.admit(job, task, terms),
+      external: this.external,
     })
   }
 
@@ -156,7 +142,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
-    if (job.looks !== null && job.looks.size > 0) this.#polls.drop(job)
+    if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#heard(job, command)
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command.node, outputText)
@@ -217,7 +203,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     resetEarliestTimer(job.state)
     this.#alarms.set(job, nextTimer(job.state))
     for (const node of due) this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
-    for (const node of looks) this.#polls.start(job, node)
+    for (const node of looks) this.external.polls.start(job, node)
     this.letGo(job)
   }
 
@@ -270,8 +256,8 @@ export class Owner implements TaskEvents, CommitterEvents {
     job.progress?.delete(task.node)
     const { provider } = task
     if (provider !== undefined && outcome.type === "failed")
-      this.capacity.complain(provider, "submit", outcome.fault)
-    const terms = provider === undefined ? undefined : this.#providers.terms(provider)
+      this.external.capacity.complain(provider, "submit", outcome.fault)
+    const terms = provider === undefined ? undefined : this.external.providers.terms(provider)
     this.#try(job, commandOf(task, outcome, terms), outcome.type === "completed" ? outcome.text : undefined)
   }
 
@@ -354,7 +340,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     job.gone = true
     for (const node of job.running)
       this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
-    this.#polls.drop(job)
+    this.external.polls.drop(job)
     this.#alarms.clear(job)
     this.jobs.delete(job.id)
     this.#observer.changed(job)

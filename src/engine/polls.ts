@@ -104,7 +104,7 @@ function unknownProvider(provider: string): Fault {
   }
 }
 
-export function operationOf(job: LiveJob, node: number): Operation | null {
+function operationOf(job: LiveJob, node: number): Operation | null {
   const waiting = job.state.waiting.get(node)
   if (waiting?.kind !== "external") return null
   const { provider, external_id: externalId } = waiting

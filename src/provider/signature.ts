@@ -40,7 +40,10 @@ export type Signature =
       /** PEM, or the 32 bytes as hex or base64. */
       readonly publicKeys: readonly string[]
     }
-  | ((request: SignedRequest) => boolean | Promise<boolean>)
+  | SignatureCheck
+
+/** A check of one's own. */
+export type SignatureCheck = (request: SignedRequest) => boolean | Promise<boolean>
 
 export interface SignedRequest {
   readonly body: Buffer
@@ -72,10 +75,7 @@ export async function refusalOf(
   }
 }
 
-async function ownRefusal(
-  verify: Extract<Signature, Function>,
-  request: SignedRequest,
-): Promise<string | null> {
+async function ownRefusal(verify: SignatureCheck, request: SignedRequest): Promise<string | null> {
   try {
     return (await verify(request)) === true ? null : "the signature is not right"
   } catch (error) {

@@ -11,7 +11,7 @@ import {
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"
 
-export const secrets = { FAKE_PROVIDER_SECRET: "fake-provider-secret" } as Record<string, string>
+const secrets = { FAKE_PROVIDER_SECRET: "fake-provider-secret" } as Record<string, string>
 
 export async function fakeProvider(options: FakeProviderOptions = {}): Promise<FakeProvider> {
   const fake = await startFakeProvider(options)

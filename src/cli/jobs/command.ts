@@ -9,7 +9,7 @@ import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/open.ts"
 import { openUmbra, type Umbra } from "../../umbra.ts"
 import { exitCode } from "../exit.ts"
-import { loadUserHandlers } from "../handlers.ts"
+import { loadUserHandlers, loadUserProviders } from "../handlers.ts"
 import { follow } from "../live/follow.ts"
 import { commandLog } from "../log.ts"
 import { report } from "../run.ts"
@@ -26,6 +26,7 @@ export interface CancelOptions extends CommandOptions {
 export interface RetryOptions extends CommandOptions {
   readonly wait?: boolean
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
 }
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
@@ -89,8 +90,9 @@ function send(umbra: Umbra, jobId: string, command: JobCommand): Promise<void> {
 /** Tries again and stays until the job has ended; its nodes run here unless another engine owns it. */
 async function retryHere(jobId: string, options: RetryOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const log = commandLog()
-  const umbra = await openUmbra(existingStore(options), { handlers, log: log.log })
+  const umbra = await openUmbra(existingStore(options), { handlers, providers, log: log.log })
   try {
     const { plan } = await umbra.queries.fold(jobId)
     const missing = plan.nodes.find(node => umbra.handlers.get(node.handler) === undefined)

@@ -1,7 +1,14 @@
 /** `umbra jobs …`: the list of its commands. Their code is imported when one runs. */
 import { Command, Option } from "commander"
 import type { JobStatus } from "../../core/states.ts"
-import { countFrom1, handlersOption, privateAddressesOption, statusList, withStore } from "../options.ts"
+import {
+  countFrom1,
+  handlersOption,
+  privateAddressesOption,
+  providersOption,
+  statusList,
+  withStore,
+} from "../options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
@@ -51,6 +58,7 @@ export function jobsProgram(finish: Finish): Command {
       "stay until the job has ended; its nodes run in this process unless another engine has it",
     )
     .addOption(handlersOption())
+    .addOption(providersOption())
     .addOption(privateAddressesOption())
     .addOption(json)
     .action(async (job, options) => finish((await import("./command.ts")).retry(job, options)))
