@@ -15,6 +15,7 @@ import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
 import { Submissions, type SubmitOptions, type Submitted, type WorkflowSource } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
+import { UmbraError } from "./errors.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
@@ -363,7 +364,9 @@ export class Umbra {
   }
 
   /** The last webhooks of a provider, refused ones too; newest first. */
-  webhookEvents(provider: string, limit = 100): Promise<WebhookEventRow[]> {
+  async webhookEvents(provider: string, limit = 100): Promise<WebhookEventRow[]> {
+    if (this.#providers.get(provider) === undefined)
+      throw new UmbraError("E650", `There is no provider "${provider}" here.`)
     return this.#journal.providers.listEvents({ provider, limit })
   }
 

@@ -54,7 +54,7 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
     }
-    if (terms.rate !== null) await this.#pace(task.provider!, terms.rate)
+    if (terms.rate !== null) await this.#pace(job, task.provider!, terms.rate)
     if (isWanted(job, task)) this.#parts.dispatch(task)
     else await this.#giveBack(job, task)
   }
@@ -66,10 +66,13 @@ export class Capacity {
   }
 
   /** The job may have left memory by now: its inbox brings it back. */
-  async #remind({ id, partition }: LiveJob, { node }: Task): Promise<void> {
+  async #remind(job: LiveJob, { node }: Task): Promise<void> {
     const { journal, clock } = this.#parts
+    const { id, partition } = job
     const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
-    await journal.sendMessage({ partition, jobId: id, command, sentAt: clock.now() })
+    await this.#patiently(job, () =>
+      journal.sendMessage({ partition, jobId: id, command, sentAt: clock.now() }),
+    )
     this.#parts.told([partition])
   }
 
@@ -79,8 +82,8 @@ export class Capacity {
       await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node })
   }
 
-  async #pace(provider: string, rate: number): Promise<void> {
-    const { at } = await this.#place(provider, rate, Number.MAX_SAFE_INTEGER)
+  async #pace(job: LiveJob, provider: string, rate: number): Promise<void> {
+    const { at } = await this.#patiently(job, () => this.#place(provider, rate, Number.MAX_SAFE_INTEGER))
     await this.#until(at)
   }
 
@@ -122,7 +125,7 @@ export class Capacity {
       try {
         return await ask()
       } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        if (!(error instanceof JournalUnavailableError) || error.final) throw error
         await this.#until(this.#parts.clock.now() + AGAIN_MS)
       }
     }

@@ -1,10 +1,12 @@
 import type { Command } from "../core/commands.ts"
+import { isInFlight } from "../core/state.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { partitionMoved } from "./committer.ts"
 import { partitionOf } from "./ids.ts"
+import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
 import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
@@ -95,12 +97,20 @@ export class Inbox {
     const job = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
     if (job === null) {
+      if (command.type === "grant_slot") await this.#giveBack(message.jobId, command.node)
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
       this.#owner.submit(message.jobId, message.partition, plan, command)
       return { accepted: true }
     }
     const decided = await this.#owner.act(job, command)
+    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job, command.node))
+      await this.#giveBack(job.id, command.node)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** Asked for by a node while its job ended: nobody else would ever release it. */
+  async #giveBack(jobId: string, node: number): Promise<void> {
+    await this.#journal.providers.releaseSlot({ jobId, node })
   }
 
   /** A job that cannot be folded must not stand in the way of the messages behind it. */
@@ -116,6 +126,11 @@ export class Inbox {
   ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
     return askOwner({ journal: this.#journal, clock: this.#clock }, jobId, command, timeoutMs)
   }
+}
+
+/** In a worker's hands, on its way there, or at its provider. */
+function needsSlot({ state }: LiveJob, node: number): boolean {
+  return isInFlight(state, node) || state.waiting.get(node)?.kind === "external"
 }
 
 /** Sends a command to whoever owns the job, and waits for the answer. Needs no engine here. */

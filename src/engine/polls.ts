@@ -1,6 +1,7 @@
 import type { Command, OperationResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { PollPolicy } from "../core/plan.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -75,9 +76,20 @@ export class Polls {
     this.#parts.command(job, { type: "external", node, externalId, source: "poll", poll, result })
   }
 
+  /** As long as the store is away nobody is asked: nothing is wrong with the job. */
+  async #postponement(provider: string, rate: number | null): Promise<number | null> {
+    const { capacity, maxWaitMs, clock } = this.#parts
+    try {
+      return await capacity.goAhead(provider, rate, maxWaitMs)
+    } catch (error) {
+      if (!(error instanceof JournalUnavailableError)) throw error
+      return clock.now() + AWAY_MS
+    }
+  }
+
   async #ask(operation: Operation, rate: number | null, signal: AbortSignal): Promise<OperationResult> {
-    const { capacity, providers, maxWaitMs } = this.#parts
-    const later = await capacity.goAhead(operation.provider, rate, maxWaitMs)
+    const { capacity, providers } = this.#parts
+    const later = await this.#postponement(operation.provider, rate)
     if (later !== null) return { type: "postponed", until: later }
     if (signal.aborted) return { type: "hint" }
     const result = await providers.poll(operation, signal)
@@ -86,6 +98,8 @@ export class Polls {
     return result
   }
 }
+
+const AWAY_MS = 5000
 
 interface Look {
   readonly job: LiveJob

@@ -1,11 +1,13 @@
 import type { Journal } from "../journal/port.ts"
 import type { SlotKey, SlotRequest } from "../journal/provider-store.ts"
+import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import type { Providers } from "./providers.ts"
 
 export interface SlotsParts {
   readonly journal: Journal
   readonly clock: Clock
+  readonly log: Log
   readonly providers: Providers
   readonly leaseMs: number
   /** There are messages in the inboxes of these partitions. */
@@ -38,7 +40,7 @@ export class Slots {
     })
   }
 
-  /** Some may have come free. What fails here is done by the next sweep. */
+  /** Some may have come free. */
   grant(provider: string): Promise<void> {
     this.#queueOf(provider).isToGrant = true
     return this.#serve(provider)
@@ -53,6 +55,7 @@ export class Slots {
     return queue
   }
 
+  /** Never rejects: who asked is told by itself, and free slots are given by the next sweep. */
   async #serve(provider: string): Promise<void> {
     const queue = this.#queueOf(provider)
     if (queue.isBusy) return
@@ -83,8 +86,13 @@ export class Slots {
   }
 
   async #grant(provider: string): Promise<void> {
-    const terms = this.#terms(provider)
-    if (terms.limit > 0) this.#parts.told(await this.#parts.journal.providers.grantSlots(terms))
+    const { journal, log, told } = this.#parts
+    try {
+      const terms = this.#terms(provider)
+      if (terms.limit > 0) told(await journal.providers.grantSlots(terms))
+    } catch (error) {
+      log.warn({ provider, error: String(error) }, "could not grant slots; the next sweep tries again")
+    }
   }
 
   #terms(provider: string) {

@@ -26,7 +26,7 @@ export interface Session {
 }
 
 export type Statement = keyof typeof sql
-export type AppendStatement = "append" | "appendFacts" | "appendFact"
+export type AppendStatement = "append" | "appendJobs" | "appendFacts" | "appendFact"
 export type Text = string | null
 export type Parameters = readonly Text[]
 export type Row = readonly Text[]

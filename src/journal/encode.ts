@@ -35,10 +35,11 @@ export function encodeBatch(batch: Batch): { statement: AppendStatement; paramet
     arrayLiteral(batch.answers.map(answer => answer.messageId)),
     records(batch.answers, answer => json(answer.answer)),
     messageRecords(batch.messages),
-    records(batch.begun ?? [], begunRecord),
-    records(batch.left ?? [], leftRecord),
   ]
-  return { statement: "append", parameters }
+  const { begun = [], left = [] } = batch
+  if (begun.length + left.length === 0) return { statement: "appendJobs", parameters }
+  const operations = [records(begun, begunRecord), records(left, leftRecord)]
+  return { statement: "append", parameters: [...parameters, ...operations] }
 }
 
 function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, data }: NewFact): Parameters {

@@ -4,12 +4,13 @@ import { describe, expect, it } from "vitest"
 import { storeFlags, storeLocation, storeName } from "../../src/cli/store.ts"
 import { engineSettings, engineTable } from "../../src/engine/settings.ts"
 import { journalSettings, journalTable } from "../../src/journal/settings.ts"
+import { providerTable } from "../../src/provider/settings.ts"
 import { serverTable } from "../../src/server/settings.ts"
 import { readSettings } from "../../src/settings.ts"
 import { workerTable } from "../../src/worker/settings.ts"
 import { root } from "./umbra.ts"
 
-const tables = { ...engineTable, ...workerTable, ...journalTable, ...serverTable }
+const tables = { ...engineTable, ...workerTable, ...journalTable, ...serverTable, ...providerTable }
 
 describe("S10 settings", () => {
   it("docs/configuration.md lists every setting with its variable and default", () => {
@@ -32,7 +33,7 @@ describe("S10 settings", () => {
   it("no variable is used twice", () => {
     const variables = Object.values(tables).map(({ variable }) => variable)
     expect(new Set(variables).size).toBe(
-      [engineTable, workerTable, journalTable, serverTable].reduce(
+      [engineTable, workerTable, journalTable, serverTable, providerTable].reduce(
         (sum, table) => sum + Object.keys(table).length,
         0,
       ),

@@ -224,6 +224,31 @@ describe("cancellation", () => {
   })
 })
 
+describe("slots of jobs that have ended", () => {
+  it("X5 come back although they were asked for in the same moment", async () => {
+    const store = createMemoryStore()
+    const fake = await fakeProvider()
+    const umbra = await openOn(store, optionsFor(fake, { engine: { providerSweepSeconds: 0.02 } }))
+    const first = await umbra.submit(make())
+    const id = await waiting(umbra, fake, first.id)
+    const second = await umbra.submit(make())
+    await until("it waits", async () => (await umbra.graph(second.id)).waiting_for[0]?.kind === "slot")
+    await second.cancel()
+    // What a node asks for while the cancellation is being written comes after the release.
+    const { providers } = openMemory(store)
+    const terms = { provider: "fake", limit: 1, leaseMs: 3_600_000, at: Date.now() }
+    const partition = Number.parseInt(second.id.slice(15, 18), 16)
+    await providers.requestSlots(terms, [{ jobId: second.id, node: 0, partition, owner: "local" }])
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+    await first.wait()
+    await until("all capacity is back", async () => {
+      const { slots } = (await umbra.providers())[0]!
+      return slots.held.length + slots.waiting === 0
+    })
+  })
+})
+
 describe("handlers and providers", () => {
   const plain = defineProvider({ name: "acme", rate: null, poll: () => ({ status: "completed", output: 7 }) })
 

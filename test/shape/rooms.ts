@@ -69,7 +69,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
   umbra: {
-    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "provider", "log"],
+    rooms: ["core", "definition", "journal", "broker", "worker", "engine", "provider", "errors", "log"],
     packages: [],
   },
   index: {

@@ -1,4 +1,5 @@
--- The hot path: one batch of facts with everything that follows from them, in one statement and one commit.
+-- One batch of facts with everything that can follow from them, in one statement and one commit. Batches that need
+-- less of it, which are the hot path, have shorter ones: append_jobs, append_facts, append_fact.
 --
 -- $1, $2     fences: partition ids and the epochs they are believed to have, as array literals
 -- $3, $4     facts: "partition seq job_id at type" and, beside it, the JSON data

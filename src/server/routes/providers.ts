@@ -32,7 +32,7 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Show the last webhooks of a provider, refused ones too; newest first",
         params,
-        response: schema.answers({ 200: z.object({ webhooks: z.array(schema.webhook) }) }, []),
+        response: schema.answers({ 200: z.object({ webhooks: z.array(schema.webhook) }) }, ["E650"]),
       },
     },
     async request => {

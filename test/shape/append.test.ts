@@ -1,0 +1,10 @@
+import { describe, expect, it } from "vitest"
+import { sql } from "../../src/journal/sql.generated.ts"
+
+describe("the statements of an append", () => {
+  it("append_jobs is append without the parts that concern operations", () => {
+    const [parts, rest] = sql.appendJobs.split(/\n\)\n(?=select )/)
+    expect(sql.append.startsWith(`${parts}\n),\nbegun as (`)).toBe(true)
+    expect(sql.append.endsWith(`\n)\n${rest}`)).toBe(true)
+  })
+})
