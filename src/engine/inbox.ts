@@ -52,8 +52,10 @@ export class Inbox {
       do {
         this.#again.delete(partition)
         const epoch = this.#epochOf(partition)
-        for (const message of await this.#journal.readMessages({ partitions: [partition], limit: 1000 }))
-          await this.#carryOut(message, epoch)
+        await this.#carryOutAll(
+          await this.#journal.readMessages({ partitions: [partition], limit: 1000 }),
+          epoch,
+        )
       } while (this.#again.has(partition))
     } catch (error) {
       this.#log.warn(
@@ -72,6 +74,25 @@ export class Inbox {
   /** What was read under an epoch that has passed may have been carried out by another owner since. */
   #mustHold(partition: number, epoch: number | undefined): void {
     if (epoch === undefined || this.#epochOf(partition) !== epoch) throw partitionMoved(partition)
+  }
+
+  /**
+   * Those of one job in order, those of different jobs side by side: each waits for its commit, and one after the other a
+   * thousand webhooks would take a thousand of them. Nobody reads again before all are done, or one could be acted on twice.
+   */
+  async #carryOutAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
+    const byJob = new Map<string, MessageRow[]>()
+    for (const message of messages) {
+      const known = byJob.get(message.jobId)
+      if (known === undefined) byJob.set(message.jobId, [message])
+      else known.push(message)
+    }
+    const done = await Promise.allSettled(
+      [...byJob.values()].map(async list => {
+        for (const message of list) await this.#carryOut(message, epoch)
+      }),
+    )
+    for (const result of done) if (result.status === "rejected") throw result.reason
   }
 
   async #carryOut(message: MessageRow, epoch: number | undefined): Promise<void> {

@@ -224,6 +224,55 @@ describe("cancellation", () => {
   })
 })
 
+describe("a provider that has too much to do", () => {
+  it("X6 is left alone for as long as it asks, by everybody, and then gets half the rate", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "20" } })
+    const umbra = await openWith(fake, { clock, over: { rate: 10, concurrency: 5 } })
+    const retry = { initial_seconds: 1, jitter: 0 }
+    const job = await umbra.submit({ name: "busy", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
+    await until("that is known", async () => (await umbra.providers())[0]!.rate.pace === 0.5)
+    const [wait] = (await umbra.graph(job.id)).waiting_for
+    expect(wait).toMatchObject({ kind: "retry", at: clock.now() + 20_000 })
+    expect((await umbra.providers())[0]).toMatchObject({
+      slots: { held: [] },
+      recent_errors: [{ what: "submit", code: "E409" }],
+    })
+    const other = await umbra.submit(make())
+    await new Promise(resolve => setTimeout(resolve, 20))
+    clock.advance(19_000)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(fake.operations.size).toBe(0)
+    await until("both are submitted", () => {
+      clock.advance(500)
+      return fake.operations.size === 2
+    })
+    await waiting(
+      umbra,
+      fake,
+      other.id,
+      [...fake.operations.values()].findIndex(({ key }) => key.startsWith(other.id)),
+    )
+  })
+
+  it("X6 is asked at most so often a second, by all nodes together", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    const umbra = await openWith(fake, { clock, over: { rate: 2, concurrency: 10 } })
+    await umbra.submit(make(["a", "b", "c", "d", "e"]))
+    await until("the first has gone out", () => fake.operations.size === 1)
+    for (const expected of [2, 3, 4, 5]) {
+      clock.advance(499)
+      await new Promise(resolve => setTimeout(resolve, 10))
+      expect(fake.operations.size).toBe(expected - 1)
+      clock.advance(1)
+      await until("the next has gone out", () => fake.operations.size === expected)
+    }
+  })
+})
+
 describe("slots of jobs that have ended", () => {
   it("X5 come back although they were asked for in the same moment", async () => {
     const store = createMemoryStore()
