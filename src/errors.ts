@@ -43,6 +43,7 @@ export const errorTable = {
   E309: kind("invalid argument", 422),
   E310: kind("no such node", 404),
   E311: kind("alias cannot point there", 422),
+  E312: kind("resume token is stale", 409),
   E320: kind("no such token", 404),
 
   E401: kind("handler failed", 500, true),
@@ -62,6 +63,10 @@ export const errorTable = {
   E415: kind("worker thread died", 500, true),
   E416: kind("signal did not arrive in time", 504),
   E417: kind("process died too often while the node ran", 500),
+  E420: kind("operation failed at its provider", 502, true),
+  E421: kind("submitted without a provider", 422),
+  E422: kind("what the provider said cannot be used", 502),
+  E423: kind("provider is not known here", 503, true),
 
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage refused the data", 422),
@@ -75,6 +80,7 @@ export const errorTable = {
   E602: kind("handlers cannot be loaded", 400),
   E603: kind("input is not JSON", 400),
   E604: kind("command is not complete", 400),
+  E605: kind("providers cannot be loaded", 400),
   E610: kind("partition moved to another engine", 503, true),
   E611: kind("engine is overloaded", 503, true),
   E612: kind("engine is closed", 503),
@@ -95,6 +101,9 @@ export const errorTable = {
   E650: kind("server cannot be reached", 503, true),
   E651: kind("not a server of Umbra", 502),
   E652: kind("server of another release", 502),
+  E660: kind("no such provider", 404),
+  E661: kind("webhook is not authentic", 401),
+  E662: kind("webhook cannot be read", 422),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

@@ -19,10 +19,27 @@ export type { EngineSettings } from "./engine/settings.ts"
 export type { SubmitOptions, WorkflowSource } from "./engine/submissions.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
 export type { Log } from "./log.ts"
+export { type HttpProviderOptions, httpProvider } from "./provider/http-provider.ts"
+export type { HttpProviderDefinition } from "./provider/http-spec.ts"
+export { loadProviders } from "./provider/load.ts"
+export {
+  defineProvider,
+  type OperationNews,
+  type Provider,
+  type ProviderContext,
+  type ProviderDefinition,
+  type Submission,
+  type SubmitContext,
+  type WebhookNews,
+  type WebhookRequest,
+} from "./provider/provider.ts"
+export type { ProviderSettings } from "./provider/settings.ts"
+export type { Signature, SignedRequest } from "./provider/signature.ts"
+export type { ProviderView } from "./provider/view.ts"
 export { openUmbra, type Umbra, type UmbraOptions } from "./umbra.ts"
 export { type FailureOptions, fail, HandlerError } from "./worker/fail.ts"
 export { type DefinedHandler, defineHandler, type Handler, type HandlerContext } from "./worker/handler.ts"
 export { loadHandlers } from "./worker/load.ts"
 export type { SecretSource } from "./worker/secrets.ts"
 export type { WorkerSettings } from "./worker/settings.ts"
-export { type Wait, waitForSignal, waitUntil } from "./worker/waiting.ts"
+export { submitted, type Wait, waitForSignal, waitUntil } from "./worker/waiting.ts"

@@ -1,7 +1,6 @@
 import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
-import { jobHasEnded } from "./core/states.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
@@ -24,31 +23,32 @@ import {
   type Submitted,
   type WorkflowSource,
 } from "./engine/submissions.ts"
+import { waitForEnd } from "./engine/wait-for-end.ts"
 import { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { Live } from "./feed/live.ts"
 import { type FeedSettings, feedSettings } from "./feed/settings.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
+import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
 import { type Log, silentLog } from "./log.ts"
+import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
+import type { ProviderView } from "./provider/view.ts"
+import type { Webhooks } from "./provider/webhooks.ts"
 import { inSubmitSpan } from "./trace.ts"
 import { version } from "./version.ts"
 import type { Handler } from "./worker/handler.ts"
-import { builtinHandlers } from "./worker/handlers/index.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
-import type { SecretSource } from "./worker/secrets.ts"
 import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 
-export interface UmbraOptions {
+export interface UmbraOptions extends ExternalServicesOptions {
   /** Handlers of your own, beside the built-in ones. */
   readonly handlers?: readonly Handler[]
   readonly engine?: Partial<EngineSettings>
   readonly worker?: Partial<WorkerSettings>
   readonly feed?: Partial<FeedSettings>
-  /** Where `{{ secrets.NAME }}` comes from; the environment unless told. */
-  readonly secrets?: SecretSource
   /** A pino logger, or anything with its methods. */
   readonly log?: Log
   /** false: takes commands but runs no node, not even with a built-in handler. */
@@ -56,10 +56,6 @@ export interface UmbraOptions {
   /** The system's unless told; `umbra/testing` has one that a test moves. */
   readonly clock?: Clock
 }
-
-/** How long to believe that nothing has happened to a job that another process runs. */
-const LOOK_AGAIN_MS = 250
-const TRUST_NEWS_MS = 5000
 
 /**
  * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. What an earlier process left unfinished goes on at once.
@@ -71,11 +67,11 @@ const TRUST_NEWS_MS = 5000
  */
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
-  const handlers = new HandlerRegistry(
-    options.runNodes === false ? [] : [...builtinHandlers(settings), ...(options.handlers ?? [])],
-  )
+  const { clock = systemClock, runNodes = true } = options
+  const services = new ExternalServices(options, settings, () => clock.now())
+  const handlers = new HandlerRegistry(runNodes ? [...services.handlers(), ...(options.handlers ?? [])] : [])
   const journal = typeof location === "string" ? await openJournal(location) : location
-  const umbra = new Umbra({ journal, location, handlers, settings, options })
+  const umbra = new Umbra({ journal, location, handlers, services, settings, options })
   try {
     await umbra.start()
     return umbra
@@ -88,6 +84,9 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 export class Umbra {
   readonly handlers: HandlerRegistry
   readonly queries: Queries
+  /** What `POST /webhooks/{provider}` lets in. */
+  readonly webhooks: Webhooks
+  readonly #services: ExternalServices
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #submissions: Submissions
@@ -100,21 +99,18 @@ export class Umbra {
     journal: Journal
     location: string | Journal
     handlers: HandlerRegistry
+    services: ExternalServices
     settings: WorkerSettings
     options: UmbraOptions
   }) {
-    const { journal, location, handlers, settings, options } = parts
+    const { journal, location, handlers, services, settings, options } = parts
     const log = options.log ?? silentLog
     const clock = options.clock ?? systemClock
     const figures = engineSettings(options.engine)
-    const runner = new TaskRunner({
-      handlers,
-      settings,
-      log,
-      now: () => clock.now(),
-      ...(options.secrets === undefined ? {} : { secrets: options.secrets }),
-    })
+    const now = () => clock.now()
+    const runner = new TaskRunner({ handlers, settings, log, now, secrets: services.secrets })
     this.handlers = handlers
+    this.#services = services
     this.#maxOutputBytes = settings.maxOutputBytes
     this.#journal = journal
     this.#engine = new Engine({
@@ -140,6 +136,11 @@ export class Umbra {
         running: this.#broker?.running ?? 0,
         queued: this.#broker?.queued ?? 0,
       }),
+      providers: services.calls(log),
+    })
+    this.webhooks = services.webhooks({
+      store: journal.providers,
+      told: partitions => this.#engine.tell(partitions),
     })
     this.#live = new Live({
       journal,
@@ -148,7 +149,7 @@ export class Umbra {
       settings: feedSettings(options.feed),
       id: this.#engine.id,
       leaseMs: figures.leaseSeconds * 1000,
-      now: () => clock.now(),
+      now,
       retentionSeconds: figures.retentionSeconds,
       watchers: this.#watchers,
       follow: isFollowing => this.#engine.follow(isFollowing),
@@ -158,7 +159,7 @@ export class Umbra {
       engine: this.#engine,
       handlers,
       ttlSeconds: figures.ttlSeconds,
-      now: () => clock.now(),
+      now,
     })
     this.queries = new Queries({
       journal,
@@ -279,22 +280,11 @@ export class Umbra {
 
   /** Resolves when the job has ended, or at the latest after `timeoutMs`, with what it is then. */
   async wait(jobId: string, options: { readonly timeoutMs?: number } = {}): Promise<JobSnapshot> {
-    const deadline = performance.now() + (options.timeoutMs ?? Number.POSITIVE_INFINITY)
-    for (;;) {
-      const left = deadline - performance.now()
-      const isHere = this.#engine.live(mustBeJobId(jobId)) !== undefined
-      // News of a job that runs here is pushed, unless it moves to another engine; for others, look again soon.
-      const news = this.#watchers.next(jobId, Math.min(left, isHere ? TRUST_NEWS_MS : LOOK_AGAIN_MS))
-      if (!isHere || left <= 0) {
-        const job = await this.job(jobId)
-        if (jobHasEnded(job.status) || left <= 0) {
-          news.cancel()
-          return job
-        }
-      }
-      const ended = await news.settled
-      if (ended !== null) return ended
-    }
+    return waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
+      watchers: this.#watchers,
+      isHere: () => this.#engine.live(mustBeJobId(jobId)) !== undefined,
+      look: () => this.job(jobId),
+    })
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
@@ -326,7 +316,10 @@ export class Umbra {
 
   /** What workers of this process do for the job right now, and what nobody here can do. */
   activity(jobId: string): JobActivity {
-    return activityOf(this.#engine.live(jobId), (job, node) => this.#isRunning(job, node))
+    return activityOf(this.#engine.live(jobId), {
+      isRunning: (job, node) => this.#isRunning(job, node),
+      hasHandler: name => this.handlers.get(name) !== undefined,
+    })
   }
 
   #isRunning(job: LiveJob, node: number): boolean {
@@ -362,13 +355,30 @@ export class Umbra {
     await this.command(jobId, { type: "delete" })
   }
 
-  async signal(jobId: string, name: string, data: Json = null): Promise<void> {
-    await this.command(jobId, { type: "signal", name, data })
+  /** With `resumeToken` (of the job's graph) it is refused if the job has been resumed since. */
+  async signal(
+    jobId: string,
+    name: string,
+    data: Json = null,
+    { resumeToken }: { readonly resumeToken?: string } = {},
+  ): Promise<void> {
+    const token = resumeToken === undefined ? {} : { resumeToken }
+    await this.command(jobId, { type: "signal", name, data, ...token })
   }
 
   /** The four above, for whoever passes commands on. Resolves when it is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
     await this.#engine.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
+  }
+
+  /** X5, X6: the providers that this process knows, who holds their slots, who waits, what went wrong lately. */
+  providers(): Promise<ProviderView[]> {
+    return this.#services.views(this.#journal.providers)
+  }
+
+  /** The last webhooks of a provider, refused ones too; newest first. */
+  webhookEvents(provider: string, limit = 100): Promise<WebhookEventRow[]> {
+    return this.webhooks.list(provider, limit)
   }
 
   /** Lets running handlers end (within the drain time), makes everything durable and lets go of the store. */

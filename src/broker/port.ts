@@ -24,6 +24,9 @@ export interface Task {
   /** Outputs of the node's dependencies by id, read on first use. */
   readonly parents: () => JsonObject
   readonly timeoutSeconds: number | null
+  /** The node's provider, and how many of its operations there ended without a result; absent: it has none. */
+  readonly provider?: string
+  readonly operation?: number
   /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
   readonly announce: boolean
 }
@@ -49,6 +52,8 @@ export type Outcome =
     }
   | { readonly type: "failed"; readonly fault: Fault }
   | { readonly type: "waiting"; readonly waiting: Waiting }
+  /** X1: the node's provider has taken the work. */
+  | { readonly type: "submitted"; readonly externalId: string }
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {

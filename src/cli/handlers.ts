@@ -1,6 +1,7 @@
 /** The handlers a command knows: the built-in ones, and those of the modules given with `--handlers`. */
 import { type HandlerCatalog, handlerCatalog } from "../definition/handler.ts"
 import { UmbraError } from "../errors.ts"
+import type { Provider } from "../provider/provider.ts"
 import type { Handler } from "../worker/handler.ts"
 import { builtinSpecs } from "../worker/handlers/specs.ts"
 
@@ -27,6 +28,22 @@ export async function loadUserHandlers(modules: readonly string[]): Promise<read
     }
   }
   return [...found.values()]
+}
+
+/** Providers of `--providers`, and those that modules of `--handlers` export beside their handlers. */
+export async function loadUserProviders({
+  providers = [],
+  handlers = [],
+}: {
+  readonly providers?: readonly string[]
+  readonly handlers?: readonly string[]
+}): Promise<readonly Provider[]> {
+  if (providers.length === 0 && handlers.length === 0) return []
+  const { loadProviders, providersIn } = await import("../provider/load.ts")
+  const found = new Set<Provider>()
+  for (const module of providers) for (const provider of await loadProviders(module)) found.add(provider)
+  for (const module of handlers) for (const provider of await providersIn(module)) found.add(provider)
+  return [...found]
 }
 
 function clash(module: string, handler: string, why: string): UmbraError {

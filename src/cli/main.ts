@@ -8,7 +8,14 @@ import { UmbraError } from "../errors.ts"
 import { version } from "../version.ts"
 import { exitCode, exitCodeOf } from "./exit.ts"
 import { jobsProgram } from "./jobs/program.ts"
-import { handlersOption, privateAddressesOption, seconds, withStore, withSubmission } from "./options.ts"
+import {
+  handlersOption,
+  privateAddressesOption,
+  providersOption,
+  seconds,
+  withStore,
+  withSubmission,
+} from "./options.ts"
 import { placeCommands } from "./place-program.ts"
 import { serveProgram, tokenProgram } from "./server-program.ts"
 
@@ -44,6 +51,7 @@ withSubmission(withStore(program.command("run")))
   )
   .argument("<file>", "the workflow")
   .addOption(handlersOption())
+  .addOption(providersOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
   .addOption(privateAddressesOption())
   .action(async (file, options) => finish((await import("./run.ts")).run(file, options)))
@@ -55,6 +63,7 @@ withStore(program.command("resume"))
       "ended are COMPLETED, else 1.",
   )
   .addOption(handlersOption())
+  .addOption(providersOption())
   .option("--patience <seconds>", "stay for waits up to this long", seconds, 60)
   .addOption(privateAddressesOption())
   .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")

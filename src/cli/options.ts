@@ -10,6 +10,12 @@ export const handlersOption = (): Option =>
     "a file (TypeScript or JavaScript) or package that exports handlers; may be repeated",
   ).argParser<string[]>(collect)
 
+export const providersOption = (): Option =>
+  new Option(
+    "--providers <module>",
+    "a module that exports providers, or a YAML file of them; may be repeated",
+  ).argParser<string[]>(collect)
+
 export const privateAddressesOption = (): Option =>
   new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
 

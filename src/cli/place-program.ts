@@ -1,6 +1,13 @@
 /** Commands on workflows and jobs of a place, a store or a server. Their code is imported when one runs. */
 import { Command, Option } from "commander"
-import { handlersOption, ownerOption, privateAddressesOption, withPlace, withSubmission } from "./options.ts"
+import {
+  handlersOption,
+  ownerOption,
+  privateAddressesOption,
+  providersOption,
+  withPlace,
+  withSubmission,
+} from "./options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
@@ -28,6 +35,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     .argument("<workflow>", "name, name@3 or name@stable")
     .option("--wait", "stay until the job has ended; on a folder or a database its nodes run in this process")
     .addOption(handlersOption())
+    .addOption(providersOption())
     .addOption(privateAddressesOption())
     .addOption(ownerOption())
     .addOption(json())

@@ -3,7 +3,7 @@
  * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
  */
 import { type JobStatus, jobHasEnded, jobStatuses } from "../core/states.ts"
-import type { GraphView } from "../core/view.ts"
+import type { GraphView, WaitingOn } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import { Reader } from "../engine/reader.ts"
 import { engineSettings } from "../engine/settings.ts"
@@ -11,7 +11,7 @@ import { openJournal } from "../journal/open.ts"
 import type { Journal } from "../journal/port.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import { exitCode } from "./exit.ts"
-import { loadUserHandlers } from "./handlers.ts"
+import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { errorText } from "./result.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
@@ -19,6 +19,7 @@ import { count, duration, paintFor } from "./terminal.ts"
 
 export interface ResumeOptions extends StoreOptions {
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
   readonly json?: boolean
   readonly patience: number
 }
@@ -41,9 +42,10 @@ const LOOK_AGAIN_MS = 1000
 
 export async function resume(options: ResumeOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const location = existingStore(options)
   const { store, unfinished } = await lookFirst(location)
-  const umbra = await openUmbra(store, { handlers, log: commandLog("warn").log })
+  const umbra = await openUmbra(store, { handlers, providers, log: commandLog("warn").log })
   const stop = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => {
@@ -147,14 +149,14 @@ class Resumption {
       return performance.now() < this.#takenOverBy ? null : "is run by another engine on this database"
     const graph = await this.#umbra.graph(id)
     const now = Date.now()
-    const waits = graph.waiting_for.map(wait =>
-      "at" in wait ? wait.at : "until" in wait ? wait.until : null,
-    )
+    const waits = graph.waiting_for.map(timeOf)
     const isSoon = waits.some(at => at !== null && at - now <= this.#options.patience * 1000)
     if (isSoon) return null
     const [missing] = unserved
     if (missing !== undefined)
-      return `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`
+      return missing.provider === null
+        ? `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`
+        : `needs provider "${missing.provider}" for node ${missing.node}: give it with --providers`
     return graph.ready_queue.length > 0 ? null : waitText(graph, now)
   }
 
@@ -177,13 +179,32 @@ function takeOverMs(): number {
   return (leaseSeconds + 2 * beatSeconds) * 1000
 }
 
+function timeOf(wait: WaitingOn): number | null {
+  if (wait.kind === "external") return wait.next_poll_at
+  return "at" in wait ? wait.at : "until" in wait ? wait.until : null
+}
+
+function whatText(wait: WaitingOn): string {
+  switch (wait.kind) {
+    case "signal":
+      return `signal ${wait.name}`
+    case "retry":
+      return "its next try"
+    case "external":
+      return `provider ${wait.provider}, whose work is looked at again`
+    case "slot":
+      return `a slot of provider ${wait.provider}`
+    default:
+      return "a timer"
+  }
+}
+
 function waitText({ waiting_for }: GraphView, now: number): string | null {
   const [first, ...others] = waiting_for
   if (first === undefined) return null
   const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")} too)`
-  const at = "at" in first ? first.at : "until" in first ? first.until : null
+  const at = timeOf(first)
   const when = at === null ? "" : ` until ${new Date(at).toISOString()} (in ${duration(at - now)})`
-  const what =
-    first.kind === "signal" ? `signal ${first.name}` : first.kind === "retry" ? "its next try" : "a timer"
+  const what = whatText(first)
   return `node ${first.node} waits for ${what}${when}${more}`
 }

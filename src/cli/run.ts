@@ -4,7 +4,7 @@ import type { Plan } from "../definition/plan.ts"
 import { openUmbra } from "../umbra.ts"
 import type { Handler } from "../worker/handler.ts"
 import { exitCode } from "./exit.ts"
-import { catalogWith, loadUserHandlers } from "./handlers.ts"
+import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { mustFit } from "./input.ts"
 import { readJson } from "./json-option.ts"
 import { follow } from "./live/follow.ts"
@@ -19,18 +19,20 @@ import { paintFor } from "./terminal.ts"
 export interface RunOptions extends StoreOptions, SubmissionFlags {
   readonly input?: string
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
   readonly json?: boolean
 }
 
 export async function run(file: string, options: RunOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const plan = await loadPlan(file, handlers)
   if (plan === null) return exitCode.invalid
   const input = await readJson("--input", options.input)
   mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
-  const umbra = await openUmbra(location, { handlers, log: log.log })
+  const umbra = await openUmbra(location, { handlers, providers, log: log.log })
   try {
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))

@@ -6,7 +6,7 @@ import { LocalToken } from "../server/tokens.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import { version } from "../version.ts"
 import { exitCode } from "./exit.ts"
-import { loadUserHandlers } from "./handlers.ts"
+import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { publishServer } from "./place/served.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
@@ -15,6 +15,7 @@ export interface ServeOptions extends StoreOptions {
   readonly host: string
   readonly port: number
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
 }
 
 /** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
@@ -23,10 +24,12 @@ const DRAIN_SECONDS = 6
 
 export async function serve(options: ServeOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const location = storeLocation(options)
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
+    providers,
     log,
     engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
   })

@@ -1,6 +1,13 @@
 /** `umbra serve` and `umbra token …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
-import { handlersOption, privateAddressesOption, wholeNumber, withPlace, withStore } from "./options.ts"
+import {
+  handlersOption,
+  privateAddressesOption,
+  providersOption,
+  wholeNumber,
+  withPlace,
+  withStore,
+} from "./options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
@@ -18,6 +25,7 @@ export function serveProgram(finish: Finish): Command {
     )
     .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
     .addOption(handlersOption())
+    .addOption(providersOption())
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./serve.ts")).serve(options)))
 }

@@ -8,6 +8,7 @@ import { engineTable } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { feedTable } from "../feed/settings.ts"
 import { journalTable } from "../journal/settings.ts"
+import { providerTable } from "../provider/settings.ts"
 import { serverTable } from "../server/settings.ts"
 import { workerTable } from "../worker/settings.ts"
 import { readText } from "./source.ts"
@@ -22,9 +23,9 @@ interface SettingOptions {
 const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER"]
 
 const variables: ReadonlySet<string> = new Set([
-  ...Object.values({ ...engineTable, ...workerTable, ...journalTable, ...serverTable, ...feedTable }).map(
-    ({ variable }) => variable,
-  ),
+  ...[engineTable, workerTable, journalTable, serverTable, feedTable, providerTable]
+    .flatMap(table => Object.values(table))
+    .map(({ variable }) => variable),
   ...places,
 ])
 

@@ -25,9 +25,11 @@ type Written<T, Times extends keyof T> = Omit<T, Times> & {
 export type RemoteWaitingOn = WaitingOn extends infer W
   ? W extends { readonly at: number }
     ? Written<W, "at">
-    : W extends { readonly until: number | null }
-      ? Written<W, "until">
-      : W
+    : W extends { readonly next_poll_at: number | null; readonly until: number | null }
+      ? Written<W, "next_poll_at" | "until">
+      : W extends { readonly until: number | null }
+        ? Written<W, "until">
+        : W
   : never
 
 export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "finished_at">, "waiting_on"> & {

@@ -12,6 +12,7 @@ import type {
 } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
+import { abandonAll, operationFailed, pollScheduled, resumed, setPoll } from "./operations.ts"
 import type { Graph } from "./plan.ts"
 import {
   CANCELLED,
@@ -73,6 +74,18 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "signal_received":
       signalled(state, fact, effects)
+      break
+    case "slot_awaited":
+      leaveFlight(state, fact.node)
+      state.awaitingSlot.set(fact.node, fact.provider)
+      break
+    case "slot_granted":
+      state.awaitingSlot.delete(fact.node)
+      state.active++
+      effects.dispatch(fact.node, fact.attempt)
+      break
+    case "poll_scheduled":
+      pollScheduled(state, fact)
       break
     case "job_failed":
       state.fault = { fault: fact.fault }
@@ -164,6 +177,7 @@ function enqueue(state: JobState, node: number, at: number, effects: Effects): v
 
 function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
   const { node, fault } = fact
+  operationFailed(state, fact, effects)
   leaveFlight(state, node)
   forget(state, node)
   state.faults.set(node, { fault })
@@ -206,6 +220,8 @@ function waits(state: JobState, fact: NodeWaiting): void {
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
+  if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
+    setPoll(state, node, waiting.next_poll_at)
   progressed(state)
 }
 
@@ -241,13 +257,15 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
   if (state.unfinished > 0) {
     for (let node = 0; node < state.nodeStatus.length; node++) {
       if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
-      if (isInFlight(state, node) && !state.retryAt.has(node)) effects.abort(node, state.attempt[node]!)
+      if (isInFlight(state, node) && !isHeldBack(state, node)) effects.abort(node, state.attempt[node]!)
       state.nodeStatus[node] = CANCELLED
       state.endedAt[node] = at
     }
   }
+  if (state.waiting.size > 0) abandonAll(state, effects)
   state.active = 0
   state.retryAt.clear()
+  state.awaitingSlot.clear()
   state.waiting.clear()
   state.started.clear()
   state.earliestTimer = Number.POSITIVE_INFINITY
@@ -296,7 +314,12 @@ function progressed(state: JobState): void {
 /** In replay a retry time may still stand when the result of that very try comes: nobody counted the node as active. */
 function leaveFlight(state: JobState, node: number): void {
   if (!isInFlight(state, node)) return
-  if (!state.retryAt.delete(node)) state.active--
+  if (!state.retryAt.delete(node) && !state.awaitingSlot.delete(node)) state.active--
+}
+
+/** Ready, but nobody has it: its retry time or its slot has not come. */
+function isHeldBack({ retryAt, awaitingSlot }: JobState, node: number): boolean {
+  return retryAt.has(node) || awaitingSlot.has(node)
 }
 
 /** In replay a retry time may still stand here too. */
@@ -306,7 +329,7 @@ function runs(state: JobState, node: number): void {
 }
 
 function forget(state: JobState, node: number): void {
-  if (state.waiting.size > 0) state.waiting.delete(node)
+  if (state.waiting.size > 0 && state.waiting.delete(node)) resumed(state, node)
   if (state.started.size > 0) state.started.delete(node)
   if (state.suspects.size > 0) state.suspects.delete(node)
 }

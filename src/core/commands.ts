@@ -1,6 +1,7 @@
 import type { Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
+import type { PollPolicy } from "./plan.ts"
 
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
@@ -16,7 +17,23 @@ export type Command =
     } & JobResult)
   | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
   | { readonly type: "preview"; readonly node: number; readonly attempt: number; readonly data: Json }
-  | ({ readonly type: "signal"; readonly name: string; readonly data: Json } & JobResult)
+  | ({
+      readonly type: "signal"
+      readonly name: string
+      readonly data: Json
+      readonly resumeToken?: string
+    } & JobResult)
+  /** No slot of the node's provider is free. */
+  | {
+      readonly type: "await_slot"
+      readonly node: number
+      readonly attempt: number
+      readonly provider: string
+    }
+  /** The slot that the node waits for is its own now. */
+  | { readonly type: "grant_slot"; readonly node: number }
+  | Submitted
+  | External
   /** Timers may be due. */
   | ({ readonly type: "wake" } & JobResult)
   /** The process that ran the job's nodes is gone. */
@@ -54,6 +71,46 @@ export interface Completed extends JobResult {
   readonly usage?: JsonObject
 }
 
+/** A provider has taken the node's work and given it a name. */
+export interface Submitted {
+  readonly type: "submitted"
+  readonly node: number
+  readonly attempt: number
+  readonly provider: string
+  readonly externalId: string
+  /** null: the provider cannot be asked; only a webhook ends the wait. */
+  readonly poll: PollPolicy | null
+  readonly ttlSeconds: number | null
+}
+
+/** News of an operation, from a webhook or a poll, whichever comes first (X4). */
+export interface External extends JobResult {
+  readonly type: "external"
+  readonly node: number
+  readonly externalId: string
+  readonly source: "webhook" | "poll"
+  readonly poll: PollPolicy | null
+  readonly resumeToken?: string
+  readonly result: OperationResult
+}
+
+export type OperationResult =
+  | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject }
+  | { readonly type: "failed"; readonly fault: Fault }
+  | { readonly type: "running"; readonly preview?: Json; readonly progress?: OperationProgress }
+  /** The provider could not be asked. */
+  | { readonly type: "error"; readonly fault: Fault }
+  /** Something has happened: ask. */
+  | { readonly type: "hint" }
+  /** The provider's rate has no room before then. */
+  | { readonly type: "postponed"; readonly until: number }
+
+/** Shown, never stored. */
+export interface OperationProgress {
+  readonly percent: number | null
+  readonly message: string | null
+}
+
 /** What a decision may depend on besides the state: given, never taken. */
 export interface Circumstances {
   readonly now: number
@@ -86,3 +143,7 @@ export type RefusalReason =
   /** A node that runs is not skipped any more. */
   | "node_running"
   | "nothing_due"
+  /** News of an operation that the node does not wait for. */
+  | "stale_operation"
+  /** The job has been resumed since the token was read. */
+  | "stale_token"

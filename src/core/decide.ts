@@ -1,18 +1,10 @@
-import { retryDelay } from "./backoff.ts"
-import type {
-  Circumstances,
-  Command,
-  Completed,
-  JobResult,
-  Refusal,
-  RefusalReason,
-  Submit,
-} from "./commands.ts"
+import type { Circumstances, Command, Completed, JobResult, Refusal, Submit } from "./commands.ts"
+import { operationNews, submitted } from "./decide-external.ts"
 import type { Fact } from "./facts.ts"
 import type { Fault } from "./faults.ts"
-import type { Json } from "./json.ts"
-import { isDone, isInFlight, type JobState, RUNNING, WAITING } from "./state.ts"
+import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
+import { failure, jobResult, refuse } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
 
 /**
@@ -54,6 +46,10 @@ function decideRunning(
       return [{ type: "job_failed", at, fault: command.fault }]
     case "signal":
       return signal(state, command, at)
+    case "external":
+      return operationNews(state, command, given)
+    case "grant_slot":
+      return grantSlot(state, command.node, at)
     case "wake":
       return wake(state, command, given)
     case "recover":
@@ -66,6 +62,12 @@ function decideRunning(
 }
 
 type AttemptCommand = Extract<Command, { node: number; attempt: number }>
+
+function grantSlot(state: JobState, node: number, at: number): readonly Fact[] | Refusal {
+  return state.awaitingSlot.has(node)
+    ? [{ type: "slot_granted", at, node, attempt: state.attempt[node]! }]
+    : refuse("duplicate")
+}
 
 function decideResult(
   state: JobState,
@@ -85,6 +87,10 @@ function decideResult(
       return [failure(state, node, command.fault, given)]
     case "waiting":
       return startWaiting(state, command, at)
+    case "await_slot":
+      return [{ type: "slot_awaited", at, node, attempt, provider: command.provider }]
+    case "submitted":
+      return [submitted(command, given)]
     case "skip":
       return [{ type: "node_skipped", at, node, ...jobResult(command) }]
     case "preview":
@@ -92,18 +98,23 @@ function decideResult(
   }
 }
 
-/** Invariant 1. A waiting node has given its worker back: only its own completion, failure or preview may come. */
+/**
+ * Invariant 1. A waiting node has given its worker back: only its own completion, failure or preview may come, and if
+ * it waits for a provider only news of that (decide-external.ts).
+ */
 function fence(state: JobState, command: AttemptCommand): Refusal | null {
   const { node, attempt } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (attempt !== state.attempt[node]) return refuse("stale_attempt")
-  if (state.retryAt.has(node)) return refuse("stale_attempt")
+  if (state.retryAt.has(node) || state.awaitingSlot.has(node)) return refuse("stale_attempt")
   if (isInFlight(state, node)) {
-    const tooLate = command.type === "skip" && state.nodeStatus[node] === RUNNING
+    const isForQueued = command.type === "skip" || command.type === "await_slot"
+    const tooLate = isForQueued && state.nodeStatus[node] === RUNNING
     return tooLate ? refuse("node_running") : null
   }
   const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
-  return resumes && state.nodeStatus[node] === WAITING ? null : refuse("duplicate")
+  const isOpen = state.nodeStatus[node] === WAITING && state.waiting.get(node)?.kind !== "external"
+  return resumes && isOpen ? null : refuse("duplicate")
 }
 
 function submit(state: JobState, command: Submit, given: Circumstances): readonly Fact[] | Refusal {
@@ -137,21 +148,6 @@ function completed(command: Completed, at: number): Fact {
   }
 }
 
-function jobResult({ jobOutput, jobFault }: JobResult): { job_output?: Json; job_fault?: Fault } {
-  if (jobFault !== undefined) return { job_fault: jobFault }
-  return jobOutput === undefined ? {} : { job_output: jobOutput }
-}
-
-function failure(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {
-  const policy = state.graph.nodes[node]!.retry
-  const failures = state.tries[node]! + 1
-  const base = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
-  if (!fault.retryable || failures >= policy.maxAttempts) return base
-  const asked = (fault.retry_after_seconds ?? 0) * 1000
-  const delay = Math.max(asked, retryDelay(policy, failures, given.random))
-  return { ...base, retry_at: wholeTime(given.now + delay) }
-}
-
 function startWaiting(
   state: JobState,
   command: Extract<Command, { type: "waiting" }>,
@@ -166,8 +162,14 @@ function startWaiting(
   return [fact, { type: "node_completed", at, node, attempt, output: kept[0]!, ...jobResult(command) }]
 }
 
-function signal(state: JobState, command: Extract<Command, { type: "signal" }>, at: number): readonly Fact[] {
+function signal(
+  state: JobState,
+  command: Extract<Command, { type: "signal" }>,
+  at: number,
+): readonly Fact[] | Refusal {
   const { name, data } = command
+  if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
+    return refuse("stale_token")
   for (const [node, waiting] of state.waiting)
     if (waiting.kind === "signal" && waiting.name === name)
       return [{ type: "signal_received", at, name, data, node, ...jobResult(command) }]
@@ -180,6 +182,8 @@ function wake(state: JobState, command: JobResult, given: Circumstances): readon
   const facts: Fact[] = []
   for (const [node, waiting] of state.waiting) {
     if (waiting.until === undefined || waiting.until > at) continue
+    // J17: what a provider does not do in its own time expires like the job.
+    if (waiting.kind === "external") return [...facts, { type: "job_expired", at }]
     // The job ends here: whatever else is due ends with it.
     if (waiting.kind === "signal")
       return [...facts, failure(state, node, signalTimedOut(waiting.name), given)]
@@ -200,7 +204,7 @@ function signalTimedOut(name: string): Fault {
 function recover(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
   const lost: number[] = []
   for (let node = 0; node < state.nodeStatus.length; node++) {
-    if (!isInFlight(state, node)) continue
+    if (!isInFlight(state, node) || state.awaitingSlot.has(node)) continue
     const retryAt = state.retryAt.get(node)
     if (retryAt !== undefined && retryAt > given.now) continue
     if (state.started.has(node) && state.losses[node]! + 1 >= given.lossLimit)
@@ -248,8 +252,4 @@ function isRepeated(state: JobState, command: Command): boolean {
 
 function expiry(ttlSeconds: number | null, now: number): number | null {
   return ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
-}
-
-function refuse(refused: RefusalReason): Refusal {
-  return { refused }
 }

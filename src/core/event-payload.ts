@@ -1,5 +1,5 @@
 import type { EventSource } from "./events.ts"
-import type { Fact, JobSubmitted } from "./facts.ts"
+import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { type JobState, shownOutput, skippedOutput } from "./state.ts"
@@ -22,10 +22,15 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
     case "node_completed":
     case "node_failed":
       return sourceOfResult(state, fact.node, fact.at)
+    case "preview_published":
+      return state.waiting.get(fact.node)?.kind === "external" ? "provider" : "worker"
     case "node_started":
     case "node_waiting":
-    case "preview_published":
       return "worker"
+    case "poll_scheduled":
+      return "provider"
+    case "slot_awaited":
+    case "slot_granted":
     case "node_skipped":
     case "tasks_lost":
     case "job_failed":
@@ -33,12 +38,20 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
   }
 }
 
-/** A node that waits is resumed by its timer or by a signal that had come early, or else by whoever works for it. */
+/** A node that waits is resumed by its provider, its timer or a signal that had come early, or else by whoever works for it. */
 function sourceOfResult(state: JobState, node: number, at: number): EventSource {
   const waiting = state.waiting.get(node)
   if (waiting === undefined) return "worker"
+  if (waiting.kind === "external") return "provider"
   if (waiting.until !== undefined && waiting.until <= at) return "timer"
   return waiting.kind === "signal" && (state.signals.get(waiting.name)?.length ?? 0) > 0 ? "signal" : "worker"
+}
+
+export function plainPayload(fact: SlotAwaited | SlotGranted | PollScheduled): JsonObject {
+  if (fact.type === "slot_granted") return {}
+  if (fact.type === "slot_awaited") return { provider: fact.provider }
+  const fault = fact.fault === undefined ? {} : { fault: faultJson(fact.fault) }
+  return { because: fact.because, next_poll_at: fact.next_poll_at, ...fault }
 }
 
 /** `state`: after the fact. */

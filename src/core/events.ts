@@ -1,6 +1,6 @@
 import { apply } from "./apply.ts"
-import type { Effects } from "./effects.ts"
-import { jobPayload, nodePayload, sourceOf } from "./event-payload.ts"
+import { type Effects, noEffects } from "./effects.ts"
+import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload.ts"
 import type { Fact } from "./facts.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
@@ -16,7 +16,8 @@ import { type JobStatus, type NodeStatus, nodeMayBecome } from "./states.ts"
  * 3. The same facts give the same events with the same keys, whoever asks and how often.
  * 4. Cost: O(what changed); O(nodes) only for facts that end or restart a job.
  *
- * The type is `job.` or `node.` and the new state. Two are no transitions: `attempt.lost` and `signal.received`.
+ * The type is `job.` or `node.` and the new state. Some are no transitions: `attempt.lost`, `signal.received`,
+ * `slot.awaited`, `slot.granted` and `operation.polled`.
  */
 export interface JobEvent {
   readonly type: EventType
@@ -42,9 +43,12 @@ export type EventType =
   | `node.${Lowercase<NodeStatus>}`
   | "attempt.lost"
   | "signal.received"
+  | "slot.awaited"
+  | "slot.granted"
+  | "operation.polled"
 
 /** Who made it happen. `engine`: it follows from something else. */
-export type EventSource = "command" | "worker" | "timer" | "signal" | "engine"
+export type EventSource = "command" | "worker" | "timer" | "signal" | "provider" | "engine"
 
 export interface RecordedFact {
   readonly seq: number
@@ -74,15 +78,28 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   if (all !== null) {
     for (let node = 0; node < all.length; node++)
       if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
-  } else if (fact.type !== "tasks_lost") for (const node of dispatched) events.tellNode(node, "PENDING")
+  } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
+    for (const node of dispatched) events.tellNode(node, "PENDING")
   events.tellJob(state.status)
   return events.list
 }
 
 function namedNodes(fact: Fact): readonly number[] {
   if (fact.type === "tasks_lost") return fact.nodes
+  if (isNoTransition(fact)) return []
   return "node" in fact && fact.node !== undefined ? [fact.node] : []
 }
+
+function isNoTransition(fact: Fact): fact is Fact & { type: keyof typeof plainEvents } {
+  return fact.type in plainEvents
+}
+
+/** Facts that tell of a node without changing its state. */
+const plainEvents = {
+  slot_awaited: "slot.awaited",
+  slot_granted: "slot.granted",
+  poll_scheduled: "operation.polled",
+} as const
 
 /** Ends or restarts the whole job. The last completion ends it too, but then nothing is left to change. */
 function changesAll(fact: Fact): boolean {
@@ -100,7 +117,7 @@ function changesAll(fact: Fact): boolean {
 }
 
 function collecting(dispatched: number[]): Effects {
-  return { dispatch: node => void dispatched.push(node), abort() {}, end() {} }
+  return { ...noEffects, dispatch: node => void dispatched.push(node) }
 }
 
 class EventList {
@@ -132,6 +149,7 @@ class EventList {
         source: "signal",
         payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
       })
+    if (isNoTransition(fact)) this.#tellPlain(fact)
     if (fact.type !== "tasks_lost") return
     for (const node of fact.nodes) {
       const started = this.#state.started.get(node)
@@ -145,6 +163,15 @@ class EventList {
         },
       })
     }
+  }
+
+  #tellPlain(fact: Fact & { type: keyof typeof plainEvents }): void {
+    this.#add({
+      type: plainEvents[fact.type],
+      source: this.#source,
+      ...this.#which(fact.node, fact.attempt),
+      payload: plainPayload(fact),
+    })
   }
 
   /** What the job becomes before its nodes do. */

@@ -19,6 +19,9 @@ export type Fact = { readonly at: number } & (
   | TasksLost
   | PreviewPublished
   | SignalReceived
+  | SlotAwaited
+  | SlotGranted
+  | PollScheduled
   | JobFailed
   | JobCancelled
   | JobExpired
@@ -67,6 +70,8 @@ export interface NodeFailed {
   readonly attempt: number
   readonly fault: Fault
   readonly retry_at?: number
+  /** The operation that the node waited for could not be followed any more; it may still run. */
+  readonly abandoned?: true
 }
 
 export interface NodeWaiting {
@@ -80,6 +85,16 @@ export interface NodeWaiting {
 export type Waiting =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
   | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  | ExternalWaiting
+
+/** An operation at a provider (X1). Past `until` the job expires; `next_poll_at` is absent if nobody can ask. */
+export interface ExternalWaiting {
+  readonly kind: "external"
+  readonly provider: string
+  readonly external_id: string
+  readonly next_poll_at?: number
+  readonly until?: number
+}
 
 export interface NodeSkipped {
   readonly type: "node_skipped"
@@ -113,6 +128,31 @@ export interface SignalReceived {
   readonly node?: number
   readonly job_output?: Json
   readonly job_fault?: Fault
+}
+
+/** The node is ready, but all slots of its provider are taken: it has no worker until one is granted (X5). */
+export interface SlotAwaited {
+  readonly type: "slot_awaited"
+  readonly node: number
+  readonly attempt: number
+  readonly provider: string
+}
+
+export interface SlotGranted {
+  readonly type: "slot_granted"
+  readonly node: number
+  readonly attempt: number
+}
+
+/** A look at an operation that is not over, and when the next one is. */
+export interface PollScheduled {
+  readonly type: "poll_scheduled"
+  readonly node: number
+  readonly attempt: number
+  readonly next_poll_at: number
+  /** `error`: the provider could not be asked. `hint`, `postponed`: nobody has asked yet. */
+  readonly because: "running" | "error" | "hint" | "postponed"
+  readonly fault?: Fault
 }
 
 /** No node is to blame: the job cannot go on (its facts cannot be stored, its plan is gone). */

@@ -15,6 +15,10 @@ export function completionOf(
   switch (command.type) {
     case "completed":
       return command
+    case "external":
+      return command.result.type === "completed" && state.waiting.get(command.node)?.kind === "external"
+        ? { node: command.node, output: command.result.output }
+        : null
     case "skip":
       return { node: command.node, output: skippedOutput }
     case "signal":

@@ -15,6 +15,15 @@ export interface RetryPolicy {
   readonly jitter: number
 }
 
+/** When an operation at a provider is looked at (X3): after each of these, and then always after the last. */
+export interface PollPolicy {
+  readonly seconds: readonly number[]
+  /** Share of the wait that is random, 0 … 1. */
+  readonly jitter: number
+  /** Looks in a row that may fail; null: the job's time decides. */
+  readonly maxErrors: number | null
+}
+
 export interface RuleNode {
   readonly id: string
   readonly handler: string

@@ -79,11 +79,22 @@ export interface JobState {
   readonly endedAt: Float64Array
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
-  /** Nodes QUEUED or RUNNING that do not wait for a retry time: somebody has to work on them. */
+  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: somebody has to work on them. */
   active: number
 
   readonly retryAt: Map<number, number>
   readonly waiting: Map<number, Waiting>
+  /** Ready nodes that have no slot of their provider yet, with its name. */
+  readonly awaitingSlot: Map<number, string>
+  /** When the operation that a node waits for is looked at next, and how the looks went so far. */
+  readonly pollAt: Map<number, number>
+  readonly polls: Map<number, Polls>
+  /** Nodes whose operation is being looked at right now. Not recorded: after a crash somebody looks again. */
+  readonly polling: Set<number>
+  /** Operations of a node that are over without a result: the next one is a new one for the provider too. */
+  readonly operations: Map<number, number>
+  /** Waits that have ended: what fences commands to a job that has gone on since. */
+  resumes: number
   /** Attempts known to have started: by node, when and where. */
   readonly started: Map<number, { readonly at: number; readonly worker: string }>
   /** Nodes that lost an attempt: their next start is made durable before it happens, so that a crash is blamed on who caused it. */
@@ -94,6 +105,13 @@ export interface JobState {
   readonly usage: Map<string, number>
   /** Not later than the earliest timer; may be early after one was removed. */
   earliestTimer: number
+}
+
+export interface Polls {
+  readonly count: number
+  /** In a row. */
+  readonly errors: number
+  readonly fault: Fault | null
 }
 
 export function newJobState(graph: Graph): JobState {
@@ -127,6 +145,12 @@ export function newJobState(graph: Graph): JobState {
     active: 0,
     retryAt: new Map(),
     waiting: new Map(),
+    awaitingSlot: new Map(),
+    pollAt: new Map(),
+    polls: new Map(),
+    polling: new Set(),
+    operations: new Map(),
+    resumes: 0,
     started: new Map(),
     suspects: new Set(),
     faults: new Map(),
@@ -145,6 +169,11 @@ export function nodeStatusOf(state: JobState, node: number): NodeStatus {
 export function isInFlight(state: JobState, node: number): boolean {
   const status = state.nodeStatus[node]
   return status === QUEUED || status === RUNNING
+}
+
+/** X1: changes with each resume. No secret: it tells whether the job has gone on since somebody looked. */
+export function resumeToken({ resumes }: JobState): string {
+  return `r${resumes}`
 }
 
 /** Is the node finished with an output that others can read? */

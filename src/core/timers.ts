@@ -15,7 +15,7 @@ const AT_ONCE = 0
  */
 export function wakeAt(state: JobState): number | null {
   if (jobHasEnded(state.status)) return null
-  return state.active > 0 ? AT_ONCE : nextTimer(state)
+  return state.active > 0 || state.polling.size > 0 ? AT_ONCE : nextTimer(state)
 }
 
 /** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */
@@ -27,11 +27,20 @@ export function takeDueRetries(state: JobState, now: number): number[] {
   return due
 }
 
+/** Nodes whose operation is to be looked at now. No fact: what the look brings says that there was one. */
+export function takeDuePolls(state: JobState, now: number): number[] {
+  const due: number[] = []
+  for (const [node, at] of state.pollAt) if (at <= now && !state.polling.has(node)) due.push(node)
+  for (const node of due) state.polling.add(node)
+  return due
+}
+
 /** After timers fired: find the earliest that is left. */
 export function resetEarliestTimer(state: JobState): void {
   let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
   for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
   for (const waiting of state.waiting.values())
     earliest = Math.min(earliest, waiting.until ?? Number.POSITIVE_INFINITY)
+  for (const [node, at] of state.pollAt) if (!state.polling.has(node)) earliest = Math.min(earliest, at)
   state.earliestTimer = jobHasEnded(state.status) ? Number.POSITIVE_INFINITY : earliest
 }

@@ -1,7 +1,8 @@
+import type { ExternalWaiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { Adjacency } from "./plan.ts"
-import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, WAITING } from "./state.ts"
+import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 
 /**
@@ -29,7 +30,8 @@ export interface Progress {
  * How the job as a whole stands; null before and after its life.
  * RUNNING: a node is in a worker's hands (without an overlay: a node has been handed out).
  * READY_TO_RESUME: nothing runs, but a node is ready for a worker: what the job waited for has come.
- * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node, or several, wait for a time or a signal.
+ * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node, or several, wait for a time, a
+ * signal, a provider or a slot of one.
  */
 export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
 
@@ -39,6 +41,17 @@ export type WaitingOn =
   | { readonly kind: "retry"; readonly at: number }
   | { readonly kind: "timer"; readonly until: number }
   | { readonly kind: "signal"; readonly name: string; readonly until: number | null }
+  | {
+      readonly kind: "external"
+      readonly provider: string
+      readonly external_id: string
+      readonly next_poll_at: number | null
+      readonly until: number | null
+      readonly polls: number
+      /** Why the last look at the operation failed. */
+      readonly poll_error: ErrorView | null
+    }
+  | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
   | { readonly kind: "worker"; readonly handler: string }
 
 export interface ErrorView {
@@ -72,6 +85,8 @@ export interface NodeView {
 export interface GraphView {
   readonly status: JobStatus
   readonly workflow_status: WorkflowStatus | null
+  /** X1: another after each resume. */
+  readonly resume_token: string
   readonly progress_pct: number
   readonly nodes: readonly NodeView[]
   readonly edges: readonly { readonly from: string; readonly to: string }[]
@@ -84,11 +99,17 @@ export interface GraphView {
   readonly usage: { readonly [key: string]: number }
 }
 
-export function graphView(state: JobState, live?: LiveOverlay): GraphView {
-  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live))
+/** `places`: where nodes stand in the queue for a slot of their provider, from 1. */
+export function graphView(
+  state: JobState,
+  live?: LiveOverlay,
+  places: ReadonlyMap<number, number | null> = new Map(),
+): GraphView {
+  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live, places))
   return {
     status: state.status,
     workflow_status: workflowStatus(state, nodes, live),
+    resume_token: resumeToken(state),
     progress_pct: progressOf(state),
     nodes,
     edges: edgesOf(state),
@@ -102,7 +123,12 @@ export function graphView(state: JobState, live?: LiveOverlay): GraphView {
   }
 }
 
-function nodeView(state: JobState, node: number, live: LiveOverlay | undefined): NodeView {
+function nodeView(
+  state: JobState,
+  node: number,
+  live: LiveOverlay | undefined,
+  places: ReadonlyMap<number, number | null>,
+): NodeView {
   const { id, handler } = state.graph.nodes[node]!
   const runs = state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
   const status = runs ? "RUNNING" : nodeStatusOf(state, node)
@@ -120,19 +146,21 @@ function nodeView(state: JobState, node: number, live: LiveOverlay | undefined):
     started_at: started?.at ?? null,
     finished_at: state.endedAt[node] || null,
     worker: started?.worker ?? null,
-    waiting_on: runs ? null : waitingOn(state, node),
+    waiting_on: runs ? null : waitingOn(state, node, places.get(node) ?? null),
     error: nodeError(state, node),
-    progress: (status === "RUNNING" ? live?.progress?.(node) : undefined) ?? null,
+    progress: (status === "RUNNING" || status === "WAITING" ? live?.progress?.(node) : undefined) ?? null,
     ...(preview === undefined ? {} : { preview }),
   }
 }
 
 /** null: it runs, or it is over. */
-function waitingOn(state: JobState, node: number): WaitingOn | null {
+function waitingOn(state: JobState, node: number, position: number | null): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
       return { kind: "dependencies", nodes: openDependencies(state, node) }
     case QUEUED: {
+      const provider = state.awaitingSlot.get(node)
+      if (provider !== undefined) return { kind: "slot", provider, position }
       const at = state.retryAt.get(node)
       return at === undefined
         ? { kind: "worker", handler: state.graph.nodes[node]!.handler }
@@ -140,12 +168,26 @@ function waitingOn(state: JobState, node: number): WaitingOn | null {
     }
     case WAITING: {
       const waiting = state.waiting.get(node)!
+      if (waiting.kind === "external") return operationView(state, node, waiting)
       return waiting.kind === "timer"
         ? { kind: "timer", until: waiting.until }
         : { kind: "signal", name: waiting.name, until: waiting.until ?? null }
     }
     default:
       return null
+  }
+}
+
+function operationView(state: JobState, node: number, waiting: ExternalWaiting): WaitingOn {
+  const polls = state.polls.get(node)
+  return {
+    kind: "external",
+    provider: waiting.provider,
+    external_id: waiting.external_id,
+    next_poll_at: state.pollAt.get(node) ?? null,
+    until: waiting.until ?? null,
+    polls: polls?.count ?? 0,
+    poll_error: polls?.fault ? errorView(state, polls.fault, undefined) : null,
   }
 }
 
@@ -192,7 +234,7 @@ function isReady({ waiting_on }: NodeView): boolean {
 }
 
 function isWait({ kind }: WaitingOn): boolean {
-  return kind === "retry" || kind === "timer" || kind === "signal"
+  return kind === "retry" || kind === "timer" || kind === "signal" || kind === "external" || kind === "slot"
 }
 
 function isBegun(status: NodeStatus): boolean {

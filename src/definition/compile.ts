@@ -30,6 +30,7 @@ function planOf(workflow: AnalysedWorkflow): Plan {
     nodes: Object.freeze(workflow.nodes.map(planNode)),
     ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical },
     exits: exitsOf(successors),
+    providers: Object.freeze([...new Set(workflow.nodes.flatMap(node => node.definition.provider ?? []))]),
     ttlSeconds: head.ttl_seconds ?? null,
   })
 }

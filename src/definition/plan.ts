@@ -24,6 +24,8 @@ export interface Plan extends Graph {
   readonly input: JsonObject | null
   readonly output: ValueTemplate | null
   readonly exits: Int32Array
+  /** Providers that its nodes use, each once. */
+  readonly providers: readonly string[]
   readonly ttlSeconds: number | null
   /** The definition in canonical form: what is stored, and what `hash` is of. */
   readonly canonical: Json

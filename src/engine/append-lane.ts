@@ -5,10 +5,20 @@ import { failpoint } from "../failpoints.ts"
 import { JournalDataError } from "../journal/errors.ts"
 import type { AppendResult, Journal } from "../journal/port.ts"
 import { retryDelayMs } from "../journal/retry.ts"
-import { ABORT, Batch, type ClosedBatch, DISPATCH, END } from "./batch.ts"
+import {
+  ABORT,
+  Batch,
+  type ClosedBatch,
+  DISPATCH,
+  END,
+  filtered,
+  without,
+  withoutPartition,
+} from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
 import type { EngineMeasures } from "./measures.ts"
+import { OperationRows } from "./operation-rows.ts"
 
 /**
  * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
@@ -25,6 +35,8 @@ export interface LaneEvents {
   ended(job: LiveJob): void
   /** All facts of these jobs so far are durable. */
   durable(jobs: Iterable<LiveJob>): void
+  /** Operations at providers began and ended, durably. */
+  operations(rows: OperationRows): void
   /** Another engine has this partition. Its jobs are already marked gone. */
   fenced(partition: number): void
   /** The database refuses what this job wants to store. */
@@ -87,6 +99,8 @@ export class AppendLane {
     job: null as unknown as LiveJob,
     dispatch: (node, attempt) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt),
     abort: (node, attempt) => this.#open.effect(ABORT, this.#sink.job, node, attempt),
+    abandon: node => this.#operations().abandon(this.#sink.job, node, this.#clock.now()),
+    operationFailed: node => this.#operations().failed(this.#sink.job, node, this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 
@@ -111,7 +125,13 @@ export class AppendLane {
       batch.jobs.add(job)
       job.undurable++
     }
+    if (job.plan.providers.length > 0) this.#operations().note(job, fact)
     this.#schedule()
+  }
+
+  #operations(): OperationRows {
+    this.#open.operations ??= new OperationRows()
+    return this.#open.operations
   }
 
   /** Called before a command's facts: they, and the answer to whoever sent it, are one commit. */
@@ -240,6 +260,7 @@ export class AppendLane {
       else this.#events.ended(job)
     }
     this.#events.durable(batch.jobs)
+    if (batch.operations !== null) this.#events.operations(batch.operations)
   }
 
   async #send(stored: ClosedBatch): Promise<Sent> {
@@ -335,33 +356,6 @@ interface Refused {
 interface Sent {
   readonly held: ReadonlySet<number>
   readonly refused: readonly Refused[]
-}
-
-function without(stored: ClosedBatch, jobId: string): ClosedBatch {
-  return filtered(stored, id => id !== jobId)
-}
-
-function withoutPartition(stored: ClosedBatch, partition: number): ClosedBatch {
-  const isOther = (row: { readonly partition: number }) => row.partition !== partition
-  return {
-    fences: stored.fences.filter(isOther),
-    facts: stored.facts.filter(isOther),
-    newJobs: stored.newJobs.filter(isOther),
-    changedJobs: stored.changedJobs.filter(isOther),
-    answers: stored.answers.filter(isOther),
-    messages: stored.messages.filter(message => message.cause?.partition !== partition),
-  }
-}
-
-function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean): ClosedBatch {
-  return {
-    fences: stored.fences,
-    facts: stored.facts.filter(fact => keep(fact.jobId)),
-    newJobs: stored.newJobs.filter(job => keep(job.id)),
-    changedJobs: stored.changedJobs.filter(job => keep(job.id)),
-    answers: stored.answers.filter(answer => keep(answer.jobId)),
-    messages: stored.messages.filter(message => keep(message.jobId)),
-  }
 }
 
 export function partitionMoved(partition: number): UmbraError {

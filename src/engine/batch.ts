@@ -2,6 +2,7 @@ import { wakeAt } from "../core/timers.ts"
 import type { JobChange, NewFact, NewJob, NewMessage, Batch as StoredBatch } from "../journal/port.ts"
 import { jobErrorText, jobOutputText } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
+import type { OperationRows } from "./operation-rows.ts"
 
 export const DISPATCH = 0
 export const ABORT = 1
@@ -21,6 +22,8 @@ export class Batch {
   readonly effectNodes: number[] = []
   readonly effectAttempts: number[] = []
   bytes = 0
+  /** null: nothing in this batch concerns providers. */
+  operations: OperationRows | null = null
 
   effect(kind: number, job: LiveJob, node: number, attempt: number): void {
     this.effectKinds.push(kind)
@@ -51,7 +54,9 @@ export class Batch {
     const fences = [...this.epochs]
       .map(([partition, epoch]) => ({ partition, epoch }))
       .sort((a, b) => a.partition - b.partition)
-    return { fences, facts: this.facts, newJobs, changedJobs, answers: this.answers, messages: this.messages }
+    const { facts, answers, messages, operations } = this
+    const rows = operations === null ? {} : { begun: operations.begun, left: operations.left }
+    return { fences, facts, newJobs, changedJobs, answers, messages, ...rows }
   }
 
   /** Takes out everything of a partition whose memory is thrown away. */
@@ -60,6 +65,7 @@ export class Batch {
     keep(this.facts, fact => fact.partition !== partition)
     keep(this.answers, answer => answer.partition !== partition)
     keep(this.messages, message => message.cause?.partition !== partition)
+    this.operations?.keep(row => row.partition !== partition)
     for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
   }
 
@@ -67,6 +73,7 @@ export class Batch {
   drop(jobId: string): void {
     keep(this.facts, fact => fact.jobId !== jobId)
     keep(this.answers, answer => answer.jobId !== jobId)
+    this.operations?.keep(row => row.jobId !== jobId)
   }
 }
 
@@ -104,7 +111,8 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   if (projected === null || projected.status !== job.state.status) return true
   const wake = wakeAt(job.state)
   if (wake === projected.wakeAt) return false
-  return !(job.state.active > 0 && projected.wakeAt !== null && projected.wakeAt <= now)
+  const isAwake = job.state.active > 0 || job.state.polling.size > 0
+  return !(isAwake && projected.wakeAt !== null && projected.wakeAt <= now)
 }
 
 function jobChange(job: LiveJob): JobChange {
@@ -139,4 +147,35 @@ function newJobRow(job: LiveJob): NewJob {
 function hasKeys(object: object): boolean {
   for (const _ in object) return true
   return false
+}
+
+export function without(stored: ClosedBatch, jobId: string): ClosedBatch {
+  return filtered(stored, id => id !== jobId)
+}
+
+export function withoutPartition(stored: ClosedBatch, partition: number): ClosedBatch {
+  const isOther = (row: { readonly partition: number }) => row.partition !== partition
+  return {
+    fences: stored.fences.filter(isOther),
+    facts: stored.facts.filter(isOther),
+    newJobs: stored.newJobs.filter(isOther),
+    changedJobs: stored.changedJobs.filter(isOther),
+    answers: stored.answers.filter(isOther),
+    messages: stored.messages.filter(message => message.cause?.partition !== partition),
+    begun: stored.begun?.filter(isOther) ?? [],
+    left: stored.left?.filter(isOther) ?? [],
+  }
+}
+
+export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean): ClosedBatch {
+  return {
+    fences: stored.fences,
+    facts: stored.facts.filter(fact => keep(fact.jobId)),
+    newJobs: stored.newJobs.filter(job => keep(job.id)),
+    changedJobs: stored.changedJobs.filter(job => keep(job.id)),
+    answers: stored.answers.filter(answer => keep(answer.jobId)),
+    messages: stored.messages.filter(message => keep(message.jobId)),
+    begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
+    left: stored.left?.filter(row => keep(row.jobId)) ?? [],
+  }
 }

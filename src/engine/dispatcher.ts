@@ -2,10 +2,12 @@ import type { Broker } from "../broker/port.ts"
 import type { Command, JobResult } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import { isInFlight } from "../core/state.ts"
+import type { PlanNode } from "../definition/plan.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
+import type { ExternalWork } from "./external-work.ts"
 import type { LiveJob } from "./live-job.ts"
 import { readOutput } from "./load.ts"
 import {
@@ -25,6 +27,7 @@ export class Dispatcher {
   readonly #clock: Clock
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
+  readonly #external: ExternalWork
 
   constructor(parts: {
     broker: Broker
@@ -33,17 +36,19 @@ export class Dispatcher {
     command: (job: LiveJob, command: Command) => void
     /** Something that should not happen: the job cannot go on. */
     failed: (job: LiveJob, error: unknown) => void
+    external: ExternalWork
   }) {
     this.#broker = parts.broker
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#command = parts.command
     this.#failed = parts.failed
+    this.#external = parts.external
   }
 
   dispatch(job: LiveJob, node: number, attempt: number): void {
     if (!isWanted(job, node, attempt)) return
-    if (!this.#broker.runs(job.plan.nodes[node]!.handler)) {
+    if (!this.#isServed(job.plan.nodes[node]!)) {
       job.unserved ??= new Set()
       job.unserved.add(node)
       return
@@ -55,6 +60,14 @@ export class Dispatcher {
     else
       this.#fetchThen(job, large, fetched => isWanted(job, node, attempt) && this.#hand(job, node, fetched))
     failpoint("dispatch.after")
+  }
+
+  /** Somebody here can run it, and knows its provider. */
+  #isServed({ handler, provider }: PlanNode): boolean {
+    return (
+      this.#broker.runs(handler) &&
+      (provider === null || this.#external.providers.terms(provider) !== undefined)
+    )
   }
 
   /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
@@ -81,7 +94,10 @@ export class Dispatcher {
     const rendered = renderNode(job, node, fetched)
     if ("task" in rendered) {
       job.running.add(node)
-      this.#broker.dispatch(rendered.task)
+      const { task } = rendered
+      const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
+      if (terms === undefined) this.#broker.dispatch(task)
+      else this.#external.capacity.admit(job, task, terms)
       return
     }
     this.#command(

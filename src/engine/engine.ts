@@ -10,14 +10,18 @@ import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
 import type { LiveJob } from "./live-job.ts"
+import { foldJob, type LoadParts, readJobs } from "./load.ts"
 import { EngineMeasures } from "./measures.ts"
+import type { OperationRows } from "./operation-rows.ts"
 import { Owner, type OwnerObserver } from "./owner.ts"
 import { Ownership } from "./ownership.ts"
 import { Plans } from "./plans.ts"
+import { noProviders, type Providers } from "./providers.ts"
 import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
 import { Retention } from "./retention.ts"
 import type { EngineSettings } from "./settings.ts"
+import { Upkeep } from "./upkeep.ts"
 import { Wakeups } from "./wakeups.ts"
 
 export interface EngineParts {
@@ -31,6 +35,7 @@ export interface EngineParts {
   readonly observer: EngineObserver
   /** What this process's worker is and does, for the others to see. */
   readonly worker: () => WorkerFacts
+  readonly providers?: Providers
 }
 
 /** What concerns jobs and those who look at them; the rest is the engine's own affair. */
@@ -55,6 +60,7 @@ export class Engine {
   readonly #inbox: Inbox
   readonly #ownership: Ownership
   readonly #retention: Retention
+  readonly #upkeep: Upkeep
   #pulse: RunningPulse | null = null
   #unlisten: (() => Promise<void>) | null = null
   #isAvailable = true
@@ -73,6 +79,7 @@ export class Engine {
       broker: parts.broker,
       observer: this.#observer(),
       measures: this.measures,
+      providers: parts.providers ?? noProviders,
     })
     this.fleet = new Fleet({
       engine: this.id,
@@ -121,6 +128,22 @@ export class Engine {
       followed: isFollowed => parts.observer.followed(isFollowed),
       log,
     })
+    this.#upkeep = new Upkeep({
+      ...{
+        journal,
+        clock,
+        log,
+        providers: parts.providers ?? noProviders,
+        capacity: this.owner.external.capacity,
+        slots: this.owner.external.slots,
+      },
+      partitions: () => this.#ownership.partitions(),
+      told: partitions => this.tell(partitions),
+      nodeId: (jobId, node) => this.#nodeId(load, jobId, node),
+      everyMs: settings.providerSweepSeconds * 1000,
+      leaseMs: settings.slotLeaseSeconds * 1000,
+      cancelTries: settings.cancelTries,
+    })
   }
 
   /** S7: takes its partitions, recovers their jobs, then starts the loops. */
@@ -144,6 +167,17 @@ export class Engine {
           partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
         )) ?? null
     }
+    this.#upkeep.start()
+  }
+
+  /** There are messages in the inboxes of these partitions. */
+  tell(partitions: readonly number[]): void {
+    for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
+  }
+
+  async #nodeId(load: LoadParts, jobId: string, node: number): Promise<string | null> {
+    const rows = (await readJobs(load, [jobId])).get(jobId)
+    return rows === undefined ? null : ((await foldJob(load, rows)).plan.nodes[node]?.id ?? null)
   }
 
   /** Resolves once this engine owns a partition, so that submitting is local. */
@@ -221,6 +255,7 @@ export class Engine {
     if (this.#isClosing) return
     this.#isClosing = true
     this.#retention.stop()
+    this.#upkeep.stop()
     await this.#wakeups.stop()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     this.owner.handOver()
@@ -285,7 +320,16 @@ export class Engine {
       available: isAvailable => {
         this.#isAvailable = isAvailable
       },
+      told: partitions => this.tell(partitions),
+      operations: rows => this.#operations(rows),
     }
+  }
+
+  #operations({ begun, left, freed }: OperationRows): void {
+    for (const operation of begun) this.#upkeep.begun(operation)
+    if (freed.size > 0) this.#upkeep.freed(freed)
+    const isCancelled = left.some(({ operation }) => operation === "cancel")
+    if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#upkeep.abandoned()
   }
 
   /** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
@@ -308,7 +352,7 @@ const ANSWER_MS = 30_000
 
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable"]?: readonly [
-    "E301" | "E302" | "E303" | "E307" | "E507",
+    "E301" | "E302" | "E303" | "E307" | "E312" | "E507",
     string,
   ]
 } = {
@@ -317,6 +361,7 @@ const refusals: {
   job_ended: ["E302", "has already ended"],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
   job_final: ["E307", "is complete or deleted, so there is nothing to do again"],
+  stale_token: ["E312", "has been resumed since its resume token was read; look at its graph again"],
   nothing_to_retry: [
     "E307",
     "has all its nodes done; what failed is its output template, so submit it again with a corrected workflow",

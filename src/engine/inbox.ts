@@ -1,10 +1,12 @@
 import type { Command } from "../core/commands.ts"
+import { isInFlight } from "../core/state.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { partitionMoved } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
+import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
 import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
@@ -50,8 +52,10 @@ export class Inbox {
       do {
         this.#again.delete(partition)
         const epoch = this.#epochOf(partition)
-        for (const message of await this.#journal.readMessages({ partitions: [partition], limit: 1000 }))
-          await this.#carryOut(message, epoch)
+        await this.#carryOutAll(
+          await this.#journal.readMessages({ partitions: [partition], limit: 1000 }),
+          epoch,
+        )
       } while (this.#again.has(partition))
     } catch (error) {
       this.#log.warn(
@@ -70,6 +74,25 @@ export class Inbox {
   /** What was read under an epoch that has passed may have been carried out by another owner since. */
   #mustHold(partition: number, epoch: number | undefined): void {
     if (epoch === undefined || this.#epochOf(partition) !== epoch) throw partitionMoved(partition)
+  }
+
+  /**
+   * Those of one job in order, those of different jobs side by side: each waits for its commit, and one after the other a
+   * thousand webhooks would take a thousand of them. Nobody reads again before all are done, or one could be acted on twice.
+   */
+  async #carryOutAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
+    const byJob = new Map<string, MessageRow[]>()
+    for (const message of messages) {
+      const known = byJob.get(message.jobId)
+      if (known === undefined) byJob.set(message.jobId, [message])
+      else known.push(message)
+    }
+    const done = await Promise.allSettled(
+      [...byJob.values()].map(async list => {
+        for (const message of list) await this.#carryOut(message, epoch)
+      }),
+    )
+    for (const result of done) if (result.status === "rejected") throw result.reason
   }
 
   async #carryOut(message: MessageRow, epoch: number | undefined): Promise<void> {
@@ -95,12 +118,20 @@ export class Inbox {
     const job = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
     if (job === null) {
+      if (command.type === "grant_slot") await this.#giveBack(message.jobId, command.node)
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
       this.#owner.submit(message.jobId, message.partition, plan, command)
       return { accepted: true }
     }
     const decided = await this.#owner.act(job, command)
+    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job, command.node))
+      await this.#giveBack(job.id, command.node)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** Asked for by a node while its job ended: nobody else would ever release it. */
+  async #giveBack(jobId: string, node: number): Promise<void> {
+    await this.#journal.providers.releaseSlot({ jobId, node })
   }
 
   /** A job that cannot be folded must not stand in the way of the messages behind it. */
@@ -116,6 +147,11 @@ export class Inbox {
   ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
     return askOwner({ journal: this.#journal, clock: this.#clock }, jobId, command, timeoutMs)
   }
+}
+
+/** In a worker's hands, on its way there, or at its provider. */
+function needsSlot({ state }: LiveJob, node: number): boolean {
+  return isInFlight(state, node) || state.waiting.get(node)?.kind === "external"
 }
 
 /** Sends a command to whoever owns the job, and waits for the answer. Needs no engine here. */

@@ -32,16 +32,25 @@ export function isoEvent(event: JobEvent) {
 
 function isoWaiting(waiting: WaitingOn) {
   if (waiting.kind === "retry") return { ...waiting, at: isoTime(waiting.at) }
+  if (waiting.kind === "external") {
+    const { next_poll_at, until } = waiting
+    return { ...waiting, next_poll_at: maybeTime(next_poll_at), until: maybeTime(until) }
+  }
   return "until" in waiting ? { ...waiting, until: maybeTime(waiting.until) } : waiting
 }
 
 /** What is a user's own (an output, a signal's data) stays as it is: only what the engine calls a time is one. */
 function isoPayload(payload: JsonObject): JsonObject {
-  const told: Record<string, Json> = { ...payload }
-  for (const name of ["expires_at", "retry_at", "started_at"])
-    if (typeof told[name] === "number") told[name] = isoTime(told[name])
-  const waiting = told.waiting as JsonObject | undefined
-  if (typeof waiting?.until === "number") told.waiting = { ...waiting, until: isoTime(waiting.until) }
+  const told = isoFields(payload, ["expires_at", "retry_at", "started_at", "next_poll_at"])
+  const { waiting } = told
+  return waiting === undefined
+    ? told
+    : { ...told, waiting: isoFields(waiting as JsonObject, ["until", "next_poll_at"]) }
+}
+
+function isoFields(values: JsonObject, names: readonly string[]): JsonObject {
+  const told: Record<string, Json> = { ...values }
+  for (const name of names) if (typeof told[name] === "number") told[name] = isoTime(told[name])
   return told
 }
 

@@ -29,6 +29,8 @@ export interface LiveJob {
   readonly running: Set<number>
   /** Ready nodes for whose handler nobody here is registered. */
   unserved: Set<number> | null
+  /** Looks at operations that are under way, by node. */
+  looks: Map<number, AbortController> | null
   /** Nodes whose output leaves memory as soon as it is durable: what reads it now must take it along. */
   leaving: Set<number> | null
 }
@@ -63,6 +65,7 @@ export function newLiveJob(job: {
     progress: null,
     running: new Set(),
     unserved: null,
+    looks: null,
     leaving: null,
   }
 }

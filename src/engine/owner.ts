@@ -1,12 +1,12 @@
 import type { Broker, Outcome, Task, TaskEvents } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
-import type { Command, Refusal } from "../core/commands.ts"
+import type { Command, External, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { completionOf } from "../core/last-output.ts"
 import { LargeOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
-import { nextTimer, resetEarliestTimer, takeDueRetries, wakeAt } from "../core/timers.ts"
+import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
@@ -15,8 +15,12 @@ import { type Holding, partitionMoved } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
-import { type LiveJob, newLiveJob } from "./live-job.ts"
+import { type ExternalWork, externalWork } from "./external-work.ts"
+import { type LiveJob, newLiveJob, type Progress } from "./live-job.ts"
 import type { EngineMeasures } from "./measures.ts"
+import type { OperationRows } from "./operation-rows.ts"
+import { commandOf } from "./outcome-command.ts"
+import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
 
 /**
@@ -35,6 +39,7 @@ export interface OwnerParts {
   readonly broker: (events: TaskEvents) => Broker
   readonly observer: OwnerObserver
   readonly measures: EngineMeasures
+  readonly providers: Providers
 }
 
 /** Who wants to know what happens, after it is durable. */
@@ -47,6 +52,10 @@ export interface OwnerObserver {
   /** The database will never take what happened to this job; what it has of the job is from before. */
   refused(job: LiveJob, error: unknown): void
   available(isAvailable: boolean): void
+  /** There are messages in the inboxes of these partitions. */
+  told(partitions: readonly number[]): void
+  /** What operations at providers left to do, durably. */
+  operations(rows: OperationRows): void
 }
 
 export type Decided = readonly Fact[] | Refusal
@@ -64,6 +73,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #triesBeforePause: number
+  readonly external: ExternalWork
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer, measures } = parts
@@ -76,12 +86,22 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings, measures })
     this.#alarms = new Alarms(clock, job => this.ring(job))
     this.broker = parts.broker(this)
+    const command = (job: LiveJob, command: Command) => this.#try(job, command)
+    const failed = (job: LiveJob, error: unknown) => this.#quarantine(job, error)
+    const { providers } = parts
+    this.external = externalWork({
+      ...{ journal, clock, log, settings, providers, command, failed },
+      dispatch: task => this.broker.dispatch(task),
+      durable: job => this.committer.durable(job),
+      told: partitions => observer.told(partitions),
+    })
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
       journal,
       clock,
-      command: (job, command) => this.#try(job, command),
-      failed: (job, error) => this.#quarantine(job, error),
+      command,
+      failed,
+      external: this.external,
     })
   }
 
@@ -130,10 +150,18 @@ export class Owner implements TaskEvents, CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
-    if (command.type === "failed" && job.state.retryAt.has(command.node)) this.#measures.retries++
+    if (tellsOfFailure(command) && job.state.retryAt.has(command.node)) this.#measures.retries++
+    if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
+    if (command.type === "external") this.#heard(job, command)
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command.node, outputText)
     return decided
+  }
+
+  #heard(job: LiveJob, { node, result }: External): void {
+    if (result.type === "running" && result.progress !== undefined)
+      this.#progressed(job, node, result.progress)
+    else if (result.type === "completed" || result.type === "failed") job.progress?.delete(node)
   }
 
   /** An output too large to keep is read from the journal when somebody needs it. */
@@ -180,17 +208,20 @@ export class Owner implements TaskEvents, CommitterEvents {
     }
     this.#try(job, { type: "wake" })
     const due = takeDueRetries(job.state, this.#clock.now())
+    const looks = takeDuePolls(job.state, this.#clock.now())
     resetEarliestTimer(job.state)
     this.#alarms.set(job, nextTimer(job.state))
     for (const node of due) this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+    for (const node of looks) this.external.polls.start(job, node)
     this.letGo(job)
   }
 
-  /** Somebody can run this handler now. */
-  serve(handler: string): void {
+  /** Somebody can run this handler, or knows this provider, now. */
+  serve(name: string): void {
     for (const job of this.jobs.values()) {
       for (const node of [...(job.unserved ?? [])]) {
-        if (job.plan.nodes[node]!.handler !== handler) continue
+        const { handler, provider } = job.plan.nodes[node]!
+        if (handler !== name && provider !== name) continue
         job.unserved?.delete(node)
         this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
       }
@@ -217,12 +248,15 @@ export class Owner implements TaskEvents, CommitterEvents {
     return task.announce ? this.committer.durable(job) : Promise.resolve()
   }
 
-  progress(task: Task, progress: { readonly percent: number | null; readonly message: string | null }): void {
+  progress(task: Task, progress: Progress): void {
     const job = this.#jobOf(task)
-    if (job === null) return
+    if (job !== null) this.#progressed(job, task.node, progress)
+  }
+
+  #progressed(job: LiveJob, node: number, progress: Progress): void {
     job.progress ??= new Map()
-    job.progress.set(task.node, progress)
-    this.#observer.progressed(job, task.node)
+    job.progress.set(node, progress)
+    this.#observer.progressed(job, node)
   }
 
   preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
@@ -233,19 +267,13 @@ export class Owner implements TaskEvents, CommitterEvents {
   finished(task: Task, outcome: Outcome): void {
     const job = this.#jobOf(task)
     if (job === null) return
-    const { node, attempt } = task
-    job.running.delete(node)
-    job.progress?.delete(node)
-    if (outcome.type === "completed") {
-      const { output, text, usage } = outcome
-      this.#try(
-        job,
-        { type: "completed", node, attempt, output, ...(usage === undefined ? {} : { usage }) },
-        text,
-      )
-    } else if (outcome.type === "failed")
-      this.#try(job, { type: "failed", node, attempt, fault: outcome.fault })
-    else this.#try(job, { type: "waiting", node, attempt, waiting: outcome.waiting })
+    job.running.delete(task.node)
+    job.progress?.delete(task.node)
+    const { provider } = task
+    if (provider !== undefined && outcome.type === "failed")
+      this.external.capacity.complain(provider, "submit", outcome.fault)
+    const terms = provider === undefined ? undefined : this.external.providers.terms(provider)
+    this.#try(job, commandOf(task, outcome, terms), outcome.type === "completed" ? outcome.text : undefined)
   }
 
   /** null: the job has left this memory, or the attempt is not its current one. */
@@ -269,6 +297,10 @@ export class Owner implements TaskEvents, CommitterEvents {
   ended(job: LiveJob): void {
     this.#measures.jobEnded(job.state)
     this.#observer.ended(job)
+  }
+
+  operations(rows: OperationRows): void {
+    this.#observer.operations(rows)
   }
 
   durable(jobs: Iterable<LiveJob>): void {
@@ -324,6 +356,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     job.gone = true
     for (const node of job.running)
       this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
+    this.external.polls.drop(job)
     this.#alarms.clear(job)
     this.jobs.delete(job.id)
     this.#observer.changed(job)
@@ -331,7 +364,7 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   /** Invariant 3. Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
-    if (job.gone || job.undurable > 0 || job.state.active > 0) return
+    if (job.gone || job.undurable > 0 || job.state.active > 0 || job.state.polling.size > 0) return
     const hasEnded = jobHasEnded(job.state.status)
     const wake = wakeAt(job.state)
     if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
@@ -341,4 +374,9 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.jobs.delete(job.id)
     if (!hasEnded) this.#observer.parked(wake)
   }
+}
+
+/** Of an attempt, or of an operation that its provider had. */
+function tellsOfFailure(command: Command): command is Extract<Command, { type: "failed" | "external" }> {
+  return command.type === "failed" || command.type === "external"
 }

@@ -14,6 +14,8 @@ import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
 const LOOK_AGAIN_MS = 250
+/** Each place is a question of its own: a graph shows those of its first nodes. */
+const PLACES = 100
 
 export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
@@ -56,12 +58,26 @@ export class Queries {
   /** J19: the shadow graph, with what only this process knows of it where it runs here. */
   async graph(jobId: string): Promise<GraphView> {
     const live = this.#parts.live(jobId)
-    if (live !== undefined && live.undurable === 0)
-      return graphView(live.state, {
-        isRunning: node => this.#parts.isRunning?.(live, node) ?? false,
-        progress: node => live.progress?.get(node),
-      })
-    return graphView((await this.fold(jobId)).state)
+    const waits = live !== undefined && live.state.awaitingSlot.size > 0
+    const places = waits ? await this.#places(jobId, live.state) : undefined
+    if (live !== undefined && !live.gone && live.undurable === 0) {
+      const overlay = {
+        isRunning: (node: number) => this.#parts.isRunning?.(live, node) ?? false,
+        progress: (node: number) => live.progress?.get(node),
+      }
+      return graphView(live.state, overlay, places)
+    }
+    const { state } = await this.fold(jobId)
+    return graphView(state, undefined, await this.#places(jobId, state))
+  }
+
+  /** X5: where the job's nodes stand in the queues for slots. */
+  async #places(jobId: string, state: JobState): Promise<ReadonlyMap<number, number | null>> {
+    const places = new Map<number, number | null>()
+    for (const [node, provider] of [...state.awaitingSlot].slice(0, PLACES)) {
+      places.set(node, await this.#parts.journal.providers.slotPosition({ provider, jobId, node }))
+    }
+    return places
   }
 
   /** A completed job with an output too large for its row: put together from the journal. */

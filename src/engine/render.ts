@@ -37,7 +37,7 @@ function taskOf(
   late: readonly LateTemplate[] = [],
 ): Task {
   const { state, plan } = job
-  const { id, handler, timeoutSeconds } = plan.nodes[node]!
+  const { id, handler, timeoutSeconds, provider } = plan.nodes[node]!
   return {
     jobId: job.id,
     node,
@@ -55,6 +55,7 @@ function taskOf(
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
     announce: state.suspects.size > 0 && state.suspects.has(node),
+    ...(provider === null ? {} : { provider, operation: state.operations.get(node) ?? 0 }),
   }
 }
 

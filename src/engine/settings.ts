@@ -21,6 +21,16 @@ export interface EngineSettings {
   readonly maxLiveJobs: number
   /** How long running handlers may take to end when the engine closes. */
   readonly drainSeconds: number
+  /** A provider's slot that nobody renews comes free after this. */
+  readonly slotLeaseSeconds: number
+  /** Looks at operations of providers that run at once. */
+  readonly pollConcurrency: number
+  /** A look whose place in the provider's rate is further away than this is put off. */
+  readonly pollMaxWaitSeconds: number
+  /** How often slots, parked webhooks and abandoned operations are looked after. */
+  readonly providerSweepSeconds: number
+  /** How often a provider is asked to cancel an operation. */
+  readonly cancelTries: number
 }
 
 export const engineTable: SettingTable<EngineSettings> = {
@@ -34,6 +44,11 @@ export const engineTable: SettingTable<EngineSettings> = {
   parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
   drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
+  slotLeaseSeconds: amount("UMBRA_SLOT_LEASE_SECONDS", 3600),
+  pollConcurrency: wholeNumber("UMBRA_POLL_CONCURRENCY", 50),
+  pollMaxWaitSeconds: amount("UMBRA_POLL_MAX_WAIT_SECONDS", 30),
+  providerSweepSeconds: amount("UMBRA_PROVIDER_SWEEP_SECONDS", 10),
+  cancelTries: wholeNumber("UMBRA_CANCEL_TRIES", 10),
 }
 
 /** What is given, else what the environment says, else the default. */

@@ -1,6 +1,6 @@
 /** From facts to what a stream tells: the transitions of J18, each with the job or the node as it then was. */
 import { expand, type JobEvent } from "../core/events.ts"
-import type { Fact } from "../core/facts.ts"
+import type { ExternalWaiting, Fact } from "../core/facts.ts"
 import type { JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { progressOf } from "../core/view.ts"
@@ -96,12 +96,21 @@ function errorOf({ fault, cause }: JsonObject): { error?: JsonObject } {
 function waitingOf({ retry_at, waiting }: JsonObject): { waiting_on?: JsonObject } {
   if (typeof retry_at === "number") return { waiting_on: { kind: "retry", at: isoTime(retry_at) } }
   if (waiting === undefined) return {}
-  const { kind, name, until } = waiting as { kind: string; name?: string; until?: number }
+  const { kind, name, until, ...rest } = waiting as { kind: string; name?: string; until?: number }
   return {
     waiting_on: {
       kind,
       ...(name === undefined ? {} : { name }),
+      ...(kind === "external" ? operationOf(rest as unknown as ExternalWaiting) : {}),
       until: until === undefined ? null : isoTime(until),
     },
+  }
+}
+
+function operationOf({ provider, external_id, next_poll_at }: ExternalWaiting): JsonObject {
+  return {
+    provider,
+    external_id,
+    next_poll_at: next_poll_at === undefined ? null : isoTime(next_poll_at),
   }
 }

@@ -83,6 +83,8 @@ function withoutData(fact: Fact): Fact {
   for (const key of heavy) if (key in light) light[key] = null
   if (fact.type === "node_waiting" && fact.waiting.kind === "timer")
     light.waiting = { ...fact.waiting, output: null }
+  // What a provider said when it could not be asked: streams do not tell it.
+  if (fact.type === "poll_scheduled") delete light.fault
   return light as unknown as Fact
 }
 

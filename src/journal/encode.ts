@@ -8,6 +8,7 @@ import type { AppendStatement, Parameters } from "./database.ts"
 import { JournalDataError } from "./errors.ts"
 import { messageCauses } from "./message-cause.ts"
 import type { Batch, JobChange, NewFact, NewJob, NewMessage, PartitionEpoch } from "./port.ts"
+import type { BegunOperation, LeftBehind } from "./provider-store.ts"
 
 const RECORD = "\u001e"
 const FIELD = "\u001f"
@@ -20,9 +21,10 @@ export function encodeBatch(batch: Batch): { statement: AppendStatement; paramet
   if (isOne && fact!.partition === fence!.partition) {
     return { statement: "appendFact", parameters: oneFact(fence!, fact!) }
   }
-  return factsAlone
-    ? { statement: "appendFacts", parameters: factParameters(batch) }
-    : { statement: "append", parameters: allParameters(batch) }
+  if (factsAlone) return { statement: "appendFacts", parameters: factParameters(batch) }
+  return hasOperations(batch)
+    ? { statement: "append", parameters: allParameters(batch) }
+    : { statement: "appendJobs", parameters: jobParameters(batch) }
 }
 
 /** For a batch that may have been here before. */
@@ -39,7 +41,7 @@ function factParameters({ fences, facts }: Batch): Parameters {
   ]
 }
 
-function allParameters(batch: Batch): Parameters {
+function jobParameters(batch: Batch): Parameters {
   const { newJobs, changedJobs, answers, messages } = batch
   return [
     ...factParameters(batch),
@@ -51,12 +53,32 @@ function allParameters(batch: Batch): Parameters {
   ]
 }
 
+function allParameters(batch: Batch): Parameters {
+  const { begun = [], left = [] } = batch
+  return [...jobParameters(batch), records(begun, begunRecord), records(left, leftRecord)]
+}
+
 function oneFact({ partition, epoch }: PartitionEpoch, { jobId, seq, at, type, data }: NewFact): Parameters {
   return [`${partition}`, `${epoch}`, jobId, `${seq}`, `${at}`, plain(type), json(data)]
 }
 
-function holdsFactsAlone({ newJobs, changedJobs, answers, messages }: Batch): boolean {
-  return [newJobs, changedJobs, answers, messages].every(part => part.length === 0)
+function holdsFactsAlone(batch: Batch): boolean {
+  const { newJobs, changedJobs, answers, messages } = batch
+  return [newJobs, changedJobs, answers, messages].every(part => part.length === 0) && !hasOperations(batch)
+}
+
+function hasOperations({ begun = [], left = [] }: Batch): boolean {
+  return begun.length + left.length > 0
+}
+
+function begunRecord(operation: BegunOperation): string {
+  const { partition, provider, externalId, jobId, node, attempt, submittedAt, endedAt, cancelAt } = operation
+  const times = [submittedAt, endedAt ?? "", cancelAt ?? ""]
+  return [partition, plain(provider), plain(externalId), jobId, node, attempt, ...times].join(FIELD)
+}
+
+function leftRecord({ partition, jobId, node, at, operation }: LeftBehind): string {
+  return [partition, jobId, node ?? "", at, operation].join(FIELD)
 }
 
 /** Numbers and UUIDs only: they need no quotes. */

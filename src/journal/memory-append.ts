@@ -4,9 +4,11 @@
  */
 import { JournalDataError } from "./errors.ts"
 import { addToFeed } from "./memory-feed.ts"
+import { operationKey } from "./memory-provider-store.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
 import { messageCauses } from "./message-cause.ts"
 import type * as port from "./port.ts"
+import type { LeftBehind } from "./provider-store.ts"
 
 export function appendToMemory(store: MemoryStore, batch: port.Batch): port.AppendResult {
   const causes = checkBatch(batch)
@@ -25,6 +27,10 @@ export function appendToMemory(store: MemoryStore, batch: port.Batch): port.Appe
     if (cause !== undefined && message.cause && held.has(message.cause.partition))
       putMessage(store, message, cause)
   })
+  for (const operation of batch.begun ?? [])
+    if (held.has(operation.partition))
+      store.operations.set(operationKey(operation), { ...operation, tries: 0 })
+  for (const left of batch.left ?? []) if (held.has(left.partition)) leave(store, left)
   return { held, inserted }
 }
 
@@ -32,6 +38,16 @@ export function appendToMemory(store: MemoryStore, batch: port.Batch): port.Appe
 export function checkBatch(batch: port.Batch): ReturnType<typeof messageCauses> {
   checkJson(batch)
   return messageCauses(batch.messages)
+}
+
+function leave(store: MemoryStore, { jobId, node, at, operation }: LeftBehind): void {
+  for (const known of operation === "none" ? [] : store.operations.values()) {
+    if (known.jobId !== jobId || known.node !== node || known.endedAt !== null) continue
+    known.endedAt = at
+    known.cancelAt = operation === "cancel" ? at : null
+  }
+  for (const [key, slot] of store.slots)
+    if (slot.jobId === jobId && (node === null || slot.node === node)) store.slots.delete(key)
 }
 
 /** null: it was there already. */

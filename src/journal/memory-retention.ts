@@ -27,6 +27,8 @@ export function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["
     store.jobs.delete(job.id)
     store.facts.delete(job.id)
     store.waiting[job.partition]?.delete(job.id)
+    for (const [key, { jobId }] of store.operations) if (jobId === job.id) store.operations.delete(key)
+    for (const [key, { jobId }] of store.slots) if (jobId === job.id) store.slots.delete(key)
   }
   for (const partition of held)
     store.feed[partition] = store.feed[partition]!.filter(fact => store.facts.has(fact.jobId))
@@ -43,6 +45,8 @@ export function tidyMemory(
     store.inbox.delete(message.id)
     store.causes.delete(message.cause)
   }
+  const kept = store.events.filter(({ receivedAt }) => receivedAt >= before)
+  store.events.splice(0, store.events.length, ...kept)
   const owners = new Set(store.partitions.map(row => row.owner))
   for (const [id, engine] of store.engines) {
     const isSilent = engine.beat === engine.purgedBeat && engine.beat <= silentSince

@@ -1,5 +1,6 @@
 import { randomUUID } from "node:crypto"
 import type * as port from "./port.ts"
+import type { BegunOperation, NewWebhookEvent, ProviderErrorRow, WebhookEventRow } from "./provider-store.ts"
 import type { AliasMove, AliasRow, TokenRow } from "./registry.ts"
 
 /** What several openings may share, as several processes share a database. */
@@ -22,10 +23,38 @@ export interface MemoryStore {
   /** Newest first. */
   readonly aliasMoves: Map<string, AliasMove[]>
   readonly tokens: Map<string, TokenRow>
+  /** In the order they were asked for. */
+  readonly slots: Map<string, StoredSlot>
+  readonly pace: Map<string, { readonly nextAt: number; readonly factor: number }>
+  readonly operations: Map<string, StoredOperation>
+  readonly events: StoredEvent[]
+  readonly providerErrors: Map<string, ProviderErrorRow[]>
   readonly listeners: Set<(partition: number) => void>
   readonly feedListeners: Set<(news: string) => void>
   readonly id: string
   messages: number
+}
+
+export interface StoredSlot {
+  readonly provider: string
+  readonly jobId: string
+  readonly node: number
+  readonly partition: number
+  readonly owner: string
+  readonly askedAt: number
+  grantedAt: number
+  /** null: waits. */
+  heldUntil: number | null
+}
+
+export interface StoredOperation extends BegunOperation {
+  endedAt: number | null
+  cancelAt: number | null
+  tries: number
+}
+
+export interface StoredEvent extends Omit<NewWebhookEvent, "verdict"> {
+  verdict: WebhookEventRow["verdict"]
 }
 
 export interface StoredMessage extends port.MessageRow {
@@ -50,6 +79,11 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
     aliases: new Map(),
     aliasMoves: new Map(),
     tokens: new Map(),
+    slots: new Map(),
+    pace: new Map(),
+    operations: new Map(),
+    events: [],
+    providerErrors: new Map(),
     listeners: new Set(),
     feedListeners: new Set(),
     id: randomUUID(),

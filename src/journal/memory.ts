@@ -8,6 +8,7 @@ import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkBatch, checkedJson, putMessage } from "./memory-append.ts"
 import { MemoryFeed } from "./memory-feed.ts"
+import { MemoryProviderStore } from "./memory-provider-store.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
 import { endedInMemory, purgeMemory, tidyMemory } from "./memory-retention.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
@@ -23,6 +24,13 @@ class MemoryJournal implements port.Journal {
   readonly listen: port.Journal["listen"]
   readonly registry = new MemoryRegistry(() => this.#store)
   readonly feed: MemoryFeed
+  readonly providers = new MemoryProviderStore(
+    () => this.#store,
+    message => {
+      putMessage(this.#store, message, `sent/${this.#store.messages}`)
+      this.#notify([message])
+    },
+  )
   readonly #opened: MemoryStore
   #closed = false
 

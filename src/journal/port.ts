@@ -1,5 +1,6 @@
 import type { JobStatus } from "../core/states.ts"
 import type { JournalFeed } from "./feed.ts"
+import type { BegunOperation, LeftBehind, ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
 import type { RetryFigures } from "./retry.ts"
 
@@ -17,6 +18,8 @@ export interface Journal {
   readonly registry: Registry
   /** What was committed since a position, for live streams. */
   readonly feed: JournalFeed
+  /** External work: slots, rates, operations, webhooks. */
+  readonly providers: ProviderStore
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch
@@ -159,6 +162,10 @@ export interface Batch {
     readonly answer: string
   }[]
   readonly messages: readonly NewMessage[]
+  /** Operations at providers that began with these facts … */
+  readonly begun?: readonly BegunOperation[]
+  /** … and slots and operations that are left behind by them. */
+  readonly left?: readonly LeftBehind[]
 }
 
 export interface AppendResult {

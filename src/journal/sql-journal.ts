@@ -8,9 +8,11 @@ import type { Database, Row } from "./database.ts"
 import { arrayLiteral, encodeAgain, encodeBatch, textArrayLiteral } from "./encode.ts"
 import { isDuplicate } from "./errors.ts"
 import type * as port from "./port.ts"
+import type { ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
 import * as rows from "./rows.ts"
 import { type FeedNews, SqlFeed } from "./sql-feed.ts"
+import { SqlProviderStore } from "./sql-provider-store.ts"
 import { SqlRegistry } from "./sql-registry.ts"
 
 export interface SqlJournalOptions {
@@ -45,6 +47,7 @@ export class SqlJournal implements port.Journal {
   readonly listen: port.Journal["listen"]
   readonly registry: Registry
   readonly feed: SqlFeed
+  readonly providers: ProviderStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #afterClose: (() => Promise<void>) | undefined
@@ -55,6 +58,7 @@ export class SqlJournal implements port.Journal {
     this.#database = database
     this.registry = new SqlRegistry(database)
     this.feed = new SqlFeed(database, options.feedNews ?? null)
+    this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
     this.#wakeUps = options.wakeUps ?? null
     this.#afterClose = options.afterClose
     this.capabilities = options.capabilities

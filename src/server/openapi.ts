@@ -40,6 +40,7 @@ export async function publish(app: App, version: string): Promise<void> {
         { name: "workflows", description: "Definitions, their versions and aliases" },
         { name: "jobs", description: "Submitting, looking, commanding" },
         { name: "tokens", description: "API tokens: who may do what" },
+        { name: "providers", description: "External services and their webhooks" },
         { name: "server", description: "What this process says of itself" },
       ],
     },

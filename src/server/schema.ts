@@ -143,7 +143,9 @@ export const node = z
     started_at: time.nullable().meta({ description: "Recorded only for work that takes over a second." }),
     finished_at: time.nullable(),
     waiting_on: z
-      .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "worker"]) })
+      .looseObject({
+        kind: z.enum(["dependencies", "retry", "timer", "signal", "external", "slot", "worker"]),
+      })
       .nullable()
       .meta({ description: "Why the node does not run right now." }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
@@ -154,6 +156,7 @@ export const graph = z
   .looseObject({
     status: z.string(),
     workflow_status: z.enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"]).nullable(),
+    resume_token: z.string().meta({ description: "Another one after each resume." }),
     progress_pct: z.number().int().min(0).max(100),
     nodes: z.array(node),
     edges: z.array(z.object({ from: z.string(), to: z.string() })),
@@ -175,6 +178,35 @@ export const event = z
     idempotency_key: z.string(),
   })
   .meta({ id: "Event" })
+
+export const provider = z
+  .object({
+    name: z.string(),
+    slots: z.object({
+      limit: z.number().int().nullable().meta({ description: "null: no limit." }),
+      held: z.array(z.object({ job_id: z.string(), owner: z.string(), granted_at: time, held_until: time })),
+      waiting: z.number().int(),
+      oldest_asked_at: time.nullable(),
+    }),
+    rate: z.object({
+      limit: z.number().nullable().meta({ description: "Requests a second; null: no limit." }),
+      pace: z.number().meta({ description: "Share of it in use: less than 1 after a 429." }),
+    }),
+    operations: z.number().int().meta({ description: "Operations that are not over." }),
+    recent_errors: z.array(z.object({ at: time, what: z.string(), code: z.string(), message: z.string() })),
+  })
+  .meta({ id: "Provider" })
+
+export const webhook = z
+  .object({
+    event_id: z.string().nullable(),
+    external_id: z.string().nullable(),
+    received_at: time,
+    verdict: z.enum(["parked", "delivered", "late", "refused"]),
+    reason: z.string().nullable().meta({ description: "Why it was refused." }),
+    bytes: z.number().int(),
+  })
+  .meta({ id: "Webhook" })
 
 const weights = z.record(z.string().regex(/^[1-9]\d{0,8}$/), z.number().min(1e-6).max(1e6))
 

@@ -25,6 +25,7 @@ import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
 import { processRoutes } from "./routes/process.ts"
+import { providerRoutes, webhookRoute } from "./routes/providers.ts"
 import { streamRoutes } from "./routes/streams.ts"
 import { tokenRoutes } from "./routes/tokens.ts"
 import { workflowRoutes } from "./routes/workflows.ts"
@@ -153,7 +154,9 @@ async function makeApp(
     streamRoutes(routes, parts, streams)
     jobCommandRoutes(routes, parts)
     tokenRoutes(routes, parts)
+    providerRoutes(routes, parts)
   })
+  await app.register(async scoped => webhookRoute(scoped as App, parts))
   await app.ready()
   return app
 }

@@ -1,6 +1,13 @@
-/** For tests of workflows and handlers: time that a test moves, a store that several engines share, failpoints. */
+/** For tests of workflows and handlers: time that a test moves, a store that several engines share, a provider that misbehaves, failpoints. */
 export type { Clock } from "../engine/clock.ts"
 export { armFailpoint, type Failpoint, failpointNames } from "../failpoints.ts"
 export { openMemory } from "../journal/memory.ts"
 export { createMemoryStore, type MemoryStore } from "../journal/memory-store.ts"
+export {
+  type FakeOperation,
+  FakeProvider,
+  type FakeProviderOptions,
+  type Misbehaviour,
+  startFakeProvider,
+} from "./fake-provider.ts"
 export { VirtualClock, type VirtualClockOptions } from "./virtual-clock.ts"

@@ -23,6 +23,8 @@ export interface Call {
   readonly handler: string
   readonly input: Json
   readonly parents: () => JsonObject
+  readonly provider?: string
+  readonly operation?: number
 }
 
 /** Where reports go. None of these throws. */
@@ -41,6 +43,11 @@ export interface ContextOptions {
 }
 
 const messageLength = 500
+
+/** An operation that failed at its provider is asked for anew: with the same key it would be answered with the old one. */
+function operationKey(jobId: string, nodeId: string, operation: number): string {
+  return operation === 0 ? `${jobId}/${nodeId}` : `${jobId}/${nodeId}/${operation}`
+}
 
 export class Context implements HandlerContext {
   readonly #options: ContextOptions
@@ -65,7 +72,12 @@ export class Context implements HandlerContext {
   }
 
   get idempotencyKey(): string {
-    return `${this.jobId}/${this.nodeId}`
+    const { operation = 0 } = this.#options.call
+    return operationKey(this.jobId, this.nodeId, operation)
+  }
+
+  get provider(): string | null {
+    return this.#options.call.provider ?? null
   }
 
   get attempt(): number {

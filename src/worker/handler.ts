@@ -11,8 +11,13 @@ import type { Wait } from "./waiting.ts"
 export interface HandlerContext {
   /** Fires on timeout, cancellation and shutdown. Pass it on; what ignores it loses its slot after the grace. */
   readonly signal: AbortSignal
-  /** The same for every attempt at this node of this job: for services that recognise repetitions. */
+  /**
+   * The same for every attempt at this node of this job: for services that recognise repetitions. After an operation
+   * that its provider reported as failed it is another one.
+   */
   readonly idempotencyKey: string
+  /** The node's `provider`; null: it has none. */
+  readonly provider: string | null
   readonly attempt: number
   readonly jobId: string
   readonly nodeId: string

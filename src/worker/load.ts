@@ -25,6 +25,11 @@ export async function loadHandlers(module: string): Promise<Handler[]> {
   )
 }
 
+/** Everything that a module exports, lists taken apart. */
+export async function exportsIn(module: string): Promise<unknown[]> {
+  return exportsOf(await importModule(module, locate(module)))
+}
+
 /** CommonJS gives all it exports as the default export. */
 function exportsOf(module: Record<string, unknown>): unknown[] {
   const { default: standard } = module

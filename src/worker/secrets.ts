@@ -46,7 +46,7 @@ function namesIn(template: Template): string[] {
     })
 }
 
-function secretNamed(name: string, source: SecretSource): string {
+export function secretNamed(name: string, source: SecretSource): string {
   const value = source(name)
   if (value === undefined || value === "") {
     throw new UmbraError(

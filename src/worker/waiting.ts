@@ -9,6 +9,7 @@ const brand = Symbol.for("umbra.wait")
 export type Wait =
   | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
   | { readonly [brand]: "signal"; readonly name: string; readonly until?: number }
+  | { readonly [brand]: "external"; readonly externalId: string }
 
 /** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
 export function waitUntil(time: Date | number, output: unknown = null): Wait {
@@ -27,16 +28,42 @@ export function waitForSignal(name: string, options: { readonly until?: Date | n
   return { [brand]: "signal", name, until: wholeTime(until) }
 }
 
+/**
+ * `return submitted(id)`, in a node with `provider:`: the provider has taken the work under this name. The node waits,
+ * over restarts, for its webhook or for what a poll finds, whichever is first (docs/providers.md).
+ */
+export function submitted(externalId: string): Wait {
+  if (!isExternalId(externalId))
+    throw new TypeError(
+      "submitted expects the provider's name for the operation: 1 to 500 characters, none of them a control character.",
+    )
+  return { [brand]: "external", externalId }
+}
+
+/** Names are stored and compared as text. */
+export function isExternalId(value: unknown): value is string {
+  return typeof value === "string" && /^[^\p{Cc}\p{Surrogate}]{1,500}$/u.test(value)
+}
+
 export function isWait(value: unknown): value is Wait {
   return typeof value === "object" && value !== null && brand in value
 }
 
 /** `output` has been checked by then: it is what the timer's node completes with. `clean` takes secrets out of a name. */
-export function waitingOf(wait: Wait, output: Json, clean: (text: string) => string): Waiting {
+export function waitingOf(
+  wait: Exclude<Wait, { readonly [brand]: "external" }>,
+  output: Json,
+  clean: (text: string) => string,
+): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { until } = wait
   const name = clean(wait.name)
   return until === undefined ? { kind: "signal", name } : { kind: "signal", name, until }
+}
+
+/** undefined: it waits for something else. */
+export function externalIdOf(wait: Wait): string | undefined {
+  return wait[brand] === "external" ? wait.externalId : undefined
 }
 
 export function outputOf(wait: Wait): unknown {

@@ -5,12 +5,14 @@ import { storeFlags, storeLocation, storeName } from "../../src/cli/store.ts"
 import { engineSettings, engineTable } from "../../src/engine/settings.ts"
 import { feedTable } from "../../src/feed/settings.ts"
 import { journalSettings, journalTable } from "../../src/journal/settings.ts"
+import { providerTable } from "../../src/provider/settings.ts"
 import { serverTable } from "../../src/server/settings.ts"
 import { readSettings } from "../../src/settings.ts"
 import { workerTable } from "../../src/worker/settings.ts"
 import { root } from "./umbra.ts"
 
-const tables = { ...engineTable, ...workerTable, ...journalTable, ...serverTable, ...feedTable }
+const rooms = { ...engineTable, ...workerTable, ...journalTable, ...serverTable }
+const tables = { ...rooms, ...feedTable, ...providerTable }
 
 describe("S10 settings", () => {
   it("docs/configuration.md lists every setting with its variable and default", () => {
@@ -33,7 +35,7 @@ describe("S10 settings", () => {
   it("no variable is used twice", () => {
     const variables = Object.values(tables).map(({ variable }) => variable)
     expect(new Set(variables).size).toBe(
-      [engineTable, workerTable, journalTable, serverTable, feedTable].reduce(
+      [engineTable, workerTable, journalTable, serverTable, feedTable, providerTable].reduce(
         (sum, table) => sum + Object.keys(table).length,
         0,
       ),

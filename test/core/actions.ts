@@ -6,7 +6,10 @@ export type Result =
   | { readonly kind: "failed"; readonly retryable: boolean; readonly retryAfter: number | null }
   | { readonly kind: "timer"; readonly seconds: number }
   | { readonly kind: "signal"; readonly name: string; readonly seconds: number | null }
-  | { readonly kind: "skip" | "started" | "preview" }
+  | { readonly kind: "skip" | "started" | "preview" | "slot" }
+  | { readonly kind: "submitted"; readonly polls: boolean; readonly ttl: number | null }
+
+export type News = "completed" | "failed" | "final" | "running" | "preview" | "error" | "hint" | "postponed"
 
 export type Action =
   /** From `live`: a task some worker has. `ever`: any task there ever was. `forged`: a node and attempt nobody gave out. */
@@ -17,6 +20,18 @@ export type Action =
       readonly result: Result
     }
   | { readonly do: "signal"; readonly name: string }
+  | { readonly do: "grant"; readonly pick: number }
+  /** Of `current`: what some node waits for. `ever`: of any operation there ever was, for any node. */
+  | {
+      readonly do: "news"
+      readonly of: "current" | "ever"
+      readonly pick: number
+      readonly news: News
+      readonly byPoll: boolean
+      /** `stale`: a token from before; undefined: none is given. */
+      readonly token: "current" | "stale" | undefined
+      readonly maxErrors: number | null
+    }
   /** Time goes by; with `wakes`, the owner notices. */
   | { readonly do: "pass"; readonly seconds: number; readonly wakes: boolean }
   | { readonly do: "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" }
@@ -54,6 +69,15 @@ const results: fc.Arbitrary<Result> = fc.oneof(
     weight: 6,
     arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
   },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("slot" as const) }) },
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("submitted" as const),
+      polls: fc.boolean(),
+      ttl: fc.constantFrom(null, null, 200),
+    }),
+  },
 )
 
 const answers = (from: "live" | "ever" | "forged") =>
@@ -72,6 +96,24 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 8, arbitrary: answers("ever") },
   { weight: 3, arbitrary: answers("forged") },
   { weight: 5, arbitrary: fc.record({ do: fc.constant("signal" as const), name: names }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ do: fc.constant("grant" as const), pick: fc.nat({ max: 99 }) }),
+  },
+  {
+    weight: 14,
+    arbitrary: fc.record({
+      do: fc.constant("news" as const),
+      of: fc.constantFrom("current" as const, "current" as const, "ever" as const),
+      pick: fc.nat({ max: 99 }),
+      news: fc.constantFrom<News>(
+        ...(["completed", "failed", "final", "running", "preview", "error", "hint", "postponed"] as const),
+      ),
+      byPoll: fc.boolean(),
+      token: fc.constantFrom(undefined, undefined, "current" as const, "stale" as const),
+      maxErrors: fc.constantFrom(null, 0, 1),
+    }),
+  },
   { weight: 14, arbitrary: fc.record({ do: fc.constant("pass" as const), seconds, wakes: fc.boolean() }) },
   { weight: 6, arbitrary: only("crash") },
   { weight: 2, arbitrary: only("hand_over") },

@@ -47,8 +47,10 @@ describe("J18 every transition can be read as an event", () => {
       const job = play()
       const events = eventsFor(job)
       for (const event of events) {
-        expect(event.type).toMatch(/^(job|node)\.[a-z]+$|^attempt\.lost$|^signal\.received$/)
-        expect(["command", "worker", "timer", "signal", "engine"]).toContain(event.source)
+        expect(event.type).toMatch(
+          /^(job|node)\.[a-z]+$|^attempt\.lost$|^signal\.received$|^slot\.|^operation\.polled$/,
+        )
+        expect(["command", "worker", "timer", "signal", "provider", "engine"]).toContain(event.source)
         expect(event.correlation_id).toBe("job-1")
         expect(event.idempotency_key).toMatch(/^job-1:\d+:\d+$/)
         expect(event.at).toBe(job.facts[event.seq - 100]!.at)

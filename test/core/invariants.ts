@@ -8,6 +8,7 @@
  * 5. Folding the journal, through JSON, gives the live state.
  * 6. Every transition of the job and its nodes is in the tables, through the states that are implied.
  * 7. The job and its nodes are in the states the model says.
+ * 8. An operation that can be looked at has a time for it; one that nobody wants any more is abandoned, once.
  */
 import { isDeepStrictEqual } from "node:util"
 import { fold } from "../../src/core/apply.ts"
@@ -106,7 +107,7 @@ function verifyFold({ graph, journal, state, now }: Checked): void {
   )
 }
 
-function recorded({ retryAt: _, active: _active, earliestTimer: _timer, ...rest }: JobState) {
+function recorded({ retryAt: _, active: _a, earliestTimer: _t, polling: _p, ...rest }: JobState) {
   return rest
 }
 
@@ -126,6 +127,7 @@ function verifyTimers(state: JobState): void {
   const times = [
     ...state.retryAt.values(),
     ...[...state.waiting.values()].flatMap(({ until }) => until ?? []),
+    ...[...state.pollAt].flatMap(([node, at]) => (state.polling.has(node) ? [] : at)),
   ]
   const earliest = Math.min(...times, state.expiresAt ?? Number.POSITIVE_INFINITY)
   if (!jobHasEnded(state.status))
@@ -136,9 +138,10 @@ function verifyTimers(state: JobState): void {
 function verifyEnded({ state, pool }: Checked): void {
   demand(state.active === 0 && pool.size === 0, "an ended job has work in flight")
   demand(
-    state.retryAt.size + state.waiting.size + state.started.size === 0,
+    state.retryAt.size + state.waiting.size + state.started.size + state.awaitingSlot.size === 0,
     "an ended job waits for something",
   )
+  demand(state.pollAt.size + state.polls.size + state.polling.size === 0, "an ended job would be looked at")
   demand(nextTimer(state) === null && wakeAt(state) === null, "an ended job would be woken")
 }
 
@@ -146,6 +149,12 @@ function verifyEnded({ state, pool }: Checked): void {
 function verifyAwake({ state, pool, now }: Checked): void {
   const due = [...state.retryAt.values()].filter(at => at <= now).length
   demand(state.active === pool.size, `${state.active} nodes count as active, workers have ${pool.size}`)
-  const waitsForSignal = [...state.waiting.values()].some(({ kind }) => kind === "signal")
-  demand(pool.size + due > 0 || wakeAt(state) !== null || waitsForSignal, "nothing will ever wake the job")
+  const waitsForNews = [...state.waiting.values()].some(({ kind }) => kind !== "timer")
+  const comes = waitsForNews || state.awaitingSlot.size > 0
+  demand(pool.size + due > 0 || wakeAt(state) !== null || comes, "nothing will ever wake the job")
+  for (const [node, waiting] of state.waiting)
+    demand(
+      waiting.kind !== "external" || waiting.next_poll_at === undefined || state.pollAt.has(node),
+      "an operation that can be looked at never will be",
+    )
 }

@@ -1,15 +1,18 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
 import { apply } from "../../src/core/apply.ts"
-import type { Command, RefusalReason } from "../../src/core/commands.ts"
+import type { Command, External, OperationResult, RefusalReason } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
 import type { Json } from "../../src/core/json.ts"
+import type { PollPolicy } from "../../src/core/plan.ts"
 import { type JobState, newJobState, nodeStatusOf } from "../../src/core/state.ts"
 import type { NodeStatus } from "../../src/core/states.ts"
-import { resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
+import { resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
 
+/** X3 */
+export const usualPolls: PollPolicy = { seconds: [30, 60, 120], jitter: 0, maxErrors: null }
 export const passing: Fault = { code: "E401", message: "try again", retryable: true }
 export const final: Fault = { code: "E403", message: "never", retryable: false }
 
@@ -20,6 +23,10 @@ export class Job {
   /** `id#attempt`, in order. */
   readonly dispatched: string[] = []
   readonly aborted: string[] = []
+  /** `id:external id`, in order. */
+  readonly abandoned: string[] = []
+  /** Nodes whose operation was to be looked at. */
+  readonly polled: string[] = []
   ends = 0
   now = 1_000_000
   random = 0
@@ -47,6 +54,8 @@ export class Job {
       apply(this.state, fact, {
         dispatch: (node, attempt) => void this.dispatched.push(`${this.idOf(node)}#${attempt}`),
         abort: (node, attempt) => void this.aborted.push(`${this.idOf(node)}#${attempt}`),
+        abandon: (node, { external_id }) => void this.abandoned.push(`${this.idOf(node)}:${external_id}`),
+        operationFailed: () => {},
         end: () => void this.ends++,
       })
       this.facts.push(fact)
@@ -84,12 +93,29 @@ export class Job {
     return this.send({ type: "waiting", ...this.task(id), waiting: { kind: "signal", name, ...until } })
   }
 
+  submitted(id: string, externalId: string, more: { ttlSeconds?: number; poll?: PollPolicy | null } = {}) {
+    const { ttlSeconds = null, poll = usualPolls } = more
+    return this.send({ type: "submitted", ...this.task(id), provider: "acme", externalId, poll, ttlSeconds })
+  }
+
+  news(
+    id: string,
+    externalId: string,
+    result: OperationResult,
+    more: Partial<Pick<External, "source" | "resumeToken" | "poll">> = {},
+  ): RefusalReason | null {
+    const node = this.node(id)
+    const rest = { source: "poll" as const, poll: usualPolls, ...more }
+    return this.send({ type: "external", node, externalId, result, ...rest })
+  }
+
   /** As the owner does when an alarm rings. */
   pass(seconds: number): void {
     this.now += seconds * 1000
     this.send({ type: "wake" })
     for (const node of takeDueRetries(this.state, this.now))
       this.dispatched.push(`${this.idOf(node)}#${this.state.attempt[node]!}`)
+    this.polled.push(...takeDuePolls(this.state, this.now).map(node => this.idOf(node)))
     resetEarliestTimer(this.state)
   }
 

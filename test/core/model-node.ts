@@ -13,6 +13,34 @@ export interface ModelFault {
 export type ModelWait =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
   | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  | {
+      readonly kind: "external"
+      readonly provider: string
+      readonly external_id: string
+      readonly next_poll_at?: number
+      readonly until?: number
+    }
+
+export interface ModelNews {
+  readonly externalId: string
+  readonly byPoll: boolean
+  readonly token?: string
+  readonly poll: { readonly jitter: number; readonly maxErrors: number | null } | null
+  readonly result:
+    | { readonly type: "completed"; readonly output: Json }
+    | { readonly type: "failed" | "error"; readonly fault: ModelFault }
+    | { readonly type: "running"; readonly preview?: Json }
+    | { readonly type: "hint" }
+    | { readonly type: "postponed"; readonly until: number }
+}
+
+/** What the model wants a worker to do after a step: `id#attempt`. */
+export interface Wanted {
+  readonly dispatched: string[]
+  readonly aborted: string[]
+  /** `id:external id` */
+  readonly abandoned: string[]
+}
 
 export interface JobResult {
   readonly jobOutput?: Json
@@ -28,6 +56,11 @@ export interface ModelNode {
   startKnown: boolean
   notBefore: number | null
   waits: ModelWait | null
+  awaitsSlot: string | null
+  pollAt: number | null
+  polls: number
+  pollErrors: number
+  operations: number
   output: Json | undefined
   fault: { readonly code: string; readonly cause: string | null } | null
   preview: Json | undefined
@@ -43,6 +76,11 @@ export function newNode(spec: NodeSpec): ModelNode {
     startKnown: false,
     notBefore: null,
     waits: null,
+    awaitsSlot: null,
+    pollAt: null,
+    polls: 0,
+    pollErrors: 0,
+    operations: 0,
     output: undefined,
     fault: null,
     preview: undefined,
@@ -54,6 +92,12 @@ export function backoff(node: ModelNode, random: number): number {
   let seconds = 15
   for (let failure = 1; failure < node.failures; failure++) seconds = Math.min(300, seconds * 2)
   return Math.round(seconds * 1000 * (1 - (node.spec.retry?.jitter ?? 0) * random))
+}
+
+/** X3: 30 s, 60 s, 120 s and so on, less the random share. */
+export function nextLook(node: ModelNode, jitter: number, random: number): number {
+  const seconds = node.polls === 0 ? 30 : node.polls === 1 ? 60 : 120
+  return Math.round(seconds * 1000 * (1 - jitter * random))
 }
 
 export const isLater = (node: ModelNode, now: number) => node.notBefore !== null && node.notBefore > now

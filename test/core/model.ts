@@ -11,17 +11,14 @@ import {
   isLater,
   type JobResult,
   type ModelFault,
+  type ModelNews,
   type ModelNode,
   type ModelWait,
   newNode,
+  nextLook,
+  type Wanted,
 } from "./model-node.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
-
-/** What the model wants a worker to do after a step: `id#attempt`. */
-export interface Wanted {
-  readonly dispatched: string[]
-  readonly aborted: string[]
-}
 
 export class Model {
   readonly nodes = new Map<string, ModelNode>()
@@ -36,6 +33,9 @@ export class Model {
   private usage: { [key: string]: number } = {}
   private signals: { name: string; data: Json }[] = []
   private waitOrder: string[] = []
+  private resumes = 0
+  /** Operations that nobody wants any more, since the last `settle`. */
+  private readonly abandoned: string[] = []
   private readonly ttlSeconds: number | null
   expiresAt: number | null
 
@@ -69,8 +69,60 @@ export class Model {
   accepts(id: string, attempt: number, waitingToo: boolean): boolean {
     const node = this.nodes.get(id)
     if (this.isOver() || node === undefined || node.attempt !== attempt) return false
-    if (node.state === "WAITING") return waitingToo
-    return isInFlight(node.state) && node.notBefore === null
+    if (node.state === "WAITING") return waitingToo && node.waits?.kind !== "external"
+    return isInFlight(node.state) && node.notBefore === null && node.awaitsSlot === null
+  }
+
+  /** X5: a node that has begun has its slot. */
+  awaitsSlot(id: string, provider: string): boolean {
+    const node = this.nodes.get(id)!
+    if (node.state !== "QUEUED") return false
+    node.awaitsSlot = provider
+    return true
+  }
+
+  slotGranted(id: string): boolean {
+    const node = this.nodes.get(id)
+    if (this.isOver() || node === undefined || node.awaitsSlot === null) return false
+    node.awaitsSlot = null
+    return true
+  }
+
+  /** X1 */
+  submitted(id: string, wait: Extract<ModelWait, { kind: "external" }>): void {
+    this.waits(id, wait)
+    this.nodes.get(id)!.pollAt = wait.next_poll_at ?? null
+  }
+
+  /** X4: news of an operation count for the node that waits for it, and only while it does. */
+  news(id: string, news: ModelNews, now: number, random: number, extra: JobResult = {}): boolean {
+    const node = this.nodes.get(id)
+    if (this.isOver() || node?.waits?.kind !== "external" || node.waits.external_id !== news.externalId)
+      return false
+    if (news.token !== undefined && news.token !== `r${this.resumes}`) return false
+    const { result, byPoll, poll } = news
+    if (result.type === "completed") this.completed(id, result.output, extra)
+    if (result.type === "failed") {
+      node.operations++
+      this.failed(id, result.fault, now, random)
+    }
+    const looked = byPoll && poll !== null && (result.type === "running" || result.type === "error")
+    if (result.type === "error" && poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors) {
+      const { external_id } = node.waits
+      this.failed(id, result.fault, now, random)
+      if (node.state === "FAILED") this.abandoned.push(`${id}:${external_id}`)
+      return true
+    }
+    if (looked) {
+      node.polls++
+      node.pollErrors = result.type === "error" ? node.pollErrors + 1 : 0
+      node.pollAt = now + nextLook(node, poll.jitter, random)
+    }
+    if (result.type === "hint" && poll !== null) node.pollAt = now
+    if (result.type === "postponed" && byPoll && poll !== null) node.pollAt = Math.max(now, result.until)
+    if (result.type === "running" && result.preview !== undefined && result.preview !== node.preview)
+      this.previewed(id, result.preview)
+    return true
   }
 
   started(id: string): boolean {
@@ -145,6 +197,10 @@ export class Model {
     this.lastNodeEvent = "preview"
   }
 
+  token(): string {
+    return `r${this.resumes}`
+  }
+
   signalled(name: string, data: Json, extra: JobResult = {}): void {
     const asked = this.waitOrder.find(id => {
       const { waits } = this.nodes.get(id)!
@@ -168,6 +224,10 @@ export class Model {
     for (const id of [...this.waitOrder]) {
       const { waits } = this.nodes.get(id)!
       if (this.isOver() || waits?.until === undefined || waits.until > now) continue
+      if (waits.kind === "external") {
+        this.endedBy = "EXPIRED"
+        return
+      }
       const isLast = this.unfinished().length === 1
       if (isLast && unfinished > 1 && waits.kind === "timer") break
       if (waits.kind === "timer") this.completed(id, waits.output, isLast ? extra : {})
@@ -180,7 +240,9 @@ export class Model {
   /** All that was in flight is lost, except what waits for a retry time that has not come. */
   recovered(now: number, lossLimit: number): void {
     if (this.isOver()) return
-    const lost = [...this.nodes.values()].filter(node => isInFlight(node.state) && !isLater(node, now))
+    const lost = [...this.nodes.values()].filter(
+      node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null,
+    )
     const hopeless = lost.find(node => node.startKnown && node.losses + 1 >= lossLimit)
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
@@ -232,8 +294,8 @@ export class Model {
     this.lastNodeEvent = "none"
     this.expiresAt = this.ttlSeconds === null ? null : now + this.ttlSeconds * 1000
     for (const id of this.unfinished()) {
-      const { spec, attempt } = this.nodes.get(id)!
-      this.nodes.set(id, { ...newNode(spec), attempt: attempt + 1 })
+      const { spec, attempt, operations } = this.nodes.get(id)!
+      this.nodes.set(id, { ...newNode(spec), attempt: attempt + 1, operations })
     }
     return true
   }
@@ -249,8 +311,12 @@ export class Model {
     if (this.isOver() && !this.wasOver) {
       this.wasOver = true
       this.finishedAt = now
-      for (const node of this.nodes.values()) {
-        this.leave(node)
+      for (const [id, node] of this.nodes) {
+        if (node.waits?.kind === "external") {
+          node.operations++
+          this.abandoned.push(`${id}:${node.waits.external_id}`)
+        }
+        this.leave(node, false)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
       }
     }
@@ -259,7 +325,9 @@ export class Model {
         if (node.state === "PENDING" && this.openDependencies(node).length === 0) node.state = "QUEUED"
     const after = this.inFlight()
     const takenBack = this.takenBack.splice(0)
+    const abandoned = this.abandoned.splice(0).sort()
     return {
+      abandoned,
       dispatched: [...after].filter(task => !before.has(task)).sort(),
       aborted: this.isOver() ? [...before].filter(task => !this.isAnswered(task)).sort() : takenBack.sort(),
     }
@@ -269,7 +337,8 @@ export class Model {
   inFlight(): Set<string> {
     const found = new Set<string>()
     for (const [id, node] of this.nodes)
-      if (isInFlight(node.state) && node.notBefore === null) found.add(`${id}#${node.attempt}`)
+      if (isInFlight(node.state) && node.notBefore === null && node.awaitsSlot === null)
+        found.add(`${id}#${node.attempt}`)
     return found
   }
 
@@ -289,7 +358,12 @@ export class Model {
       .spec.dependencies.some(parent => parent === of || this.isDownstream(parent, of))
   }
 
-  private leave(node: ModelNode): void {
+  private leave(node: ModelNode, goesOn = true): void {
+    if (goesOn && node.waits !== null) this.resumes++
+    node.awaitsSlot = null
+    node.pollAt = null
+    node.polls = 0
+    node.pollErrors = 0
     node.startKnown = false
     node.notBefore = null
     node.waits = null
@@ -311,6 +385,10 @@ export class Model {
         started: node.startKnown,
         retry_at: isLater(node, now) ? node.notBefore : null,
         waiting: node.waits,
+        awaits_slot: node.awaitsSlot,
+        poll_at: node.pollAt,
+        poll_errors: node.pollErrors,
+        operations: node.operations,
       }
     const signals: { [name: string]: Json[] } = {}
     for (const { name, data } of this.signals) signals[name] = [...(signals[name] ?? []), data]
@@ -321,8 +399,10 @@ export class Model {
       expires_at: this.expiresAt,
       finished_at: this.finishedAt,
       unfinished: this.unfinished().length,
-      in_flight: [...this.nodes.values()].filter(node => isInFlight(node.state) && !isLater(node, now))
-        .length,
+      in_flight: [...this.nodes.values()].filter(
+        node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null,
+      ).length,
+      resumes: this.resumes,
       usage: this.usage,
       signals,
       nodes,

@@ -4,6 +4,7 @@ import type { Graph } from "../../src/core/plan.ts"
 import type { Action, Result } from "./actions.ts"
 import type { Model } from "./model.ts"
 import type { JobResult, ModelFault } from "./model-node.ts"
+import { submittedOf } from "./moves-external.ts"
 
 export interface Move {
   readonly command: Command
@@ -18,11 +19,13 @@ export interface Stage {
   readonly random: number
   readonly pool: ReadonlySet<string>
   readonly everDispatched: ReadonlySet<string>
+  /** External ids, of every operation there ever was. */
+  readonly operations: readonly string[]
   /** A text that was not there before. */
   fresh(what: string): string
 }
 
-type Told = Exclude<Action, { do: "pass" } | { do: "answer" }>
+type Told = Exclude<Action, { do: "pass" } | { do: "answer" } | { do: "news" }>
 
 const jobFault: ModelFault = { code: "E999", message: "The job cannot go on.", retryable: false }
 
@@ -48,6 +51,11 @@ export function moveOf(stage: Stage, action: Told): Move {
         command: { type: "signal", name, data, ...result },
         inModel: unlessOver(() => model.signalled(name, data, result)),
       }
+    }
+    case "grant": {
+      const node = action.pick % stage.graph.nodes.length
+      const { id } = stage.graph.nodes[node]!
+      return { command: { type: "grant_slot", node }, inModel: () => model.slotGranted(id) }
     }
     case "cancel":
       return { command: { type: "cancel", reason: "enough" }, inModel: unlessOver(() => model.cancelled()) }
@@ -115,6 +123,13 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
         inModel: ifWanted(false, () => model.waits(id, waiting, extra)),
       }
     }
+    case "slot":
+      return {
+        command: { type: "await_slot", ...task, provider: "acme" },
+        inModel: () => model.accepts(id, task.attempt, false) && model.awaitsSlot(id, "acme"),
+      }
+    case "submitted":
+      return submittedOf(stage, task, result)
     case "preview": {
       const data = stage.fresh("preview")
       return {

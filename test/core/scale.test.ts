@@ -28,7 +28,13 @@ const collectGarbage = runInNewContext("gc") as () => void
 function run(graph: Graph): Fact[] {
   const state = newJobState(graph)
   const ready: number[] = []
-  const effects = { dispatch: (node: number) => void ready.push(node), abort() {}, end() {} }
+  const effects = {
+    dispatch: (node: number) => void ready.push(node),
+    abort() {},
+    abandon() {},
+    operationFailed() {},
+    end() {},
+  }
   const facts: Fact[] = []
   const send = (command: Parameters<typeof decide>[1]) => {
     for (const fact of decide(state, command, given) as readonly Fact[]) {

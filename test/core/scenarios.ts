@@ -123,6 +123,23 @@ export const scenarios: Readonly<Record<string, () => Job>> = {
     job.send({ type: "completed", node: 0, attempt: 1, output: 1, jobFault: final })
     return job
   },
+  "operations-at-a-provider"() {
+    const job = new Job(apart("made", "refused", "queued", "dropped"))
+    job.send({ type: "await_slot", node: 2, attempt: 1, provider: "acme" })
+    job.submitted("made", "op-1")
+    job.submitted("refused", "op-2")
+    job.submitted("dropped", "op-3", { ttlSeconds: 600, poll: null })
+    job.pass(30)
+    job.news("made", "op-1", { type: "error", fault: passing })
+    job.news("refused", "op-2", { type: "running", preview: { half: true } })
+    job.news("refused", "op-2", { type: "hint" }, { source: "webhook" })
+    job.news("made", "op-1", { type: "completed", output: "film", usage: { usd: 2 } }, { source: "webhook" })
+    job.news("refused", "op-2", { type: "failed", fault: passing })
+    job.send({ type: "grant_slot", node: 2 })
+    job.complete("queued")
+    job.pass(600)
+    return job
+  },
   "job-failed-by-the-engine"() {
     const job = new Job(chain("a", "b"))
     job.complete("a")

@@ -9,15 +9,16 @@ import type { Effects } from "../../src/core/effects.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { type JobState, newJobState } from "../../src/core/state.ts"
-import { nextTimer, resetEarliestTimer, takeDueRetries } from "../../src/core/timers.ts"
+import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
 import type { Action } from "./actions.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
 import { demand, type Observed, observe, verify, verifyApplied } from "./invariants.ts"
 import { Model } from "./model.ts"
 import { answerOf, jobResultOf, type Move, moveOf } from "./moves.ts"
+import { newsOf } from "./moves-external.ts"
 
 /** The functions under test, so that a broken one can be put in their place. */
-export const core = { decide, apply, takeDueRetries, resetEarliestTimer }
+export const core = { decide, apply, takeDueRetries, takeDuePolls, resetEarliestTimer }
 export type Core = typeof core
 
 const lossLimit = 3
@@ -30,13 +31,14 @@ export class Simulation {
   /** `id#attempt` of what a worker has now, and of all there ever was. */
   readonly pool = new Set<string>()
   readonly everDispatched = new Set<string>()
+  readonly operations: string[] = []
   readonly refusals = new Set<string>()
   state: JobState
   now = 1_000_000
   readonly random = 0.5
   private made = 0
   private readonly core: Core
-  private effects: { dispatched: string[]; aborted: string[]; ends: number } = noneYet()
+  private effects = noneYet()
 
   constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number | null; core?: Core } = {}) {
     const ttlSeconds = options.ttlSeconds ?? null
@@ -56,6 +58,9 @@ export class Simulation {
     else if (action.do === "answer") {
       const move = answerOf(this, action)
       if (move !== null) this.step(move)
+    } else if (action.do === "news") {
+      const move = newsOf(this, action)
+      if (move !== null) this.step(move)
     } else this.step(moveOf(this, action))
   }
 
@@ -74,6 +79,9 @@ export class Simulation {
           result: { kind: "completed", usage: false, job: "plain" },
         })
       else if (signal?.kind === "signal") this.act({ do: "signal", name: signal.name })
+      else if (this.state.awaitingSlot.size > 0)
+        this.act({ do: "grant", pick: this.state.awaitingSlot.keys().next().value! })
+      else if ([...this.state.waiting.values()].some(({ kind }) => kind === "external")) this.act(ended)
       else if (timer !== null)
         this.act({ do: "pass", seconds: Math.max(0, timer - this.now) / 1000, wakes: true })
       else demand(false, "nothing will ever wake the job")
@@ -88,6 +96,9 @@ export class Simulation {
     this.record(this.core.decide(this.state, { type: "wake", ...extra }, this.given()))
     for (const node of this.core.takeDueRetries(this.state, this.now))
       this.effects.dispatched.push(`${this.graph.nodes[node]!.id}#${this.state.attempt[node]!}`)
+    const due = [...this.state.pollAt].filter(([, at]) => at <= this.now).length
+    this.core.takeDuePolls(this.state, this.now)
+    demand(this.state.polling.size >= due, "an operation that is due is not looked at")
     this.core.resetEarliestTimer(this.state)
     this.model.woke(this.now, extra)
     this.settle(before)
@@ -115,10 +126,14 @@ export class Simulation {
       inModel() === accepted,
       `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
     )
-    if (accepted && ["completed", "failed", "waiting", "skip"].includes(command.type)) {
+    if (accepted && answers.includes(command.type)) {
       const { node, attempt } = command as { node: number; attempt: number }
-      this.pool.delete(`${this.graph.nodes[node]!.id}#${attempt}`)
+      const task = `${this.graph.nodes[node]!.id}#${attempt}`
+      this.pool.delete(task)
+      // No worker ever had it: it is handed out when its slot has come.
+      if (command.type === "await_slot") this.everDispatched.delete(task)
     }
+    if (accepted && command.type === "submitted") this.operations.push(command.externalId)
     this.settle(before)
   }
 
@@ -144,6 +159,9 @@ export class Simulation {
         this.effects.dispatched.push(name(node, attempt))
       },
       abort: (node, attempt) => void this.effects.aborted.push(name(node, attempt)),
+      abandon: (node, { external_id }) =>
+        void this.effects.abandoned.push(`${this.graph.nodes[node]!.id}:${external_id}`),
+      operationFailed: () => {},
       end: () => void this.effects.ends++,
     }
   }
@@ -152,7 +170,8 @@ export class Simulation {
   private settle(before: Set<string>): void {
     const wasOver = this.model.wasOver
     const wanted = this.model.settle(this.now, before)
-    const { dispatched, aborted, ends } = this.effects
+    const { dispatched, aborted, abandoned, ends } = this.effects
+    demand(abandoned.sort().join() === wanted.abandoned.join(), `abandoned ${abandoned}`)
     const told = dispatched.filter(task => !aborted.includes(task))
     demand(told.sort().join() === wanted.dispatched.join(), `dispatched ${told}, wanted ${wanted.dispatched}`)
     const stopped = aborted.filter(task => before.has(task))
@@ -179,8 +198,20 @@ export class Simulation {
 }
 
 const origin = { owner: "ada", workflow: "flow", workflowVersion: 1, input: { n: 1 }, priority: 0 } as const
-const noneYet = (): { dispatched: string[]; aborted: string[]; ends: number } => ({
-  dispatched: [],
-  aborted: [],
+const noneYet = () => ({
+  dispatched: [] as string[],
+  aborted: [] as string[],
+  abandoned: [] as string[],
   ends: 0,
 })
+/** What takes a task out of its worker's hands. */
+const answers = ["completed", "failed", "waiting", "submitted", "await_slot", "skip"]
+const ended: Action = {
+  do: "news",
+  of: "current",
+  pick: 0,
+  news: "completed",
+  byPoll: false,
+  token: undefined,
+  maxErrors: null,
+}

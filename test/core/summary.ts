@@ -15,6 +15,10 @@ export interface NodeSummary {
   readonly started: boolean
   readonly retry_at: number | null
   readonly waiting: unknown
+  readonly awaits_slot: string | null
+  readonly poll_at: number | null
+  readonly poll_errors: number
+  readonly operations: number
 }
 
 export interface JobSummary {
@@ -27,6 +31,7 @@ export interface JobSummary {
   readonly in_flight: number
   readonly usage: { readonly [key: string]: number }
   readonly signals: { readonly [name: string]: readonly Json[] }
+  readonly resumes: number
   readonly nodes: { readonly [id: string]: NodeSummary }
 }
 
@@ -43,6 +48,7 @@ export function summaryOf(state: JobState, now: number): JobSummary {
     unfinished: state.unfinished,
     in_flight: state.active + due,
     usage: Object.fromEntries(state.usage),
+    resumes: state.resumes,
     signals: Object.fromEntries([...state.signals].filter(([, kept]) => kept.length > 0)),
     nodes: Object.fromEntries(
       state.graph.nodes.map(({ id }, node) => [id, nodeSummary(state, node, { now, idOf })]),
@@ -69,5 +75,9 @@ function nodeSummary(
     started: isInFlight(state, node) && state.started.has(node),
     retry_at: retryAt !== undefined && retryAt > now ? retryAt : null,
     waiting: state.waiting.get(node) ?? null,
+    awaits_slot: state.awaitingSlot.get(node) ?? null,
+    poll_at: state.pollAt.get(node) ?? null,
+    poll_errors: state.polls.get(node)?.errors ?? 0,
+    operations: state.operations.get(node) ?? 0,
   }
 }

@@ -134,7 +134,7 @@ describe("handlers that are not here", () => {
     await first.close()
     const second = await openOn(store)
     await until("it knows that it cannot run it", () => second.activity(job.id).unserved.length === 1)
-    expect(second.activity(job.id).unserved).toEqual([{ node: "a", handler: "special" }])
+    expect(second.activity(job.id).unserved).toEqual([{ node: "a", handler: "special", provider: null }])
     const { nodes } = await second.graph(job.id)
     expect(nodes[0]).toMatchObject({ status: "QUEUED", waiting_on: { kind: "worker", handler: "special" } })
     second.addHandlers([handler("special", () => "at last")])

@@ -57,6 +57,14 @@ describe("the examples run as they are", () => {
     expect(stdout).toMatch(/node\.completed total \{"output":15\}\njob\.completed/)
   })
 
+  it("provider.js: X4 a webhook that is lost is made up for by a poll", async () => {
+    const { code, stdout, stderr } = await run("examples/provider.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).toContain("kiss waits for a slot\n")
+    expect(stdout).toContain("opening.mp4 + chase.mp4 + kiss.mp4\n")
+    expect(stdout).toMatch(/at most 2 at once; found by a poll: .*chase/)
+  })
+
   it("cancel-and-retry.js: J10 only what is not done runs again", async () => {
     const { code, stdout } = await run("examples/cancel-and-retry.js")
     expect(code).toBe(0)

@@ -6,6 +6,7 @@ import { feedContract } from "./contract/feed.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
 import { ownershipContract } from "./contract/ownership.ts"
+import { providersContract } from "./contract/providers.ts"
 import { registryContract } from "./contract/registry.ts"
 import { retentionContract } from "./contract/retention.ts"
 import { workflowsContract } from "./contract/workflows.ts"
@@ -29,6 +30,7 @@ export function journalContract(name: string, open: () => Promise<OpenStage>): v
     jobsContract(current)
     workflowsContract(current)
     registryContract(current)
+    providersContract(current)
     ownershipContract(current)
     inboxContract(current)
     retentionContract(current)

@@ -48,6 +48,7 @@ const unnamed: Readonly<Record<string, number>> = {
   "GET /tokens": 200,
   "POST /tokens": 403,
   "GET /workers": 200,
+  "GET /providers": 200,
   "GET /metrics": 200,
 }
 

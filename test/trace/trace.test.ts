@@ -11,6 +11,7 @@ import {
   SimpleSpanProcessor,
 } from "@opentelemetry/sdk-trace-base"
 import { afterAll, beforeEach, describe, expect, it, onTestFinished } from "vitest"
+import { httpProvider } from "../../src/provider/http-provider.ts"
 import { activeTraceparent, isTraceparent } from "../../src/trace.ts"
 import { root, startUmbra } from "../cli/umbra.ts"
 import { broken, flow, handler, open } from "../engine/stage.ts"
@@ -155,6 +156,32 @@ describe("spans", () => {
     sent.length = 0
     expect((await (await umbra.submit(flow(nodes), null, { traceparent })).wait()).status).toBe("COMPLETED")
     expect(sent).toEqual([undefined, undefined])
+  })
+
+  it("X1 the submit of a declarative provider sends it too, and the attempt's outcome says that it was submitted", async () => {
+    const sent: (string | undefined)[] = []
+    const service = createServer((request, response) => {
+      sent.push(request.headers.traceparent as string | undefined)
+      response.setHeader("content-type", "application/json")
+      response.end(JSON.stringify({ id: "op-1", status: "done" }))
+    }).listen(0, "127.0.0.1")
+    await new Promise(resolve => service.once("listening", resolve))
+    onTestFinished(() => void service.close())
+    const url = `http://127.0.0.1:${(service.address() as AddressInfo).port}`
+    const poll = { url: `${url}/{{ external_id }}`, status: "{{ body.status }}", done: ["done"], failed: [] }
+    const definition = {
+      name: "acme",
+      submit: { url, external_id: "{{ body.id }}" },
+      poll,
+      poll_seconds: [0.01],
+    }
+    const providers = [httpProvider(definition, { allowPrivateAddresses: true })]
+    const umbra = await open({ providers })
+    const nodes = [{ id: "a", handler: "external", provider: "acme" }]
+    expect((await (await umbra.submit(flow(nodes), null, { traceparent })).wait()).status).toBe("COMPLETED")
+    const [attempt] = named("umbra.node")
+    expect(attempt?.attributes["umbra.outcome"]).toBe("submitted")
+    expect(sent[0]).toBe(`00-${traceId}-${idOf(attempt)}-01`)
   })
 
   it("S2 POST /jobs and /jobs/bulk take the header; one that cannot be read is as none", async () => {

@@ -13,7 +13,7 @@ function verdict(handler: string, config: unknown): readonly string[] {
 const url = "https://example.org/"
 
 describe("S8 the built-in handlers' schemas", () => {
-  it("are those of the six handlers", () => {
+  it("are those of the seven handlers", () => {
     expect(builtinSpecs.map(({ name }) => name)).toEqual([
       "input",
       "output",
@@ -21,6 +21,7 @@ describe("S8 the built-in handlers' schemas", () => {
       "sleep",
       "call_external_service",
       "llm_service",
+      "external",
     ])
   })
 

@@ -6,6 +6,7 @@ import {
   handlersOption,
   label,
   privateAddressesOption,
+  providersOption,
   statusList,
   withPlace,
   withStore,
@@ -60,6 +61,7 @@ export function jobsProgram(finish: Finish): Command {
       "stay until the job has ended; its nodes run in this process unless a server or another engine has it",
     )
     .addOption(handlersOption())
+    .addOption(providersOption())
     .addOption(privateAddressesOption())
     .addOption(json)
     .action(async (job, options) => finish((await import("./command.ts")).retry(job, options)))

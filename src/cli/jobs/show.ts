@@ -69,6 +69,13 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
   })
 }
 
+function externalText(wait: Extract<NodeView["waiting_on"], { kind: "external" }>): string {
+  const { provider, external_id, next_poll_at, poll_error } = wait
+  const next = next_poll_at === null ? "" : `, next look at ${new Date(next_poll_at).toISOString()}`
+  const error = poll_error === null ? "" : `, the last one failed: ${poll_error.message}`
+  return `waits for ${external_id} of provider ${provider}${next}${error}`
+}
+
 function waitText({ waiting_on }: NodeView): string {
   switch (waiting_on?.kind) {
     case "retry":
@@ -77,6 +84,12 @@ function waitText({ waiting_on }: NodeView): string {
       return `until ${new Date(waiting_on.until).toISOString()}`
     case "signal":
       return `waits for signal ${waiting_on.name}`
+    case "external":
+      return externalText(waiting_on)
+    case "slot": {
+      const place = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
+      return `waits for a slot of provider ${waiting_on.provider}${place}`
+    }
     case "worker":
       return `waits for a worker with handler ${waiting_on.handler}`
     default:

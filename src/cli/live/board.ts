@@ -138,8 +138,11 @@ function failureText(payload: JsonObject): string {
 }
 
 export function waitingText(payload: JsonObject): string {
-  const waiting = payload.waiting as { kind: string; name?: string; until?: number } | undefined
+  const waiting = payload.waiting as
+    | { kind: string; name?: string; until?: number; provider?: string }
+    | undefined
   if (waiting === undefined) return ""
   const until = waiting.until === undefined ? "" : ` until ${new Date(waiting.until).toISOString()}`
+  if (waiting.kind === "external") return `waits for provider ${waiting.provider}${until}`
   return waiting.kind === "signal" ? `waits for signal ${waiting.name}${until}` : `sleeps${until}`
 }

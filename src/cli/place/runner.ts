@@ -1,6 +1,6 @@
 /**
  * For commands that stay until a job has ended. On a server somebody runs it, and it goes on whether we look or not. On
- * a store this process becomes an engine, with the handlers that were given, as `umbra run` does.
+ * a store this process becomes an engine, with the handlers and providers that were given, as `umbra run` does.
  */
 import type { JobSnapshot } from "../../client/index.ts"
 import type { GraphView, NodeView, Progress } from "../../core/view.ts"
@@ -41,14 +41,15 @@ export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner)
     }
   }
   // Imported only here: a job that runs elsewhere needs no engine.
-  const [{ openUmbra }, { loadUserHandlers }] = await Promise.all([
+  const [{ openUmbra }, { loadUserHandlers, loadUserProviders }] = await Promise.all([
     import("../../umbra.ts"),
     import("../handlers.ts"),
   ])
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
   const location = existingStore(options)
   const log = commandLog()
-  const umbra = await openUmbra(location, { handlers, log: log.log })
+  const umbra = await openUmbra(location, { handlers, providers, log: log.log })
   try {
     return await use(ownRunner(umbra, options, { log, name: storeName(location) }))
   } finally {

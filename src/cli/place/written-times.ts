@@ -8,9 +8,7 @@ export function graphFrom(graph: RemoteGraph): GraphView {
   return {
     ...graph,
     nodes: graph.nodes.map(nodeFrom),
-    waiting_for: graph.waiting_for.map(waiting =>
-      timed(waiting, ["at", "until"]),
-    ) as GraphView["waiting_for"],
+    waiting_for: graph.waiting_for.map(waiting => timed(waiting, waits)) as GraphView["waiting_for"],
   }
 }
 
@@ -18,21 +16,22 @@ function nodeFrom(node: RemoteNode): NodeView {
   const { waiting_on } = node
   return {
     ...timed(node, ["queued_at", "started_at", "finished_at"]),
-    waiting_on: waiting_on === null ? null : (timed(waiting_on, ["at", "until"]) as WaitingOn),
+    waiting_on: waiting_on === null ? null : (timed(waiting_on, waits) as WaitingOn),
   } as NodeView
 }
 
 export function eventFrom(event: RemoteEvent): JobEvent {
-  const payload = timed(event.payload, ["expires_at", "retry_at", "started_at"]) as JsonObject
+  const payload = timed(event.payload, ["expires_at", "retry_at", "started_at", "next_poll_at"]) as JsonObject
   const { waiting } = payload
   return {
     ...timed(event, ["at"]),
     payload:
-      waiting === undefined
-        ? payload
-        : { ...payload, waiting: timed(waiting as JsonObject, ["until"]) as Json },
+      waiting === undefined ? payload : { ...payload, waiting: timed(waiting as JsonObject, waits) as Json },
   } as JobEvent
 }
+
+/** What the particulars of a wait call times. */
+const waits = ["at", "until", "next_poll_at"]
 
 /** Only what is called a time is one: an output may hold any text. */
 function timed(value: object, names: readonly string[]): object {

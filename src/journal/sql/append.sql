@@ -1,10 +1,12 @@
--- The hot path: one batch of facts with everything that follows from them, in one statement and one commit.
+-- One batch of facts with everything that can follow from them, in one statement and one commit. Batches that need
+-- less of it, which are the hot path, have shorter ones: append_jobs, append_facts, append_fact.
 --
 -- $1, $2     fences: partition ids and the epochs they are believed to have, as array literals
 -- $3, $4     facts: "partition seq job_id at type" and, beside it, the JSON data
 -- $5, $6     new jobs and changed jobs, one record each
 -- $7, $8     answers: message ids as an array literal, and the JSON answers
 -- $9         messages caused by facts, one record each
+-- $10, $11   operations at providers that began, and those that ended with the slots that come free, one record each
 --
 -- Records are joined by U+001E and their fields by U+001F, which JSON text never holds raw; an empty field of a
 -- nullable column is null. An empty part is the empty string: it splits into no records and costs microseconds.
@@ -102,5 +104,41 @@ messages as (
   ) as n
   where m[1]::int = any ((select ids from held)::int[])
   on conflict (cause) do nothing
+),
+begun as (
+  insert into umbra.operations (
+    partition, provider, external_id, job_id, node, attempt, submitted_at, ended_at, cancel_at
+  )
+  select
+    o[1]::int, o[2], o[3], o[4]::uuid, o[5]::int, o[6]::int, o[7]::bigint,
+    nullif(o[8], '')::bigint, nullif(o[9], '')::bigint
+  from (
+    select string_to_array(record, chr(31)) as o
+    from unnest(string_to_array($10::text, chr(30))) as u (record)
+    offset 0
+  ) as n
+  where o[1]::int = any ((select ids from held)::int[])
+  on conflict (provider, external_id, job_id, node) do update
+  set attempt = excluded.attempt, ended_at = excluded.ended_at, cancel_at = excluded.cancel_at
+),
+leaving as materialized (
+  select o[2]::uuid as job_id, nullif(o[3], '')::int as node, o[4]::bigint as at, o[5] as operation
+  from (
+    select string_to_array(record, chr(31)) as o
+    from unnest(string_to_array($11::text, chr(30))) as u (record)
+    offset 0
+  ) as n
+  where o[1]::int = any ((select ids from held)::int[])
+),
+over as (
+  update umbra.operations as o
+  set ended_at = l.at, cancel_at = case when l.operation = 'cancel' then l.at end
+  from leaving as l
+  where o.job_id = l.job_id and o.node = l.node and o.ended_at is null and l.operation <> 'none'
+),
+released as (
+  delete from umbra.slots as s
+  using leaving as l
+  where s.job_id = l.job_id and (l.node is null or s.node = l.node)
 )
 select array_to_string((select ids from held), ','), (select count(*) from facts)

@@ -1,6 +1,6 @@
--- Retention: removes these jobs ($3) with their facts, where the fence ($1 partitions, $2 epochs) holds as in append.sql
--- and the job still is one that ended before $4. So what was retried meanwhile, by this owner or the next, keeps its
--- history.
+-- Retention: removes these jobs ($3) with their facts, operations and slots, where the fence ($1 partitions, $2 epochs)
+-- holds as in append.sql and the job still is one that ended before $4. So what was retried meanwhile, by this owner or
+-- the next, keeps its history.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
@@ -22,5 +22,11 @@ facts as (
 ),
 jobs as (
   delete from umbra.jobs using ended where jobs.id = ended.id returning 1
+),
+operations as (
+  delete from umbra.operations using ended where operations.job_id = ended.id
+),
+slots as (
+  delete from umbra.slots using ended where slots.job_id = ended.id
 )
 select count(*) from jobs

@@ -73,13 +73,25 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
         summary: "Send a signal to a job",
         description: "The body is the signal's data: any JSON, or nothing.",
         params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
+        querystring: z.object({
+          resume_token: z
+            .string()
+            .max(100)
+            .optional()
+            .meta({ description: "Of the job's graph: refused if the job has been resumed since." }),
+        }),
         body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
-        response: schema.answers({ 200: schema.job }, ["E301", "E302", "E502", "E635", "E636", ...elsewhere]),
+        response: schema.answers({ 200: schema.job }, [
+          ...(["E301", "E302", "E312", "E502", "E635", "E636"] as const),
+          ...elsewhere,
+        ]),
       },
     },
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      await umbra.signal(job_id, request.params.signal, (request.body ?? null) as Json)
+      const { resume_token } = request.query
+      const token = resume_token === undefined ? {} : { resumeToken: resume_token }
+      await umbra.signal(job_id, request.params.signal, (request.body ?? null) as Json, token)
       return umbra.job(job_id)
     },
   )

@@ -1,22 +1,29 @@
 /** `call_external_service`: one HTTP request (S8). */
 import type { z } from "zod"
+import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { bodyOf, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest } from "../http/client.ts"
+import { submitted } from "../waiting.ts"
 import { callExternalServiceSpec } from "./call-external-service-spec.ts"
 
 type Config = z.output<typeof callExternalServiceSpec.config>
 
 const repeatable = new Set(["GET", "HEAD", "OPTIONS"])
 
-export const callExternalService = (http: HttpClient) =>
+/** Which operation an answer of this provider names; undefined: the answer is the node's output. */
+export type ExternalIdOf = (provider: string, answer: Json) => string | undefined
+
+export const callExternalService = (http: HttpClient, externalIdOf: ExternalIdOf = () => undefined) =>
   defineHandler({
     ...callExternalServiceSpec,
     async run(config, ctx) {
       const response = await http.send(requestOf(config, ctx))
       if (!isExpected(response.status, config.expected_status)) throw statusFault(response, ctx.now())
-      return { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
+      const answer = { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
+      const externalId = ctx.provider === null ? undefined : externalIdOf(ctx.provider, answer)
+      return externalId === undefined ? answer : submitted(externalId)
     },
   })
 

@@ -2,11 +2,14 @@
 import type { Handler } from "../handler.ts"
 import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"
-import { callExternalService } from "./call-external-service.ts"
+import { callExternalService, type ExternalIdOf } from "./call-external-service.ts"
 import { llmService } from "./llm-service.ts"
 import { input, output, sleep, transform } from "./plain.ts"
 
-export function builtinHandlers(settings: Pick<WorkerSettings, "allowPrivateAddresses">): Handler[] {
+export function builtinHandlers(
+  settings: Pick<WorkerSettings, "allowPrivateAddresses">,
+  externalIdOf?: ExternalIdOf,
+): Handler[] {
   const http = new HttpClient(settings)
-  return [input, output, transform, sleep, callExternalService(http), llmService(http)]
+  return [input, output, transform, sleep, callExternalService(http, externalIdOf), llmService(http)]
 }

@@ -57,6 +57,13 @@ export const sleepSpec = {
   output: z.object({ woke_at: z.iso.datetime().describe("When the wait ended.") }),
 } satisfies HandlerSpec
 
+/** The node's provider does the work; the config is what its `submit` gets, and each provider says what it needs. */
+export const externalSpec = {
+  name: "external",
+  config: z.record(z.string(), z.unknown()).optional(),
+  output: z.unknown(),
+} satisfies HandlerSpec
+
 /** What every workflow can use without registering anything. */
 export const builtinSpecs = [
   inputSpec,
@@ -65,4 +72,5 @@ export const builtinSpecs = [
   sleepSpec,
   callExternalServiceSpec,
   llmServiceSpec,
+  externalSpec,
 ] as const satisfies readonly HandlerSpec[]

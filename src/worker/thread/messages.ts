@@ -15,6 +15,8 @@ export interface RunMessage {
   readonly attempt: number
   readonly input: Json
   readonly parents: JsonObject
+  readonly provider?: string
+  readonly operation?: number
   readonly config: Json
   readonly secrets: readonly Secret[]
   /** Of the span that the attempt runs in. */

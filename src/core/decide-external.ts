@@ -1,0 +1,101 @@
+import { pollDelay } from "./backoff.ts"
+import type { Circumstances, External, OperationResult, Refusal, Submitted } from "./commands.ts"
+import type { ExternalWaiting, Fact } from "./facts.ts"
+import { isDone, type JobState, resumeToken } from "./state.ts"
+import { failure, jobResult, refuse } from "./verdict.ts"
+import { wholeTime } from "./whole-time.ts"
+
+/**
+ * Operations at providers: webhook or poll, whichever comes first, once (X4).
+ *
+ * 1. News count only for the operation that the node waits for right now; of two that bring its end, the second is a
+ *    duplicate.
+ * 2. A look that failed says nothing of the operation: the wait goes on until the policy or the job's time ends it.
+ */
+export function submitted(command: Submitted, given: Circumstances): Fact {
+  const { node, attempt, provider, externalId, poll, ttlSeconds } = command
+  const at = given.now
+  const waiting: ExternalWaiting = {
+    kind: "external",
+    provider,
+    external_id: externalId,
+    ...(poll === null ? {} : { next_poll_at: wholeTime(at + pollDelay(poll, 0, given.random)) }),
+    ...(ttlSeconds === null ? {} : { until: wholeTime(at + ttlSeconds * 1000) }),
+  }
+  return { type: "node_waiting", at, node, attempt, waiting }
+}
+
+export function operationNews(
+  state: JobState,
+  command: External,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const { node, externalId } = command
+  if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
+  if (isDone(state, node)) return refuse("duplicate")
+  const waiting = state.waiting.get(node)
+  if (waiting?.kind !== "external" || waiting.external_id !== externalId) return refuse("stale_operation")
+  if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
+    return refuse("stale_token")
+  return newsOf(state, command, given)
+}
+
+function newsOf(state: JobState, command: External, given: Circumstances): readonly Fact[] {
+  const { node, result } = command
+  const at = given.now
+  const attempt = state.attempt[node]!
+  switch (result.type) {
+    case "completed": {
+      const usage = result.usage === undefined ? {} : { usage: result.usage }
+      const { output } = result
+      return [{ type: "node_completed", at, node, attempt, output, ...usage, ...jobResult(command) }]
+    }
+    case "failed":
+      return [failure(state, node, result.fault, given)]
+    case "error":
+      return isOneTooMany(state, command)
+        ? [{ ...failure(state, node, result.fault, given), abandoned: true }]
+        : nextLook(state, command, given)
+    case "running":
+      return [...nextLook(state, command, given), ...preview(state, command, result, at)]
+    case "hint":
+    case "postponed":
+      return nextLook(state, command, given)
+  }
+}
+
+function isOneTooMany(state: JobState, { node, poll }: External): boolean {
+  const most = poll?.maxErrors ?? null
+  return most !== null && (state.polls.get(node)?.errors ?? 0) + 1 > most
+}
+
+/** A webhook that only says "still running" moves nothing: the look that is due comes when it is due. */
+function nextLook(state: JobState, command: External, given: Circumstances): readonly Fact[] {
+  const { node, poll, result, source } = command
+  if (poll === null || (source === "webhook" && result.type !== "hint")) return []
+  const because = result.type as "running" | "error" | "hint" | "postponed"
+  const next_poll_at = wholeTime(nextLookAt(state, command, given))
+  const fault = result.type === "error" ? { fault: result.fault } : {}
+  const attempt = state.attempt[node]!
+  return [{ type: "poll_scheduled", at: given.now, node, attempt, next_poll_at, because, ...fault }]
+}
+
+function nextLookAt(state: JobState, { node, poll, result }: External, given: Circumstances): number {
+  if (result.type === "hint") return given.now
+  if (result.type === "postponed") return Math.max(given.now, result.until)
+  const planned = given.now + pollDelay(poll!, (state.polls.get(node)?.count ?? 0) + 1, given.random)
+  const asked = result.type === "error" ? (result.fault.retry_after_seconds ?? 0) : 0
+  return Math.max(planned, given.now + asked * 1000)
+}
+
+/** The same partial result again is no news. */
+function preview(
+  state: JobState,
+  { node }: External,
+  result: Extract<OperationResult, { type: "running" }>,
+  at: number,
+): readonly Fact[] {
+  const data = result.preview
+  if (data === undefined || JSON.stringify(data) === JSON.stringify(state.previews.get(node))) return []
+  return [{ type: "preview_published", at, node, attempt: state.attempt[node]!, data }]
+}

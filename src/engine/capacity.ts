@@ -1,0 +1,137 @@
+import type { Task } from "../broker/port.ts"
+import type { Command } from "../core/commands.ts"
+import type { Fault } from "../core/faults.ts"
+import { isInFlight } from "../core/state.ts"
+import { jobHasEnded } from "../core/states.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
+import type { Journal } from "../journal/port.ts"
+import type { Log } from "../log.ts"
+import type { Clock } from "./clock.ts"
+import type { LiveJob } from "./live-job.ts"
+import { isRateLimited, type ProviderTerms } from "./providers.ts"
+import type { Slots } from "./slots.ts"
+
+export interface CapacityParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly log: Log
+  readonly slots: Slots
+  /** Hands the task to a worker. */
+  readonly dispatch: (task: Task) => void
+  readonly command: (job: LiveJob, command: Command) => void
+  readonly durable: (job: LiveJob) => Promise<void>
+  readonly failed: (job: LiveJob, error: unknown) => void
+  /** There are messages in the inboxes of these partitions. */
+  readonly told: (partitions: readonly number[]) => void
+}
+
+/**
+ * A node with a provider goes to a worker when it has a slot and its place in the provider's rate (X5, X6).
+ *
+ * 1. Only such nodes come here: the others pay nothing.
+ * 2. A slot belongs to the node, not to a process: who asks again after a crash finds it held.
+ * 3. A node without a slot records that it waits and then asks once more: a grant that came in between was refused,
+ *    since nobody was known to wait.
+ */
+export class Capacity {
+  readonly #parts: CapacityParts
+
+  constructor(parts: CapacityParts) {
+    this.#parts = parts
+  }
+
+  admit(job: LiveJob, task: Task, terms: ProviderTerms): void {
+    this.#admit(job, task, terms).catch(error => this.#parts.failed(job, error))
+  }
+
+  async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
+    const { node, attempt } = task
+    if (terms.concurrency !== null && !(await this.#hasSlot(job, task))) {
+      if (!isWanted(job, task)) return this.#giveBack(job, task)
+      job.running.delete(node)
+      this.#parts.command(job, { type: "await_slot", node, attempt, provider: task.provider! })
+      await this.#parts.durable(job)
+      if (await this.#hasSlot(job, task)) await this.#remind(job, task)
+      return
+    }
+    if (terms.rate !== null) await this.#pace(task.provider!, terms.rate)
+    if (isWanted(job, task)) this.#parts.dispatch(task)
+    else await this.#giveBack(job, task)
+  }
+
+  #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
+    const { id: jobId, partition, state } = job
+    const request = { jobId, node: task.node, partition, owner: state.owner }
+    return this.#patiently(() => this.#parts.slots.request(task.provider!, request))
+  }
+
+  /** The job may have left memory by now: its inbox brings it back. */
+  async #remind(job: LiveJob, { node }: Task): Promise<void> {
+    const { journal, clock } = this.#parts
+    const { id, partition } = job
+    const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
+    await this.#patiently(() => journal.sendMessage({ partition, jobId: id, command, sentAt: clock.now() }))
+    this.#parts.told([partition])
+  }
+
+  /** Asked for after the job's end had released everything. A job that has only moved keeps its slot. */
+  async #giveBack(job: LiveJob, { node }: Task): Promise<void> {
+    if (jobHasEnded(job.state.status))
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node })
+  }
+
+  async #pace(provider: string, rate: number): Promise<void> {
+    const { at } = await this.#patiently(() => this.#place(provider, rate, Number.MAX_SAFE_INTEGER))
+    await this.#until(at)
+  }
+
+  /** For a request that can also be made later: false, and when, if its place is too far away. */
+  async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
+    if (rate === null) return null
+    const { taken, at } = await this.#place(provider, rate, maxWaitMs)
+    if (!taken) return at
+    await this.#until(at)
+    return null
+  }
+
+  #place(provider: string, rate: number, maxWaitMs: number) {
+    const { journal, clock } = this.#parts
+    return journal.providers.takeRate({ provider, intervalMs: 1000 / rate, at: clock.now(), maxWaitMs })
+  }
+
+  #until(at: number): Promise<void> {
+    const { clock } = this.#parts
+    const wait = at - clock.now()
+    return wait <= 0 ? Promise.resolve() : new Promise(resolve => void clock.after(wait, resolve))
+  }
+
+  /** A request to the provider failed: written down for people, and heeded if it said "too many". */
+  complain(provider: string, what: string, fault: Fault): void {
+    const { journal, clock, log } = this.#parts
+    const at = clock.now()
+    const until = at + (fault.retry_after_seconds ?? 1) * 1000
+    const slowed = isRateLimited(fault) ? journal.providers.slowDown({ provider, until }) : Promise.resolve()
+    const { code, message } = fault
+    Promise.all([slowed, journal.providers.noteError({ provider, at, what, code, message })]).catch(error =>
+      log.warn({ provider, error: String(error) }, "could not write down a provider's failure"),
+    )
+  }
+
+  /** As long as the store is away the node waits: nothing is wrong with it. */
+  async #patiently<T>(ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await ask()
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final) throw error
+        await this.#until(this.#parts.clock.now() + AGAIN_MS)
+      }
+    }
+  }
+}
+
+const AGAIN_MS = 1000
+
+function isWanted(job: LiveJob, { node, attempt }: Task): boolean {
+  return !job.gone && job.state.attempt[node] === attempt && isInFlight(job.state, node)
+}

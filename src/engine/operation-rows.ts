@@ -1,0 +1,98 @@
+import type { Fact, NodeFailed } from "../core/facts.ts"
+import { jobHasEnded } from "../core/states.ts"
+import type { BegunOperation, LeftBehind } from "../journal/provider-store.ts"
+import type { LiveJob } from "./live-job.ts"
+import { isRateLimited } from "./providers.ts"
+
+/**
+ * What a batch writes beside its facts where they concern operations at providers: rows of the same commit. Kept
+ * apart from the batch so that one without external work carries nothing.
+ */
+export class OperationRows {
+  readonly #begun = new Map<string, BegunOperation>()
+  readonly #left = new Map<string, LeftBehind>()
+  /** Providers of which a slot may have come free. */
+  readonly freed = new Set<string>()
+
+  /** Call after the fact was applied. */
+  note(job: LiveJob, fact: Fact): void {
+    switch (fact.type) {
+      case "node_waiting":
+        this.#begin(job, fact)
+        break
+      case "node_completed":
+      case "node_skipped":
+        this.#leave(job, fact.node, fact.at, "ended")
+        break
+      case "signal_received":
+        if (fact.node !== undefined) this.#leave(job, fact.node, fact.at, "ended")
+        break
+      case "node_failed":
+        if (!mayStillRun(fact)) this.#leave(job, fact.node, fact.at, "ended")
+    }
+    if (jobHasEnded(job.state.status) && fact.type !== "job_deleted") this.#leaveAll(job, fact.at)
+  }
+
+  abandon(job: LiveJob, node: number, at: number): void {
+    this.#leave(job, node, at, "cancel")
+  }
+
+  failed(job: LiveJob, node: number, at: number): void {
+    this.#leave(job, node, at, "ended")
+  }
+
+  get begun(): BegunOperation[] {
+    return [...this.#begun.values()]
+  }
+
+  get left(): LeftBehind[] {
+    return [...this.#left.values()]
+  }
+
+  /** Takes out what belongs to jobs that are not kept. */
+  keep(isKept: (row: { readonly partition: number; readonly jobId: string }) => boolean): void {
+    for (const [key, row] of this.#begun) if (!isKept(row)) this.#begun.delete(key)
+    for (const [key, row] of this.#left) if (!isKept(row)) this.#left.delete(key)
+  }
+
+  #begin(job: LiveJob, fact: Extract<Fact, { type: "node_waiting" }>): void {
+    const { node, attempt, waiting, at } = fact
+    if (waiting.kind !== "external") return
+    const { provider, external_id: externalId } = waiting
+    const times = { submittedAt: at, endedAt: null, cancelAt: null }
+    const { id: jobId, partition } = job
+    this.#begun.set(keyOf(jobId, node), { partition, provider, externalId, jobId, node, attempt, ...times })
+  }
+
+  #leave(job: LiveJob, node: number, at: number, operation: LeftBehind["operation"]): void {
+    const provider = job.plan.nodes[node]!.provider
+    if (provider === null) return
+    this.freed.add(provider)
+    // One statement does not see its own rows: what began in this batch carries its end itself.
+    const key = keyOf(job.id, node)
+    const begun = this.#begun.get(key)
+    if (begun !== undefined && operation !== "none")
+      this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null })
+    if (this.#left.has(key)) return
+    this.#left.set(key, { partition: job.partition, jobId: job.id, node, at, operation })
+  }
+
+  #leaveAll(job: LiveJob, at: number): void {
+    for (const provider of job.plan.providers) this.freed.add(provider)
+    const { id: jobId, partition } = job
+    this.#left.set(keyOf(jobId, null), { partition, jobId, node: null, at, operation: "none" })
+  }
+}
+
+/**
+ * An attempt whose submission got no answer, or an operation that could not be followed, may have begun all the same,
+ * and is tried again under the same key: it keeps its slot until then. A provider that refused for lack of room has
+ * begun nothing.
+ */
+function mayStillRun({ retry_at, fault }: NodeFailed): boolean {
+  return retry_at !== undefined && !isRateLimited(fault)
+}
+
+function keyOf(jobId: string, node: number | null): string {
+  return `${jobId}/${node}`
+}

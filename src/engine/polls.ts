@@ -1,0 +1,126 @@
+import type { Command, OperationResult } from "../core/commands.ts"
+import type { Fault } from "../core/faults.ts"
+import type { PollPolicy } from "../core/plan.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
+import type { Capacity } from "./capacity.ts"
+import type { Clock } from "./clock.ts"
+import type { LiveJob } from "./live-job.ts"
+import type { Operation, Providers } from "./providers.ts"
+
+export interface PollsParts {
+  readonly clock: Clock
+  readonly providers: Providers
+  readonly capacity: Capacity
+  readonly command: (job: LiveJob, command: Command) => void
+  readonly failed: (job: LiveJob, error: unknown) => void
+  /** Looks at once. */
+  readonly concurrency: number
+  /** A look whose place in the rate is further away is put off, and its job may leave memory. */
+  readonly maxWaitMs: number
+}
+
+/** Looks at operations that are due (X3): bounded, at the provider's rate, and given up when a webhook was first. */
+export class Polls {
+  readonly #parts: PollsParts
+  readonly #queue: Look[] = []
+  #running = 0
+
+  constructor(parts: PollsParts) {
+    this.#parts = parts
+  }
+
+  start(job: LiveJob, node: number): void {
+    const look = { job, node, abort: new AbortController() }
+    job.looks ??= new Map()
+    job.looks.set(node, look.abort)
+    this.#queue.push(look)
+    this.#pump()
+  }
+
+  /** X4, second layer: what a job does not wait for any more is not looked at any longer. */
+  drop(job: LiveJob): void {
+    for (const [node, abort] of job.looks ?? []) {
+      if (!job.gone && job.state.polling.has(node)) continue
+      job.looks!.delete(node)
+      abort.abort()
+    }
+  }
+
+  #pump(): void {
+    while (this.#running < this.#parts.concurrency) {
+      const look = this.#queue.shift()
+      if (look === undefined) return
+      if (look.abort.signal.aborted) continue
+      this.#running++
+      this.#look(look)
+        .catch(error => this.#parts.failed(look.job, error))
+        .finally(() => {
+          this.#running--
+          this.#pump()
+        })
+    }
+  }
+
+  async #look({ job, node, abort }: Look): Promise<void> {
+    const operation = operationOf(job, node)
+    if (operation === null) return
+    const terms = this.#parts.providers.terms(operation.provider)
+    const result =
+      terms?.poll == null
+        ? ({ type: "error", fault: unknownProvider(operation.provider) } as const)
+        : await this.#ask(operation, terms.rate, abort.signal)
+    if (abort.signal.aborted || job.gone) return
+    job.looks?.delete(node)
+    const { externalId } = operation
+    const poll = terms?.poll ?? rarely
+    this.#parts.command(job, { type: "external", node, externalId, source: "poll", poll, result })
+  }
+
+  /** As long as the store is away nobody is asked: nothing is wrong with the job. */
+  async #postponement(provider: string, rate: number | null): Promise<number | null> {
+    const { capacity, maxWaitMs, clock } = this.#parts
+    try {
+      return await capacity.goAhead(provider, rate, maxWaitMs)
+    } catch (error) {
+      if (!(error instanceof JournalUnavailableError)) throw error
+      return clock.now() + AWAY_MS
+    }
+  }
+
+  async #ask(operation: Operation, rate: number | null, signal: AbortSignal): Promise<OperationResult> {
+    const { capacity, providers } = this.#parts
+    const later = await this.#postponement(operation.provider, rate)
+    if (later !== null) return { type: "postponed", until: later }
+    if (signal.aborted) return { type: "hint" }
+    const result = await providers.poll(operation, signal)
+    if (result.type === "error" && !signal.aborted)
+      capacity.complain(operation.provider, "poll", result.fault)
+    return result
+  }
+}
+
+const AWAY_MS = 5000
+
+interface Look {
+  readonly job: LiveJob
+  readonly node: number
+  readonly abort: AbortController
+}
+
+/** For a provider that was taken away from this process, or cannot be asked any more: another release may know it. */
+const rarely: PollPolicy = { seconds: [120], jitter: 0.1, maxErrors: null }
+
+function unknownProvider(provider: string): Fault {
+  return {
+    code: "E423",
+    message: `This engine does not know how to ask provider "${provider}". Start it with --providers.`,
+    retryable: true,
+  }
+}
+
+function operationOf(job: LiveJob, node: number): Operation | null {
+  const waiting = job.state.waiting.get(node)
+  if (waiting?.kind !== "external") return null
+  const { provider, external_id: externalId } = waiting
+  return { provider, externalId, jobId: job.id, nodeId: job.plan.nodes[node]!.id }
+}

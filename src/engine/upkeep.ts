@@ -1,0 +1,155 @@
+import type { Fault } from "../core/faults.ts"
+import type { Journal } from "../journal/port.ts"
+import type { DueCancel, OperationName } from "../journal/provider-store.ts"
+import type { Log } from "../log.ts"
+import type { Capacity } from "./capacity.ts"
+import type { Clock } from "./clock.ts"
+import type { Providers } from "./providers.ts"
+import type { Slots } from "./slots.ts"
+
+export interface UpkeepParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly log: Log
+  readonly providers: Providers
+  readonly capacity: Capacity
+  readonly slots: Slots
+  readonly partitions: () => readonly number[]
+  readonly told: (partitions: readonly number[]) => void
+  /** The id of a node in the document; null: its job cannot be read. */
+  readonly nodeId: (jobId: string, node: number) => Promise<string | null>
+  readonly everyMs: number
+  readonly leaseMs: number
+  readonly cancelTries: number
+}
+
+/**
+ * What follows from external work and belongs to no single job: free slots go to who is next, parked webhooks find
+ * their jobs, abandoned operations are cancelled.
+ *
+ * 1. Everything is done as soon as its cause is durable, and again by a sweep: what a crash left over waits for that.
+ * 2. With no provider known in this process there is no sweep, and nothing is asked of the store.
+ */
+export class Upkeep {
+  readonly #parts: UpkeepParts
+  readonly #cancelling = new Set<string>()
+  #abort = new AbortController()
+  #cancelTimer = () => {}
+  #isStopped = false
+
+  constructor(parts: UpkeepParts) {
+    this.#parts = parts
+  }
+
+  start(): void {
+    if (this.#parts.providers.names().length > 0) this.#schedule()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#cancelTimer()
+    this.#abort.abort()
+  }
+
+  #schedule(): void {
+    const { clock, everyMs } = this.#parts
+    this.#cancelTimer()
+    this.#cancelTimer = clock.after(everyMs, () => {
+      void this.#try("sweep", () => this.#sweep()).finally(() => this.#isStopped || this.#schedule())
+    })
+  }
+
+  async #sweep(): Promise<void> {
+    const { journal, clock, providers, partitions, told, leaseMs } = this.#parts
+    await journal.providers.renewSlots({ partitions: partitions(), at: clock.now(), leaseMs })
+    for (const name of providers.names()) await this.#grant(name)
+    told(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
+    await this.#cancelDue()
+  }
+
+  /** Slots of these providers have come free. */
+  freed(names: Iterable<string>): void {
+    for (const name of names) void this.#try("grant slots", () => this.#grant(name))
+  }
+
+  async #grant(provider: string): Promise<void> {
+    const { providers, slots } = this.#parts
+    if (providers.terms(provider)?.concurrency != null) await slots.grant(provider)
+  }
+
+  /** The operation is on record: has its webhook been here before? */
+  begun(operation: OperationName): void {
+    const { journal, clock, told } = this.#parts
+    void this.#try("look for an early webhook", async () =>
+      told(await journal.providers.deliverEvents({ operation, at: clock.now() })),
+    )
+  }
+
+  /** J16: some operations are not wanted any more. */
+  abandoned(): void {
+    void this.#try("cancel operations", () => this.#cancelDue())
+  }
+
+  async #cancelDue(): Promise<void> {
+    const { journal, clock, partitions } = this.#parts
+    const due = await journal.providers.dueCancels({
+      partitions: partitions(),
+      at: clock.now(),
+      limit: CANCELS_AT_ONCE,
+    })
+    await Promise.all(due.map(cancel => this.#cancelOnce(cancel)))
+  }
+
+  async #cancelOnce(cancel: DueCancel): Promise<void> {
+    const key = JSON.stringify([cancel.provider, cancel.externalId, cancel.jobId, cancel.node])
+    if (this.#cancelling.has(key) || this.#isStopped) return
+    this.#cancelling.add(key)
+    try {
+      await this.#cancel(cancel)
+    } finally {
+      this.#cancelling.delete(key)
+    }
+  }
+
+  async #cancel(cancel: DueCancel): Promise<void> {
+    const { journal, clock, providers, capacity, cancelTries, log, nodeId } = this.#parts
+    const { provider, externalId, jobId, node, tries } = cancel
+    const terms = providers.terms(provider)
+    // Another process may know this provider; its sweep, or ours after a restart with it, finds the operation.
+    if (terms === undefined) return
+    const later = await capacity.goAhead(provider, terms.rate, MAX_WAIT_MS)
+    if (later !== null) return
+    const id = (await nodeId(jobId, node)) ?? ""
+    const fault: Fault | null = await providers.cancel(
+      { provider, externalId, jobId, nodeId: id },
+      this.#abort.signal,
+    )
+    if (this.#isStopped && fault !== null) return
+    if (fault !== null) capacity.complain(provider, "cancel", fault)
+    const isLast = fault !== null && (!fault.retryable || tries + 1 >= cancelTries)
+    if (isLast)
+      log.warn(
+        { provider, external_id: externalId, job_id: jobId, fault },
+        "an operation could not be cancelled",
+      )
+    const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
+    await journal.providers.settleCancel({
+      ...{ provider, externalId, jobId, node },
+      again: fault === null || isLast ? null : clock.now() + wait,
+    })
+  }
+
+  /** What fails here is done by the next sweep. */
+  async #try(what: string, work: () => Promise<void>): Promise<void> {
+    if (this.#isStopped) return
+    try {
+      await work()
+    } catch (error) {
+      if (!this.#isStopped)
+        this.#parts.log.warn({ error: String(error) }, `could not ${what}; the next sweep tries again`)
+    }
+  }
+}
+
+const CANCELS_AT_ONCE = 100
+const MAX_WAIT_MS = 30_000

@@ -1,0 +1,204 @@
+import type { MemoryStore, StoredOperation, StoredSlot } from "./memory-store.ts"
+import type { NewMessage } from "./port.ts"
+import type {
+  DueCancel,
+  NewWebhookEvent,
+  OperationName,
+  ProviderErrorRow,
+  ProviderOverview,
+  ProviderStore,
+  SlotKey,
+  SlotRequest,
+  SlotTerms,
+  WebhookEventRow,
+} from "./provider-store.ts"
+
+/** External work in memory. Every verb reads and writes without an await in between. */
+export class MemoryProviderStore implements ProviderStore {
+  readonly #store: () => MemoryStore
+  readonly #send: (message: NewMessage) => void
+
+  /** `store` refuses once the journal is closed; `send` puts a message into an inbox. */
+  constructor(store: () => MemoryStore, send: (message: NewMessage) => void) {
+    this.#store = store
+    this.#send = send
+  }
+
+  async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
+    const { slots } = this.#store()
+    const { provider, at } = terms
+    const asked = requests.map(request => slotKey(provider, request))
+    for (const [index, request] of requests.entries())
+      if (!slots.has(asked[index]!))
+        slots.set(asked[index]!, { provider, ...request, askedAt: at, grantedAt: 0, heldUntil: null })
+    const own = new Set(asked.map(key => slots.get(key)))
+    const granted = this.#grant(terms, slot => !own.has(slot))
+    const held = requests.filter((_, index) => (slots.get(asked[index]!)?.heldUntil ?? 0) > at)
+    return { held, told: partitionsOf(granted.filter(slot => !own.has(slot))) }
+  }
+
+  async grantSlots(terms: SlotTerms) {
+    return partitionsOf(this.#grant(terms, () => true))
+  }
+
+  #grant({ provider, limit, leaseMs, at }: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
+    const all = this.#slotsOf(provider)
+    for (const slot of all)
+      if (slot.heldUntil !== null && slot.heldUntil <= at) this.#store().slots.delete(slotKey(provider, slot))
+    const held = all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at).length
+    const next = all.filter(slot => slot.heldUntil === null).slice(0, Math.max(0, limit - held))
+    for (const slot of next) {
+      slot.grantedAt = at
+      slot.heldUntil = at + leaseMs
+      if (!isTold(slot)) continue
+      const command = JSON.stringify({ type: "grant_slot", node: slot.node })
+      this.#send({ partition: slot.partition, jobId: slot.jobId, command, sentAt: at })
+    }
+    return next
+  }
+
+  async releaseSlot({ jobId, node }: SlotKey): Promise<void> {
+    for (const [key, slot] of this.#store().slots)
+      if (slot.jobId === jobId && slot.node === node) this.#store().slots.delete(key)
+  }
+
+  async renewSlots({ partitions, at, leaseMs }: Parameters<ProviderStore["renewSlots"]>[0]): Promise<void> {
+    const { slots, jobs } = this.#store()
+    for (const slot of slots.values()) {
+      const { heldUntil } = slot
+      if (heldUntil === null || heldUntil <= at || heldUntil >= at + leaseMs / 2) continue
+      const isUnfinished = jobs.get(slot.jobId)?.finishedAt === null
+      if (isUnfinished && partitions.includes(slot.partition)) slot.heldUntil = at + leaseMs
+    }
+  }
+
+  async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
+    const waiting = this.#slotsOf(slot.provider).filter(({ heldUntil }) => heldUntil === null)
+    const index = waiting.findIndex(({ jobId, node }) => jobId === slot.jobId && node === slot.node)
+    return index === -1 ? null : index + 1
+  }
+
+  #slotsOf(provider: string): StoredSlot[] {
+    return [...this.#store().slots.values()].filter(slot => slot.provider === provider)
+  }
+
+  async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
+    const { provider, intervalMs, at: now, maxWaitMs } = take
+    const { nextAt, factor } = this.#store().pace.get(provider) ?? { nextAt: 0, factor: 1 }
+    const at = Math.max(nextAt, now)
+    const taken = at - now <= maxWaitMs
+    if (taken)
+      this.#store().pace.set(provider, {
+        nextAt: at + intervalMs / factor,
+        factor: Math.min(1, factor + 0.01),
+      })
+    return { at: Math.ceil(at), taken }
+  }
+
+  async slowDown({ provider, until }: { readonly provider: string; readonly until: number }): Promise<void> {
+    const { nextAt, factor } = this.#store().pace.get(provider) ?? { nextAt: 0, factor: 1 }
+    this.#store().pace.set(provider, {
+      nextAt: Math.max(nextAt, until),
+      factor: Math.max(factor / 2, 1 / 64),
+    })
+  }
+
+  async receiveEvent(event: NewWebhookEvent): Promise<boolean> {
+    const { events } = this.#store()
+    const { provider, eventId } = event
+    const isKnown = events.some(known => known.provider === provider && known.eventId === eventId)
+    if (eventId !== null && isKnown) return false
+    events.push({ ...event })
+    return true
+  }
+
+  async deliverEvents(query: { readonly operation: OperationName | null; readonly at: number }) {
+    const { operation, at } = query
+    const told: StoredOperation[] = []
+    for (const event of this.#store().events) {
+      if (event.verdict !== "parked") continue
+      if (operation !== null && !isOf(event, operation)) continue
+      const operations = [...this.#store().operations.values()].filter(known => isOf(event, known))
+      if (operations.length === 0) continue
+      const open = operations.filter(({ endedAt }) => endedAt === null)
+      event.verdict = open.length > 0 ? "delivered" : "late"
+      for (const { partition, jobId, node } of open) {
+        const command = `{"type":"external","node":${node},${event.news!.slice(1)}`
+        this.#send({ partition, jobId, command, sentAt: at })
+      }
+      told.push(...open)
+    }
+    return partitionsOf(told)
+  }
+
+  async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
+    const of = this.#store().events.filter(event => event.provider === provider)
+    return of
+      .reverse()
+      .slice(0, limit)
+      .map(
+        ({ eventId, externalId, receivedAt, verdict, reason, bytes }): WebhookEventRow => ({
+          ...{ eventId, externalId, receivedAt, verdict, reason, bytes },
+        }),
+      )
+  }
+
+  async dueCancels({ partitions, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
+    return [...this.#store().operations.values()]
+      .filter(
+        ({ cancelAt, partition }) => cancelAt !== null && cancelAt <= at && partitions.includes(partition),
+      )
+      .sort((a, b) => a.cancelAt! - b.cancelAt!)
+      .slice(0, limit)
+      .map(
+        ({ provider, externalId, jobId, node, attempt, tries }): DueCancel => ({
+          ...{ provider, externalId, jobId, node, attempt, tries },
+        }),
+      )
+  }
+
+  async settleCancel(cancel: Parameters<ProviderStore["settleCancel"]>[0]): Promise<void> {
+    const operation = this.#store().operations.get(operationKey(cancel))
+    if (operation === undefined) return
+    operation.cancelAt = cancel.again
+    operation.tries++
+  }
+
+  async noteError({ provider, ...error }: ProviderErrorRow & { readonly provider: string }): Promise<void> {
+    const { providerErrors } = this.#store()
+    providerErrors.set(provider, [error, ...(providerErrors.get(provider) ?? [])].slice(0, 20))
+  }
+
+  async overview({ provider, at }: { readonly provider: string; readonly at: number }) {
+    const slots = this.#slotsOf(provider)
+    const waiting = slots.filter(({ heldUntil }) => heldUntil === null)
+    const held = slots.flatMap(({ jobId, node, owner, grantedAt, heldUntil }) =>
+      heldUntil !== null && heldUntil > at ? [{ jobId, node, owner, grantedAt, heldUntil }] : [],
+    )
+    const operations = [...this.#store().operations.values()]
+    return {
+      held,
+      waiting: waiting.length,
+      oldestAskedAt: waiting[0]?.askedAt ?? null,
+      operations: operations.filter(known => known.provider === provider && known.endedAt === null).length,
+      pace: this.#store().pace.get(provider)?.factor ?? 1,
+      errors: this.#store().providerErrors.get(provider) ?? [],
+    } satisfies ProviderOverview
+  }
+}
+
+export function operationKey({ provider, externalId, jobId, node }: OperationName & SlotKey): string {
+  return JSON.stringify([provider, externalId, jobId, node])
+}
+
+function partitionsOf(rows: readonly { readonly partition: number }[]): readonly number[] {
+  return [...new Set(rows.map(({ partition }) => partition))]
+}
+
+function slotKey(provider: string, { jobId, node }: SlotKey): string {
+  return JSON.stringify([provider, jobId, node])
+}
+
+function isOf(event: { provider: string; externalId: string | null }, operation: OperationName): boolean {
+  return event.provider === operation.provider && event.externalId === operation.externalId
+}

@@ -1,0 +1,157 @@
+/**
+ * The part of the storage contract that knows external work: slots, rates, operations and webhooks (X1 to X6). What
+ * belongs to a fact (an operation that began or ended, a slot that comes free) is part of `append`; the rest is here.
+ *
+ * 1. Every verb is safe to send twice.
+ * 2. Slots are leases: what is held is what live leases say. Never more than the limit at once, whoever asks when.
+ * 3. A webhook is stored before it is looked at. Webhook and submission each commit first and then look for the other
+ *    (`deliverEvents`), so that one of them finds the other.
+ * 4. Verbs that leave messages in inboxes answer with the partitions: other processes are notified, this one is not.
+ */
+export interface ProviderStore {
+  /** Asks for slots, or finds those that they have. Not held: others were first; a message `grant_slot` comes later. */
+  requestSlots(
+    terms: SlotTerms,
+    requests: readonly SlotRequest[],
+  ): Promise<{ readonly held: readonly SlotKey[]; readonly told: readonly number[] }>
+  /** Gives what has come free, by release or because its lease ended, to those who wait. */
+  grantSlots(grant: SlotTerms): Promise<readonly number[]>
+  /** For a node that asked and does not want it any more. Otherwise slots are released by `append`. */
+  releaseSlot(slot: SlotKey): Promise<void>
+  /** Leases of unfinished jobs in these partitions, where less than half of the time is left. */
+  renewSlots(renewal: {
+    readonly partitions: readonly number[]
+    readonly at: number
+    readonly leaseMs: number
+  }): Promise<void>
+  /** From 1; null: it does not wait for one. */
+  slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null>
+
+  /** A place in the provider's outbound rate. Not taken: it would be more than `maxWaitMs` away. */
+  takeRate(take: {
+    readonly provider: string
+    /** Between two requests. */
+    readonly intervalMs: number
+    readonly at: number
+    readonly maxWaitMs: number
+  }): Promise<{ readonly taken: boolean; readonly at: number }>
+  /** The provider said that it has too much to do: half the rate, and nothing before `until`. */
+  slowDown(slowing: { readonly provider: string; readonly until: number }): Promise<void>
+
+  /** False: it was delivered before. */
+  receiveEvent(event: NewWebhookEvent): Promise<boolean>
+  /** Tells jobs of parked webhooks whose operation is known by now: of one operation, or of all. */
+  deliverEvents(query: {
+    readonly operation: OperationName | null
+    readonly at: number
+  }): Promise<readonly number[]>
+  /** Newest first. */
+  listEvents(query: { readonly provider: string; readonly limit: number }): Promise<WebhookEventRow[]>
+
+  /** Operations that nobody wants any more and whose provider has not been told. */
+  dueCancels(query: {
+    readonly partitions: readonly number[]
+    readonly at: number
+    readonly limit: number
+  }): Promise<DueCancel[]>
+  /** `again`: when it is tried once more; null: it is done. */
+  settleCancel(cancel: OperationName & SlotKey & { readonly again: number | null }): Promise<void>
+
+  noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void>
+  overview(query: { readonly provider: string; readonly at: number }): Promise<ProviderOverview>
+}
+
+export interface SlotKey {
+  readonly jobId: string
+  readonly node: number
+}
+
+export interface OperationName {
+  readonly provider: string
+  readonly externalId: string
+}
+
+export interface SlotTerms {
+  readonly provider: string
+  readonly limit: number
+  readonly leaseMs: number
+  readonly at: number
+}
+
+export interface SlotRequest extends SlotKey {
+  readonly partition: number
+  /** Whose job it is, for those who look. */
+  readonly owner: string
+}
+
+export interface NewWebhookEvent {
+  readonly provider: string
+  /** Recognises a repeated delivery; null: refused, every one is new. */
+  readonly eventId: string | null
+  readonly externalId: string | null
+  readonly receivedAt: number
+  readonly verdict: "parked" | "refused"
+  readonly reason: string | null
+  readonly bytes: number
+  /** JSON object: an `external` command without its `type` and `node`. */
+  readonly news: string | null
+}
+
+export interface WebhookEventRow {
+  readonly eventId: string | null
+  readonly externalId: string | null
+  readonly receivedAt: number
+  /** delivered: a job was told. late: its operation was over. */
+  readonly verdict: "parked" | "delivered" | "late" | "refused"
+  readonly reason: string | null
+  readonly bytes: number
+}
+
+export interface DueCancel extends OperationName, SlotKey {
+  readonly attempt: number
+  readonly tries: number
+}
+
+export interface ProviderErrorRow {
+  readonly at: number
+  /** submit, poll, cancel or webhook */
+  readonly what: string
+  readonly code: string
+  readonly message: string
+}
+
+export interface ProviderOverview {
+  readonly held: readonly (SlotKey & {
+    readonly owner: string
+    readonly grantedAt: number
+    readonly heldUntil: number
+  })[]
+  readonly waiting: number
+  readonly oldestAskedAt: number | null
+  /** Operations that are not over. */
+  readonly operations: number
+  /** Share of the configured rate in use, 0 … 1. */
+  readonly pace: number
+  /** Newest first. */
+  readonly errors: readonly ProviderErrorRow[]
+}
+
+/** What `append` writes of operations: those that began with a fact … */
+export interface BegunOperation extends OperationName, SlotKey {
+  readonly partition: number
+  readonly attempt: number
+  readonly submittedAt: number
+  /** Set if it ended within the same batch. */
+  readonly endedAt: number | null
+  readonly cancelAt: number | null
+}
+
+/** … and what nodes and jobs leave behind: their slots come free, and their operation has ended or is to be cancelled. */
+export interface LeftBehind {
+  readonly partition: number
+  readonly jobId: string
+  /** null: all nodes of the job. */
+  readonly node: number | null
+  readonly at: number
+  readonly operation: "none" | "ended" | "cancel"
+}

@@ -1,0 +1,190 @@
+import type { Database, Row } from "./database.ts"
+import { arrayLiteral, textArrayLiteral } from "./encode.ts"
+import type {
+  NewWebhookEvent,
+  OperationName,
+  ProviderErrorRow,
+  ProviderOverview,
+  ProviderStore,
+  SlotKey,
+  SlotRequest,
+  SlotTerms,
+  WebhookEventRow,
+} from "./provider-store.ts"
+import * as rows from "./rows.ts"
+
+/** External work over SQL, the same for PostgreSQL and the embedded database. */
+export class SqlProviderStore implements ProviderStore {
+  readonly #database: Database
+  readonly #notify: (partitions: readonly number[]) => void
+
+  /** `notify`: there are new messages for these partitions. */
+  constructor(database: Database, notify: (partitions: readonly number[]) => void) {
+    this.#database = database
+    this.#notify = notify
+  }
+
+  async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
+    const found = await this.#database.query("askForSlots", [
+      terms.provider,
+      `${terms.at}`,
+      ...keys(requests),
+      arrayLiteral(requests.map(({ partition }) => partition)),
+      textArrayLiteral(requests.map(({ owner }) => owner)),
+    ])
+    const held = found.filter(row => row[0] === "held").map(slotOf)
+    if (held.length === requests.length) return { held, told: [] }
+    const granted = await this.#grant(terms, rows.number(found[0], 1), requests)
+    const asked = new Set(requests.map(nameOf))
+    const others = granted.filter(slot => !asked.has(nameOf(slot)))
+    return { held: [...held, ...granted.filter(slot => asked.has(nameOf(slot)))], told: this.#tell(others) }
+  }
+
+  async grantSlots(terms: SlotTerms) {
+    const [row] = await this.#database.query("providerVersion", [terms.provider])
+    return row === undefined ? [] : this.#tell(await this.#grant(terms, rows.number(row, 0), []))
+  }
+
+  /** Until the count was right: somebody else may have granted meanwhile. */
+  async #grant(terms: SlotTerms, version: number, askers: readonly SlotKey[]): Promise<GrantedSlot[]> {
+    const { provider, limit, at, leaseMs } = terms
+    for (;;) {
+      const figures = [provider, `${version}`, `${limit}`, `${at}`, `${leaseMs}`]
+      const found = await this.#database.query("grantSlots", [...figures, ...keys(askers)])
+      if (found.some(row => row[0] === "settled")) return grantedIn(found)
+      const [row] = await this.#database.query("providerVersion", [provider])
+      version = rows.number(row, 0)
+    }
+  }
+
+  #tell(granted: readonly { readonly partition: number }[]): readonly number[] {
+    const partitions = [...new Set(granted.map(({ partition }) => partition))]
+    if (partitions.length > 0) this.#notify(partitions)
+    return partitions
+  }
+
+  async releaseSlot({ jobId, node }: SlotKey): Promise<void> {
+    await this.#database.query("releaseSlot", [jobId, `${node}`])
+  }
+
+  async renewSlots({ partitions, at, leaseMs }: Parameters<ProviderStore["renewSlots"]>[0]): Promise<void> {
+    await this.#database.query("renewSlots", [arrayLiteral(partitions), `${at}`, `${leaseMs}`])
+  }
+
+  async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
+    const [row] = await this.#database.query("slotPosition", [slot.provider, slot.jobId, `${slot.node}`])
+    return row === undefined ? null : rows.number(row, 0)
+  }
+
+  async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
+    const { provider, intervalMs, at, maxWaitMs } = take
+    for (;;) {
+      const parameters = [provider, `${intervalMs}`, `${at}`, `${maxWaitMs}`]
+      const [row] = await this.#database.query("takeRate", parameters)
+      if (row !== undefined) return { at: rows.number(row, 0), taken: row[1] === "t" }
+    }
+  }
+
+  async slowDown({ provider, until }: { readonly provider: string; readonly until: number }): Promise<void> {
+    await this.#database.query("slowDown", [provider, `${until}`])
+  }
+
+  async receiveEvent(event: NewWebhookEvent): Promise<boolean> {
+    const { provider, eventId, externalId, receivedAt, verdict, reason, bytes, news } = event
+    const parameters = [provider, eventId, externalId, `${receivedAt}`, verdict, reason, `${bytes}`, news]
+    return rows.number((await this.#database.query("receiveEvent", parameters))[0], 0) > 0
+  }
+
+  async deliverEvents(query: { readonly operation: OperationName | null; readonly at: number }) {
+    const { operation, at } = query
+    const parameters = [operation?.provider ?? null, operation?.externalId ?? null, `${at}`]
+    const found = await this.#database.query("deliverEvents", parameters)
+    return this.#tell(found.map(row => ({ partition: rows.number(row, 0) })))
+  }
+
+  async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
+    const found = await this.#database.query("listWebhookEvents", [provider, `${limit}`])
+    return found.map(row => ({
+      eventId: row[0] ?? null,
+      externalId: row[1] ?? null,
+      receivedAt: rows.number(row, 2),
+      verdict: rows.text(row, 3) as WebhookEventRow["verdict"],
+      reason: row[4] ?? null,
+      bytes: rows.number(row, 5),
+    }))
+  }
+
+  async dueCancels({ partitions, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
+    const parameters = [arrayLiteral(partitions), `${at}`, `${limit}`]
+    return (await this.#database.query("dueCancels", parameters)).map(row => ({
+      provider: rows.text(row, 0),
+      externalId: rows.text(row, 1),
+      jobId: rows.text(row, 2),
+      node: rows.number(row, 3),
+      attempt: rows.number(row, 4),
+      tries: rows.number(row, 5),
+    }))
+  }
+
+  async settleCancel(cancel: Parameters<ProviderStore["settleCancel"]>[0]): Promise<void> {
+    const { provider, externalId, jobId, node, again } = cancel
+    const parameters = [provider, externalId, jobId, `${node}`, again === null ? null : `${again}`]
+    await this.#database.query("settleCancel", parameters)
+  }
+
+  async noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void> {
+    const { provider, at, what, code, message } = error
+    await this.#database.query("noteProviderError", [provider, `${at}`, what, code, message])
+  }
+
+  async overview({ provider, at }: { readonly provider: string; readonly at: number }) {
+    return overviewOf(await this.#database.query("providerOverview", [provider, `${at}`]))
+  }
+}
+
+interface GrantedSlot extends SlotKey {
+  readonly partition: number
+}
+
+function grantedIn(found: readonly Row[]): GrantedSlot[] {
+  return found
+    .filter(row => row[0] === "granted")
+    .map(row => ({ ...slotOf(row), partition: rows.number(row, 3) }))
+}
+
+function slotOf(row: Row): SlotKey {
+  return { jobId: rows.text(row, 1), node: rows.number(row, 2) }
+}
+
+function nameOf({ jobId, node }: SlotKey): string {
+  return `${jobId}/${node}`
+}
+
+function keys(slots: readonly SlotKey[]): [string, string] {
+  return [arrayLiteral(slots.map(({ jobId }) => jobId)), arrayLiteral(slots.map(({ node }) => node))]
+}
+
+function overviewOf(found: readonly Row[]): ProviderOverview {
+  const of = (kind: string) => found.filter(row => row[0] === kind)
+  const [waiting] = of("waiting")
+  const [pace] = of("pace")
+  return {
+    held: of("held").map(row => ({
+      jobId: rows.text(row, 1),
+      node: rows.number(row, 2),
+      owner: rows.text(row, 3),
+      grantedAt: rows.number(row, 4),
+      heldUntil: rows.number(row, 5),
+    })),
+    waiting: rows.number(waiting, 1),
+    oldestAskedAt: waiting === undefined ? null : rows.maybeNumber(waiting, 2),
+    operations: rows.number(of("running")[0], 1),
+    pace: pace === undefined ? 1 : rows.number(pace, 1),
+    errors: of("error").map(row => ({
+      at: rows.number(row, 1),
+      what: rows.text(row, 2),
+      code: rows.text(row, 3),
+      message: rows.text(row, 4),
+    })),
+  }
+}

@@ -1,0 +1,38 @@
+-- Parked webhooks whose operation is known by now: each becomes a message to its job, or is late. $1 provider and $2
+-- external id, or both null for all; $3 now. Whoever commits second, the webhook or the submission, finds the other
+-- here; of two at once one waits, and then finds nothing parked.
+with parked as materialized (
+  select e.id, e.provider, e.external_id, e.news
+  from umbra.webhook_events as e
+  where e.verdict = 'parked'
+    and ($1::text is null or (e.provider = $1::text and e.external_id = $2::text))
+    and exists (
+      select from umbra.operations as o where o.provider = e.provider and o.external_id = e.external_id
+    )
+  order by e.id
+  for update of e
+),
+found as materialized (
+  select p.id, p.news, o.job_id, o.node, o.partition, o.ended_at
+  from parked as p
+  join umbra.operations as o on o.provider = p.provider and o.external_id = p.external_id
+  order by p.id
+),
+told as (
+  insert into umbra.inbox (partition, job_id, sent_at, cause, command)
+  select
+    f.partition, f.job_id, $3::text::bigint, 'webhook/' || f.id || '/' || f.job_id || '/' || f.node,
+    ('{"type":"external","node":' || f.node || ',' || substr(f.news::text, 2))::json
+  from found as f
+  where f.ended_at is null
+  on conflict (cause) do nothing
+),
+settled as (
+  update umbra.webhook_events as e
+  set verdict = case
+    when exists (select from found as f where f.id = e.id and f.ended_at is null) then 'delivered' else 'late'
+  end
+  from parked
+  where e.id = parked.id
+)
+select distinct partition from found where ended_at is null

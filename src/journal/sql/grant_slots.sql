@@ -1,0 +1,56 @@
+-- Gives free slots of provider $1 to those who wait, in order. $2 version, $3 limit, $4 now, $5 lease in ms;
+-- $6, $7 jobs and nodes of those who ask: told by the answer; the others by a message to their partition.
+--
+-- `fence` makes the count right: leases granted after this statement's snapshot have raised the version, and then it
+-- updates no row and nothing is written. With nothing to give the version stays: whoever counts at the same time need
+-- not count again. Who waits and is being released right now is passed over, never waited for: so an append, which
+-- releases, and a grant cannot wait for each other.
+with free as materialized (
+  select greatest(0, $3::text::bigint - count(*)) as number
+  from umbra.slots
+  where provider = $1::text and held_until > $4::text::bigint
+),
+wanted as materialized (
+  select (select number from free) > 0
+    and exists (select from umbra.slots where provider = $1::text and held_until is null) as is_so
+),
+fence as materialized (
+  update umbra.providers set version = version + 1
+  where name = $1::text and version = $2::text::bigint and (select is_so from wanted)
+  returning 1
+),
+ended as (
+  delete from umbra.slots
+  where provider = $1::text and held_until <= $4::text::bigint and exists (select from fence)
+),
+next as materialized (
+  select s.job_id, s.node
+  from umbra.slots as s
+  where s.provider = $1::text and s.held_until is null and exists (select from fence)
+  order by s.id
+  limit (select number from free)
+  for update of s skip locked
+),
+granted as (
+  update umbra.slots as s
+  set granted_at = $4::text::bigint, held_until = $4::text::bigint + $5::text::bigint
+  from next
+  where s.provider = $1::text and s.job_id = next.job_id and s.node = next.node
+  returning s.id, s.job_id, s.node, s.partition
+),
+told as (
+  insert into umbra.inbox (partition, job_id, sent_at, cause, command)
+  select
+    g.partition, g.job_id, $4::text::bigint, 'slot/' || g.id || '/' || $4::text,
+    ('{"type":"grant_slot","node":' || g.node || '}')::json
+  from granted as g
+  where not exists (
+    select from unnest($6::text::uuid[], $7::text::int[]) as a (job_id, node)
+    where a.job_id = g.job_id and a.node = g.node
+  )
+  on conflict (cause) do nothing
+)
+select 'settled', null::text, null::text, null::text
+where exists (select from fence) or not (select is_so from wanted)
+union all
+select 'granted', job_id::text, node::text, partition::text from granted

@@ -1,0 +1,153 @@
+/**
+ * Calls of a provider's own functions: bounded in time, total, and without secrets in what comes back.
+ *
+ * 1. Nothing is thrown: whatever the function does, the answer is a result or a fault.
+ * 2. A function that ignores its signal is not waited for beyond its time.
+ */
+import type { OperationResult } from "../core/commands.ts"
+import { type Fault, faultOf } from "../core/faults.ts"
+import type { Operation, Providers, ProviderTerms } from "../engine/providers.ts"
+import type { Log } from "../log.ts"
+import { HandlerError } from "../worker/fail.ts"
+import { Redactor } from "../worker/redact.ts"
+import { type SecretSource, secretNamed } from "../worker/secrets.ts"
+import { resultOf } from "./news.ts"
+import type { ProviderContext } from "./provider.ts"
+import type { ProviderRegistry } from "./registry.ts"
+
+export interface ProviderCallsParts {
+  readonly registry: ProviderRegistry
+  readonly secrets: SecretSource
+  readonly now: () => number
+  readonly log: Log
+  readonly maxOutputBytes: number
+  readonly maxPreviewBytes: number
+}
+
+export class ProviderCalls implements Providers {
+  readonly #parts: ProviderCallsParts
+
+  constructor(parts: ProviderCallsParts) {
+    this.#parts = parts
+  }
+
+  names(): readonly string[] {
+    return this.#parts.registry.names()
+  }
+
+  terms(provider: string): ProviderTerms | undefined {
+    return this.#parts.registry.terms(provider)
+  }
+
+  async poll(operation: Operation, signal: AbortSignal): Promise<OperationResult> {
+    const provider = this.#parts.registry.get(operation.provider)
+    const call = this.#call(operation, signal)
+    try {
+      const news = await call.within(() =>
+        provider!.poll!({ externalId: operation.externalId }, call.context),
+      )
+      return resultOf(news, { ...this.#parts, redactor: call.redactor() })
+    } catch (thrown) {
+      return { type: "error", fault: this.#faultOf(thrown, call.redactor()) }
+    } finally {
+      call.end()
+    }
+  }
+
+  async cancel(operation: Operation, signal: AbortSignal): Promise<Fault | null> {
+    const provider = this.#parts.registry.get(operation.provider)
+    if (provider?.cancel === undefined) return null
+    const call = this.#call(operation, signal)
+    try {
+      await call.within(() => provider.cancel!({ externalId: operation.externalId }, call.context))
+      return null
+    } catch (thrown) {
+      return this.#faultOf(thrown, call.redactor())
+    } finally {
+      call.end()
+    }
+  }
+
+  #faultOf(thrown: unknown, redactor: Redactor | null): Fault {
+    const now = this.#parts.now()
+    return faultOf(thrown, redactor === null ? { now } : { now, clean: redactor.clean })
+  }
+
+  #call({ provider, jobId, nodeId }: Operation, signal: AbortSignal): Call {
+    const { registry, secrets, now, log } = this.#parts
+    const seconds = registry.get(provider)?.timeoutSeconds ?? registry.settings.providerTimeoutSeconds
+    return new Call({
+      jobId,
+      nodeId,
+      signal,
+      seconds,
+      secrets,
+      now,
+      log: log.child({ provider, job_id: jobId }),
+    })
+  }
+}
+
+interface CallParts extends Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
+  readonly signal: AbortSignal
+  readonly seconds: number
+  readonly secrets: SecretSource
+}
+
+/** One call: its context, its time, and the secrets that it asked for. */
+class Call {
+  readonly context: ProviderContext
+  readonly #seconds: number
+  readonly #known = new Map<string, string>()
+  readonly #abort = new AbortController()
+  readonly #timer: NodeJS.Timeout
+  readonly #outer: AbortSignal
+  readonly #stop = () => this.#abort.abort(this.#outer.reason)
+
+  constructor(parts: CallParts) {
+    const { jobId, nodeId, now, log, secrets } = parts
+    this.#seconds = parts.seconds
+    this.#outer = parts.signal
+    this.#timer = setTimeout(() => this.#abort.abort(timedOut(this.#seconds)), parts.seconds * 1000)
+    if (this.#outer.aborted) this.#stop()
+    this.#outer.addEventListener("abort", this.#stop, { once: true })
+    this.context = {
+      ...{ jobId, nodeId, now, log, signal: this.#abort.signal },
+      secret: name => {
+        const value = secretNamed(name, secrets)
+        this.#known.set(name, value)
+        return value
+      },
+    }
+  }
+
+  async within<T>(work: () => T | Promise<T>): Promise<T> {
+    const { signal } = this.#abort
+    const aborted = new Promise<never>((_, reject) =>
+      signal.addEventListener("abort", () => reject(signal.reason), { once: true }),
+    )
+    // Whoever loses the race may still reject; nobody would hear it.
+    aborted.catch(() => {})
+    const asked = (async () => work())()
+    asked.catch(() => {})
+    signal.throwIfAborted()
+    return Promise.race([asked, aborted])
+  }
+
+  redactor(): Redactor | null {
+    if (this.#known.size === 0) return null
+    return new Redactor([...this.#known].map(([name, value]) => ({ name, value })))
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#outer.removeEventListener("abort", this.#stop)
+  }
+}
+
+function timedOut(seconds: number): HandlerError {
+  return new HandlerError(`The provider did not answer within ${seconds} s.`, {
+    code: "E408",
+    retryable: true,
+  })
+}

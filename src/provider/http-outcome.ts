@@ -1,0 +1,60 @@
+/** How a REST provider's answer or webhook becomes news of an operation. */
+import type { Json } from "../core/json.ts"
+import { compileValue, type Scope } from "../template/index.ts"
+import type { OperationNews } from "./provider.ts"
+
+export interface OutcomeSpec {
+  readonly status?: string | undefined
+  readonly done?: readonly (string | number | boolean)[] | undefined
+  readonly failed: readonly (string | number | boolean)[]
+  readonly output?: unknown
+  readonly error?: string | undefined
+  readonly retryable: boolean | string
+  readonly progress?: string | undefined
+  readonly message?: string | undefined
+  readonly preview?: unknown
+}
+
+export function newsOf(spec: OutcomeSpec, names: { readonly [name: string]: Json }): OperationNews {
+  const status = render(spec.status ?? "", names) as string | number | boolean
+  if (spec.done?.includes(status)) return { status: "completed", output: render(spec.output ?? null, names) }
+  if (spec.failed.includes(status)) return failedNews(spec, names, status)
+  const progress = attempt(spec.progress, names)
+  const message = attempt(spec.message, names)
+  const preview = attempt(spec.preview, names)
+  return {
+    status: "running",
+    ...(typeof progress === "number" ? { progress } : {}),
+    ...(typeof message === "string" ? { message } : {}),
+    ...(preview === null ? {} : { preview }),
+  }
+}
+
+function failedNews(
+  spec: OutcomeSpec,
+  names: { readonly [name: string]: Json },
+  status: Json,
+): OperationNews {
+  const error = attempt(spec.error, names)
+  const why = typeof error === "string" ? error : error === null ? String(status) : JSON.stringify(error)
+  const retryable = attempt(spec.retryable, names)
+  return { status: "failed", message: `The provider says: ${why}`, retryable: retryable !== false }
+}
+
+/** What is only shown may be missing. */
+function attempt(source: unknown, names: { readonly [name: string]: Json }): Json {
+  if (source === undefined) return null
+  try {
+    return render(source, names)
+  } catch {
+    return null
+  }
+}
+
+export function render(source: unknown, names: { readonly [name: string]: Json }): Json {
+  return compileValue(source as Json).value.render(scopeOf(names))
+}
+
+function scopeOf(names: { readonly [name: string]: Json }): Scope {
+  return { names, node: () => undefined, nodeIds: () => [] }
+}

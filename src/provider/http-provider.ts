@@ -1,0 +1,204 @@
+/**
+ * The declarative form: a provider that is plain REST becomes one of defineProvider's. Requests go out like those of
+ * `call_external_service`: to allowed addresses, bounded in time and size, with secrets filled in last.
+ */
+import type { Json } from "../core/json.ts"
+import { UmbraError } from "../errors.ts"
+import { compileValue } from "../template/index.ts"
+import { activeTraceHeader } from "../trace.ts"
+import { HandlerError } from "../worker/fail.ts"
+import { bodyOf, statusFault } from "../worker/http/answer.ts"
+import { HttpClient, type HttpResponse } from "../worker/http/client.ts"
+import { workerSettings } from "../worker/settings.ts"
+import { newsOf, render } from "./http-outcome.ts"
+import {
+  type HttpProviderDefinition,
+  type HttpProviderSpec,
+  httpProviderSchema,
+  type RequestSpec,
+  type SignatureSpec,
+} from "./http-spec.ts"
+import { defineProvider, type Provider, type ProviderContext, type ProviderDefinition } from "./provider.ts"
+import type { Signature } from "./signature.ts"
+
+export interface HttpProviderOptions {
+  /** Default: the worker's setting of that name. */
+  readonly allowPrivateAddresses?: boolean | readonly string[]
+}
+
+export function httpProvider(
+  definition: HttpProviderDefinition,
+  options: HttpProviderOptions = {},
+): Provider {
+  const spec = checkedSpec(definition)
+  const { allowPrivateAddresses = workerSettings().allowPrivateAddresses } = options
+  const http = new HttpClient({ allowPrivateAddresses })
+  const client = { http, spec }
+  return defineProvider({
+    name: spec.name,
+    ...figuresOf(spec),
+    ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
+    ...(spec.poll === undefined ? {} : pollPart(client, spec.poll)),
+    ...(spec.cancel === undefined ? {} : cancelPart(client, spec.cancel)),
+    ...(spec.webhook === undefined ? {} : webhookPart(spec.webhook)),
+  })
+}
+
+function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpec {
+  const { success, data, error } = httpProviderSchema.safeParse(definition)
+  const name = JSON.stringify((definition as { name?: unknown } | null)?.name ?? "?")
+  if (!success) {
+    const problems = error.issues.map(({ path, message }) => `${path.join(".") || "provider"}: ${message}`)
+    throw new UmbraError("E605", `Provider ${name} is not right. ${problems.join("; ")}.`)
+  }
+  const [problem] = compileValue(data as unknown as Json).problems
+  if (problem === undefined) return data
+  throw new UmbraError(
+    "E605",
+    `Provider ${name}: the template at ${problem.path.join(".")} does not parse. ${problem.error.message}`,
+  )
+}
+
+function figuresOf(spec: HttpProviderSpec): Partial<ProviderDefinition> {
+  const { concurrency, rate, poll_seconds, poll_jitter, max_poll_errors, ttl_seconds } = spec
+  return {
+    ...(concurrency === undefined ? {} : { concurrency }),
+    ...(rate === undefined ? {} : { rate }),
+    ...(poll_seconds === undefined ? {} : { pollSeconds: poll_seconds }),
+    ...(poll_jitter === undefined ? {} : { pollJitter: poll_jitter }),
+    ...(max_poll_errors === undefined ? {} : { maxPollErrors: max_poll_errors }),
+    ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
+    timeoutSeconds: spec.timeout_seconds + 1,
+  }
+}
+
+interface Client {
+  readonly http: HttpClient
+  readonly spec: HttpProviderSpec
+}
+
+type Names = { readonly [name: string]: Json }
+
+function submitPart(
+  client: Client,
+  submit: NonNullable<HttpProviderSpec["submit"]>,
+): Partial<ProviderDefinition> {
+  const { external_id, idempotency_header, ...request } = submit
+  return {
+    async submit(config, ctx) {
+      const key = ctx.idempotencyKey
+      const names = { config, key, job_id: ctx.jobId, node_id: ctx.nodeId }
+      const headers = { ...activeTraceHeader(), [idempotency_header]: key }
+      const response = await send(client, { request, names, ctx, headers })
+      return { externalId: String(render(external_id, { ...names, ...answerNames(response) })) }
+    },
+    externalIdOf: response => String(render(external_id, { response, body: bodyIn(response) })),
+  }
+}
+
+function pollPart(client: Client, poll: NonNullable<HttpProviderSpec["poll"]>): Partial<ProviderDefinition> {
+  return {
+    async poll({ externalId }, ctx) {
+      const names = { external_id: externalId, job_id: ctx.jobId, node_id: ctx.nodeId }
+      const response = await send(client, { request: poll, names, ctx })
+      return newsOf(poll, { ...names, ...answerNames(response) })
+    },
+  }
+}
+
+/** 404 and 410: it is gone, which is what was wanted; 409: it has ended by itself. */
+const alreadyOver = new Set([404, 409, 410])
+
+function cancelPart(client: Client, request: RequestSpec): Partial<ProviderDefinition> {
+  return {
+    async cancel({ externalId }, ctx) {
+      const names = { external_id: externalId, job_id: ctx.jobId, node_id: ctx.nodeId }
+      await send(client, { request, names, ctx, alsoFine: alreadyOver })
+    },
+  }
+}
+
+function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial<ProviderDefinition> {
+  return {
+    verify: signatureOf(webhook.signature),
+    webhookIsHint: webhook.is_hint,
+    webhook({ body, headers }) {
+      const names = { body, headers }
+      const externalId = String(render(webhook.external_id, names))
+      const event = webhook.event_id === undefined ? {} : { eventId: String(render(webhook.event_id, names)) }
+      return webhook.is_hint
+        ? { externalId, ...event }
+        : { externalId, ...event, news: newsOf(webhook, names) }
+    },
+  }
+}
+
+function signatureOf(spec: SignatureSpec): Signature {
+  if (spec.scheme === "standard-webhooks") return spec
+  const { timestamp_header, ...rest } = spec
+  const time = timestamp_header === undefined ? {} : { timestampHeader: timestamp_header }
+  if (rest.scheme === "hmac-sha256") return { ...rest, ...time }
+  const { public_keys: publicKeys, ...ed25519 } = rest
+  return { ...ed25519, ...time, publicKeys }
+}
+
+interface Sending {
+  readonly request: RequestSpec
+  readonly names: Names
+  readonly ctx: ProviderContext
+  readonly headers?: Readonly<Record<string, string>>
+  /** Statuses beside 2xx that are no failure. */
+  readonly alsoFine?: ReadonlySet<number>
+}
+
+async function send({ http, spec }: Client, sending: Sending): Promise<HttpResponse> {
+  const { request, ctx, alsoFine } = sending
+  const names = { ...sending.names, secrets: secretsIn(request, ctx) }
+  const { url, query, headers, json } = request
+  const own = render(headers ?? {}, names) as Readonly<Record<string, Json>>
+  const response = await http.send({
+    method: request.method,
+    url: urlOf(String(render(url, names)), render(query ?? {}, names) as Readonly<Record<string, Json>>),
+    headers: {
+      accept: "application/json",
+      ...(json === undefined ? {} : { "content-type": "application/json" }),
+      ...sending.headers,
+      ...Object.fromEntries(Object.entries(own).map(([name, value]) => [name.toLowerCase(), String(value)])),
+    },
+    body: json === undefined ? undefined : JSON.stringify(render(json, names)),
+    timeoutSeconds: spec.timeout_seconds,
+    maxRedirects: 5,
+    maxResponseBytes: spec.max_response_bytes,
+    signal: ctx.signal,
+  })
+  const isFine = (response.status >= 200 && response.status < 300) || alsoFine?.has(response.status)
+  if (!isFine) throw statusFault(response, ctx.now())
+  return response
+}
+
+function secretsIn(request: RequestSpec, ctx: ProviderContext): Names {
+  const read = compileValue(request as unknown as Json).value.templates.flatMap(({ template }) =>
+    template.references.filter(({ name }) => name === "secrets").map(({ path }) => String(path[0])),
+  )
+  return Object.fromEntries(read.map(name => [name, ctx.secret(name)]))
+}
+
+function urlOf(text: string, query: Readonly<Record<string, Json>>): URL {
+  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
+    throw new HandlerError("The provider's URL is not an http or https URL once it is rendered.", {
+      code: "E422",
+      retryable: false,
+    })
+  const url = new URL(text)
+  for (const [name, value] of Object.entries(query)) url.searchParams.append(name, String(value))
+  return url
+}
+
+function answerNames(response: HttpResponse): { readonly response: Json; readonly body: Json } {
+  const { body } = bodyOf(response)
+  return { response: { status: response.status, headers: { ...response.headers }, body }, body }
+}
+
+function bodyIn(response: Json): Json {
+  return (response as { readonly body?: Json } | null)?.body ?? null
+}

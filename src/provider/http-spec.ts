@@ -1,0 +1,94 @@
+/** A provider that is plain REST, as data: what a file of providers may say, in the words of YAML. */
+import { z } from "zod"
+
+const template = z.string().min(1)
+const seconds = z.number().positive()
+const scalar = z.union([z.string(), z.number(), z.boolean()])
+
+const request = (method: "GET" | "POST" | "DELETE") =>
+  z.strictObject({
+    method: z.enum(["GET", "POST", "PUT", "PATCH", "DELETE"]).default(method),
+    url: template.describe("Where to; may hold templates."),
+    headers: z.record(z.string(), scalar).optional(),
+    query: z.record(z.string(), scalar).optional(),
+    json: z.unknown().optional().describe("A body of any shape, sent as application/json."),
+  })
+
+/** How an answer, or a webhook, tells how an operation stands. */
+const outcome = {
+  status: template.describe("What tells the state, for example `{{ body.status }}`."),
+  done: z.array(scalar).min(1).describe("Values of `status` that mean done."),
+  failed: z.array(scalar).default([]).describe("Values that mean failed. All others: it still runs."),
+  output: z.unknown().default("{{ body }}").describe("The node's output once it is done."),
+  error: template.optional().describe("Why it failed."),
+  retryable: z.union([z.boolean(), template]).default(true).describe("May a new operation succeed?"),
+  progress: template.optional().describe("0 to 100, while it runs."),
+  message: template.optional().describe("What to show while it runs."),
+  preview: z.unknown().optional().describe("Partial results, while it runs."),
+}
+
+const encoding = z.enum(["hex", "base64", "base64url"]).default("hex")
+const secrets = z.array(z.string().min(1)).min(1).describe("Names of secrets; several while one is replaced.")
+
+const signature = z.discriminatedUnion("scheme", [
+  z.strictObject({
+    scheme: z.literal("hmac-sha256"),
+    header: z.string().min(1),
+    prefix: z.string().default(""),
+    encoding,
+    timestamp_header: z.string().optional(),
+    secrets,
+  }),
+  z.strictObject({ scheme: z.literal("standard-webhooks"), secrets }),
+  z.strictObject({
+    scheme: z.literal("ed25519"),
+    header: z.string().min(1),
+    encoding,
+    timestamp_header: z.string().optional(),
+    separator: z.string().default("."),
+    public_keys: z.array(z.string().min(1)).min(1),
+  }),
+])
+
+export const httpProviderSchema = z.strictObject({
+  name: z.string(),
+  concurrency: z.int().min(1).nullable().optional(),
+  rate: seconds.nullable().optional(),
+  poll_seconds: z.array(seconds).min(1).optional(),
+  poll_jitter: z.number().min(0).max(1).optional(),
+  max_poll_errors: z.int().min(0).nullable().optional(),
+  ttl_seconds: seconds.nullable().optional(),
+  timeout_seconds: seconds.max(86_400).default(30).describe("For one request, body included."),
+  max_response_bytes: z
+    .int()
+    .min(1)
+    .max(16 * 1024 * 1024)
+    .default(10 * 1024 * 1024),
+  submit: request("POST")
+    .extend({
+      external_id: template.describe("Where the answer has the operation's name: `{{ body.id }}`."),
+      idempotency_header: z.string().min(1).default("idempotency-key"),
+    })
+    .optional(),
+  poll: request("GET").extend(outcome).optional(),
+  cancel: request("DELETE").optional(),
+  webhook: z
+    .strictObject({
+      ...outcome,
+      status: outcome.status.optional(),
+      done: outcome.done.optional(),
+      external_id: template,
+      event_id: template.optional(),
+      is_hint: z.boolean().default(false),
+      signature,
+    })
+    .refine(({ is_hint, status, done }) => is_hint || (status !== undefined && done !== undefined), {
+      message: "Give status and done, or is_hint: true",
+    })
+    .optional(),
+})
+
+export type HttpProviderDefinition = z.input<typeof httpProviderSchema>
+export type HttpProviderSpec = z.output<typeof httpProviderSchema>
+export type RequestSpec = z.output<ReturnType<typeof request>>
+export type SignatureSpec = z.output<typeof signature>

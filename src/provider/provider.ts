@@ -1,0 +1,150 @@
+/** What a user writes to have work done elsewhere: `defineProvider({ name, submit, poll, cancel, verify, webhook })`. */
+import type { Json, JsonObject } from "../core/json.ts"
+import { UmbraError } from "../errors.ts"
+import type { Log } from "../log.ts"
+import type { Signature } from "./signature.ts"
+
+/** What the functions of a provider get beside what they are about. */
+export interface ProviderContext {
+  readonly jobId: string
+  readonly nodeId: string
+  /** Fires on timeout, when the answer is not wanted any more, and on shutdown. */
+  readonly signal: AbortSignal
+  /** A secret by name. It is taken out of everything that is stored or shown. */
+  secret(name: string): string
+  /** Milliseconds since 1970, by the engine's clock. */
+  now(): number
+  readonly log: Log
+}
+
+export interface SubmitContext extends ProviderContext {
+  /** The same for every repetition of one operation, after a crash too: the provider recognises it by this. */
+  readonly idempotencyKey: string
+}
+
+/** `externalId`: the provider does it, under this name. `output`: it was done at once. */
+export type Submission = { readonly externalId: string } | { readonly output: unknown }
+
+/** What is known of an operation. */
+export type OperationNews =
+  | {
+      readonly status: "completed"
+      readonly output: unknown
+      readonly usage?: Readonly<Record<string, number>>
+    }
+  | {
+      readonly status: "failed"
+      readonly message: string
+      readonly code?: string
+      /** May a new operation succeed? Default true: the node's `retry` says how often. */
+      readonly retryable?: boolean
+      readonly retryAfterSeconds?: number
+      readonly details?: JsonObject
+    }
+  | {
+      readonly status: "running"
+      /** 0 to 100. */
+      readonly progress?: number | null
+      readonly message?: string
+      /** Partial results, shown on the job. */
+      readonly preview?: unknown
+    }
+
+/** A webhook as it came, its signature verified. */
+export interface WebhookRequest {
+  readonly body: Json
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface WebhookNews {
+  readonly externalId: string
+  /** Recognises a repeated delivery. Default: the Standard Webhooks id, or a hash of the body. */
+  readonly eventId?: string
+  /** Left out: it only says that something happened, and the provider is asked. */
+  readonly news?: OperationNews
+}
+
+type Awaitable<T> = T | Promise<T>
+
+export interface ProviderDefinition {
+  readonly name: string
+  /** For nodes with `handler: external`. */
+  readonly submit?: (config: Json, ctx: SubmitContext) => Awaitable<Submission>
+  readonly poll?: (
+    operation: { readonly externalId: string },
+    ctx: ProviderContext,
+  ) => Awaitable<OperationNews>
+  readonly cancel?: (operation: { readonly externalId: string }, ctx: ProviderContext) => unknown
+  /** How its webhooks are signed. Without it none is let in. */
+  readonly verify?: Signature
+  /** What a webhook says; null: nothing that concerns an operation. */
+  readonly webhook?: (request: WebhookRequest) => Awaitable<WebhookNews | null>
+  /** A webhook is only a hint: what it says is not believed, the provider is asked. */
+  readonly webhookIsHint?: boolean
+  /** Operations at once, over all processes; null: no limit. */
+  readonly concurrency?: number | null
+  /** Requests a second, over all processes; null: no limit. */
+  readonly rate?: number | null
+  /** When operations are looked at: after each of these, and then always after the last. */
+  readonly pollSeconds?: readonly number[]
+  readonly pollJitter?: number
+  /** Looks in a row that may fail before the operation counts as failed; null: the job's time decides. */
+  readonly maxPollErrors?: number | null
+  /** A job whose operation takes longer expires; null: the job's own time decides. */
+  readonly ttlSeconds?: number | null
+  /** For one call of poll or cancel. */
+  readonly timeoutSeconds?: number
+  /** For `call_external_service` with this provider: the external id in the answer. */
+  readonly externalIdOf?: (response: Json) => string | undefined
+}
+
+export interface Provider extends ProviderDefinition {
+  readonly [brand]: true
+}
+
+/** A registered symbol: a user's module may have loaded a second copy of this one. */
+const brand: unique symbol = Symbol.for("umbra.provider") as never
+
+export function defineProvider(definition: ProviderDefinition): Provider {
+  const problem = problemOf(definition)
+  if (problem !== undefined) throw new UmbraError("E605", `defineProvider: ${problem}`)
+  return Object.freeze({ ...definition, [brand]: true as const })
+}
+
+export function isProvider(value: unknown): value is Provider {
+  return typeof value === "object" && value !== null && brand in value
+}
+
+const functions = ["submit", "poll", "cancel", "webhook", "externalIdOf"] as const
+
+function problemOf(definition: ProviderDefinition): string | undefined {
+  const { name, verify, webhook, poll, webhookIsHint, pollSeconds } = definition
+  if (typeof name !== "string" || !/^[a-z0-9][a-z0-9._-]{0,99}$/i.test(name))
+    return 'a name is needed: letters, digits, ".", "_" and "-", at most 100. It is part of the webhook\'s URL.'
+  const wrong = functions.find(key => definition[key] !== undefined && typeof definition[key] !== "function")
+  if (wrong !== undefined) return `${wrong} of provider "${name}" must be a function.`
+  if ((verify === undefined) !== (webhook === undefined))
+    return `provider "${name}" needs both verify and webhook, or neither: what is not verified is not let in.`
+  if (webhookIsHint === true && poll === undefined)
+    return `provider "${name}" has webhookIsHint, so it needs poll: somebody must be asked.`
+  if (pollSeconds !== undefined && !(pollSeconds.length > 0 && pollSeconds.every(seconds => seconds > 0)))
+    return `pollSeconds of provider "${name}" must be a list of numbers above 0.`
+  return numberProblem(definition)
+}
+
+function numberProblem(definition: ProviderDefinition): string | undefined {
+  const { name, concurrency, rate, pollJitter, maxPollErrors, ttlSeconds, timeoutSeconds } = definition
+  const isCount = (value: number | null | undefined, least: number) =>
+    value == null || (Number.isInteger(value) && value >= least)
+  const isAmount = (value: number | null | undefined) =>
+    value == null || (Number.isFinite(value) && value > 0)
+  if (!isCount(concurrency, 1))
+    return `concurrency of provider "${name}" must be a whole number of at least 1, or null.`
+  if (!isCount(maxPollErrors, 0))
+    return `maxPollErrors of provider "${name}" must be a whole number, or null.`
+  if (![rate, ttlSeconds, timeoutSeconds].every(isAmount))
+    return `rate, ttlSeconds and timeoutSeconds of provider "${name}" must be numbers above 0.`
+  const isShare = pollJitter === undefined || (pollJitter >= 0 && pollJitter <= 1)
+  return isShare ? undefined : `pollJitter of provider "${name}" must be between 0 and 1.`
+}

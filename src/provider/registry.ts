@@ -1,0 +1,61 @@
+/** The providers a process knows, by name, with what they leave to the settings. */
+import type { PollPolicy } from "../core/plan.ts"
+import type { ProviderTerms } from "../engine/providers.ts"
+import { UmbraError } from "../errors.ts"
+import { isProvider, type Provider } from "./provider.ts"
+import type { ProviderSettings } from "./settings.ts"
+
+export class ProviderRegistry {
+  readonly settings: ProviderSettings
+  readonly #providers = new Map<string, Provider>()
+  readonly #terms = new Map<string, ProviderTerms>()
+
+  constructor(settings: ProviderSettings, providers: Iterable<Provider> = []) {
+    this.settings = settings
+    for (const provider of providers) this.#add(provider)
+  }
+
+  #add(provider: Provider): void {
+    if (!isProvider(provider))
+      throw new UmbraError(
+        "E605",
+        "A provider is what defineProvider({ name, … }) or httpProvider({ … }) gives.",
+      )
+    const { name } = provider
+    if (this.#providers.has(name))
+      throw new UmbraError("E605", `There are two providers named "${name}". Give one of them another name.`)
+    this.#providers.set(name, provider)
+    this.#terms.set(name, termsOf(provider, this.settings))
+  }
+
+  get(name: string): Provider | undefined {
+    return this.#providers.get(name)
+  }
+
+  terms(name: string): ProviderTerms | undefined {
+    return this.#terms.get(name)
+  }
+
+  names(): readonly string[] {
+    return [...this.#providers.keys()]
+  }
+}
+
+function termsOf(provider: Provider, settings: ProviderSettings): ProviderTerms {
+  const { concurrency, rate, ttlSeconds } = provider
+  return {
+    concurrency: concurrency === undefined ? settings.providerConcurrency : concurrency,
+    rate: rate === undefined ? settings.providerRate : rate,
+    poll: pollPolicy(provider, settings),
+    ttlSeconds: ttlSeconds ?? null,
+  }
+}
+
+function pollPolicy(provider: Provider, settings: ProviderSettings): PollPolicy | null {
+  if (provider.poll === undefined) return null
+  return {
+    seconds: provider.pollSeconds ?? settings.pollSeconds,
+    jitter: provider.pollJitter ?? settings.pollJitter,
+    maxErrors: provider.maxPollErrors ?? null,
+  }
+}

@@ -1,0 +1,71 @@
+/** The external services of a process: who they are, the handlers that submit to them, what an engine asks of them. */
+import type { ProviderStore } from "../journal/provider-store.ts"
+import type { Log } from "../log.ts"
+import type { Handler } from "../worker/handler.ts"
+import { builtinHandlers } from "../worker/handlers/index.ts"
+import { type SecretSource, secretsFromEnvironment } from "../worker/secrets.ts"
+import type { WorkerSettings } from "../worker/settings.ts"
+import { ProviderCalls } from "./calls.ts"
+import { externalHandler } from "./external-handler.ts"
+import type { Provider } from "./provider.ts"
+import { ProviderRegistry } from "./registry.ts"
+import { type ProviderSettings, providerSettings } from "./settings.ts"
+import { type ProviderView, providerView } from "./view.ts"
+import { Webhooks, type WebhooksParts } from "./webhooks.ts"
+
+export interface ExternalServicesOptions {
+  /** External services that finish work out of band (docs/providers.md). */
+  readonly providers?: readonly Provider[]
+  readonly provider?: Partial<ProviderSettings>
+  /** Where `{{ secrets.NAME }}` comes from; the environment unless told. */
+  readonly secrets?: SecretSource
+}
+
+export class ExternalServices {
+  readonly secrets: SecretSource
+  readonly #registry: ProviderRegistry
+  readonly #worker: WorkerSettings
+  readonly #now: () => number
+
+  constructor(options: ExternalServicesOptions, worker: WorkerSettings, now: () => number) {
+    this.secrets = options.secrets ?? secretsFromEnvironment()
+    this.#registry = new ProviderRegistry(providerSettings(options.provider), options.providers)
+    this.#worker = worker
+    this.#now = now
+  }
+
+  /** The built-in ones: some of them submit. */
+  handlers(): Handler[] {
+    return [
+      ...builtinHandlers(this.#worker, (name, answer) => this.#registry.get(name)?.externalIdOf?.(answer)),
+      externalHandler(this.#registry, this.secrets),
+    ]
+  }
+
+  calls(log: Log): ProviderCalls {
+    return new ProviderCalls({ ...this.#shared(), log })
+  }
+
+  webhooks(parts: Pick<WebhooksParts, "store" | "told">): Webhooks {
+    return new Webhooks({ ...this.#shared(), ...parts })
+  }
+
+  async views(store: ProviderStore): Promise<ProviderView[]> {
+    const views = this.#registry.names().map(async name => {
+      const overview = await store.overview({ provider: name, at: this.#now() })
+      return providerView(name, this.#registry.terms(name)!, overview)
+    })
+    return Promise.all(views)
+  }
+
+  #shared() {
+    const { maxOutputBytes, maxPreviewBytes } = this.#worker
+    return {
+      registry: this.#registry,
+      secrets: this.secrets,
+      now: this.#now,
+      maxOutputBytes,
+      maxPreviewBytes,
+    }
+  }
+}

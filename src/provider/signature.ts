@@ -1,0 +1,177 @@
+/**
+ * How a webhook proves that it comes from its provider (X2): a signature over the raw body.
+ *
+ * 1. Compared in constant time, with every secret in turn: which one fits, or how much of it, takes no measurable time.
+ * 2. Where a time is signed along, it must be near: what was recorded cannot be played again later.
+ * 3. A function of the user's own is possible; one that throws has refused.
+ */
+import {
+  createHmac,
+  createPublicKey,
+  type KeyObject,
+  timingSafeEqual,
+  verify as verifyBytes,
+} from "node:crypto"
+import { UmbraError } from "../errors.ts"
+
+export type Signature =
+  | {
+      /** HMAC-SHA256 of the body; with `timestampHeader`, of `<timestamp>.<body>`. */
+      readonly scheme: "hmac-sha256"
+      /** Which header has it. Several signatures are joined by commas or spaces. */
+      readonly header: string
+      /** What stands before it, for example `sha256=`. */
+      readonly prefix?: string
+      readonly encoding?: "hex" | "base64" | "base64url"
+      /** Seconds since 1970. */
+      readonly timestampHeader?: string
+      /** Names of secrets; several while one is being replaced. */
+      readonly secrets: readonly string[]
+    }
+  /** standardwebhooks.com: webhook-id, webhook-timestamp, and webhook-signature with `v1,` signatures. */
+  | { readonly scheme: "standard-webhooks"; readonly secrets: readonly string[] }
+  | {
+      readonly scheme: "ed25519"
+      readonly header: string
+      readonly encoding?: "hex" | "base64" | "base64url"
+      readonly timestampHeader?: string
+      /** Of the time and the body where a time is signed: Discord joins them with nothing. Default `.`. */
+      readonly separator?: string
+      /** PEM, or the 32 bytes as hex or base64. */
+      readonly publicKeys: readonly string[]
+    }
+  | SignatureCheck
+
+/** A check of one's own. */
+export type SignatureCheck = (request: SignedRequest) => boolean | Promise<boolean>
+
+export interface SignedRequest {
+  readonly body: Buffer
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>
+}
+
+export interface VerifyOptions {
+  readonly secret: (name: string) => string
+  /** Milliseconds since 1970. */
+  readonly now: number
+  readonly toleranceSeconds: number
+}
+
+/** null: it is genuine; else why not. */
+export async function refusalOf(
+  signature: Signature,
+  request: SignedRequest,
+  options: VerifyOptions,
+): Promise<string | null> {
+  if (typeof signature === "function") return ownRefusal(signature, request)
+  switch (signature.scheme) {
+    case "hmac-sha256":
+      return hmacRefusal(signature, request, options)
+    case "standard-webhooks":
+      return standardRefusal(signature, request, options)
+    case "ed25519":
+      return ed25519Refusal(signature, request, options)
+  }
+}
+
+async function ownRefusal(verify: SignatureCheck, request: SignedRequest): Promise<string | null> {
+  try {
+    return (await verify(request)) === true ? null : "the signature is not right"
+  } catch (error) {
+    return error instanceof Error ? error.message : "the signature could not be checked"
+  }
+}
+
+function hmacRefusal(
+  signature: Extract<Signature, { scheme: "hmac-sha256" }>,
+  { body, headers }: SignedRequest,
+  options: VerifyOptions,
+): string | null {
+  const { header, prefix = "", encoding = "hex", timestampHeader, secrets } = signature
+  const time = timestampHeader === undefined ? undefined : headers[timestampHeader.toLowerCase()]
+  const late = timestampHeader === undefined ? null : timeRefusal(time, options)
+  if (late !== null) return late
+  const signed = time === undefined ? body : Buffer.concat([Buffer.from(`${time}.`), body])
+  const given = signaturesIn(headers[header.toLowerCase()], prefix)
+  if (given.length === 0) return `there is no signature in header ${header}`
+  const made = secrets.map(name => createHmac("sha256", options.secret(name)).update(signed).digest())
+  return matches(given, encoding, made) ? null : "the signature is not right"
+}
+
+function standardRefusal(
+  { secrets }: Extract<Signature, { scheme: "standard-webhooks" }>,
+  { body, headers }: SignedRequest,
+  options: VerifyOptions,
+): string | null {
+  const id = headers["webhook-id"]
+  const time = headers["webhook-timestamp"]
+  if (id === undefined || id === "") return "there is no header webhook-id"
+  const late = timeRefusal(time, options)
+  if (late !== null) return late
+  const signed = Buffer.concat([Buffer.from(`${id}.${time}.`), body])
+  const all = (headers["webhook-signature"] ?? "").split(" ")
+  const given = all.flatMap(each => (each.startsWith("v1,") ? each.slice(3) : []))
+  if (given.length === 0) return "there is no v1 signature in header webhook-signature"
+  const made = secrets.map(name => {
+    const key = Buffer.from(options.secret(name).replace(/^whsec_/, ""), "base64")
+    return createHmac("sha256", key).update(signed).digest()
+  })
+  return matches(given, "base64", made) ? null : "the signature is not right"
+}
+
+function ed25519Refusal(
+  signature: Extract<Signature, { scheme: "ed25519" }>,
+  { body, headers }: SignedRequest,
+  options: VerifyOptions,
+): string | null {
+  const { header, encoding = "hex", timestampHeader, separator = ".", publicKeys } = signature
+  const time = timestampHeader === undefined ? undefined : headers[timestampHeader.toLowerCase()]
+  const late = timestampHeader === undefined ? null : timeRefusal(time, options)
+  if (late !== null) return late
+  const signed = time === undefined ? body : Buffer.concat([Buffer.from(`${time}${separator}`), body])
+  const given = Buffer.from(headers[header.toLowerCase()] ?? "", encoding)
+  if (given.length !== 64) return `there is no signature of 64 bytes in header ${header}`
+  const isRight = publicKeys.some(key => verifyBytes(null, signed, keyOf(key), given))
+  return isRight ? null : "the signature is not right"
+}
+
+/** Node reads raw keys only inside their ASN.1 frame, which is always the same for ed25519. */
+const frame = Buffer.from("302a300506032b6570032100", "hex")
+
+function keyOf(text: string): KeyObject {
+  if (text.includes("BEGIN")) return createPublicKey(text)
+  const raw = Buffer.from(text, /^[0-9a-f]{64}$/i.test(text) ? "hex" : "base64")
+  if (raw.length !== 32)
+    throw new UmbraError("E605", "A public key of ed25519 is a PEM text, or 32 bytes as hex or base64.")
+  return createPublicKey({ key: Buffer.concat([frame, raw]), format: "der", type: "spki" })
+}
+
+function signaturesIn(header: string | undefined, prefix: string): string[] {
+  const all = (header ?? "").split(/[\s,]+/).filter(each => each !== "")
+  return all.flatMap(each => (each.startsWith(prefix) ? each.slice(prefix.length) : []))
+}
+
+/** More signatures than a rotation has are an attempt to guess. */
+const MOST_SIGNATURES = 10
+
+/** Every pair is compared, also after one has matched. */
+function matches(given: readonly string[], encoding: BufferEncoding, made: readonly Buffer[]): boolean {
+  let found = false
+  for (const text of given.slice(0, MOST_SIGNATURES)) {
+    const bytes = Buffer.from(text, encoding)
+    for (const digest of made) {
+      const isSame = bytes.length === digest.length && timingSafeEqual(bytes, digest)
+      found = found || isSame
+    }
+  }
+  return found
+}
+
+function timeRefusal(text: string | undefined, { now, toleranceSeconds }: VerifyOptions): string | null {
+  if (text === undefined || !/^\d{1,15}$/.test(text)) return "there is no signed time"
+  return Math.abs(now / 1000 - Number(text)) <= toleranceSeconds ? null : TOO_OLD
+}
+
+/** What a replay is refused with. */
+export const TOO_OLD = "the signed time is too far away: it may be a replay"

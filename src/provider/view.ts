@@ -1,0 +1,59 @@
+import type { ProviderTerms } from "../engine/providers.ts"
+import type { ProviderOverview } from "../journal/provider-store.ts"
+
+/** A provider as `GET /providers` shows it. */
+export interface ProviderView {
+  readonly name: string
+  readonly slots: {
+    /** null: no limit. */
+    readonly limit: number | null
+    readonly held: readonly {
+      readonly job_id: string
+      readonly owner: string
+      readonly granted_at: string
+      readonly held_until: string
+    }[]
+    readonly waiting: number
+    readonly oldest_asked_at: string | null
+  }
+  readonly rate: {
+    /** Requests a second; null: no limit. */
+    readonly limit: number | null
+    /** Share of it in use: less than 1 after the provider has said that it has too much to do. */
+    readonly pace: number
+  }
+  /** Operations that are not over. */
+  readonly operations: number
+  /** Newest first. */
+  readonly recent_errors: readonly {
+    readonly at: string
+    readonly what: string
+    readonly code: string
+    readonly message: string
+  }[]
+}
+
+export function providerView(name: string, terms: ProviderTerms, overview: ProviderOverview): ProviderView {
+  const { held, waiting, oldestAskedAt, operations, pace, errors } = overview
+  return {
+    name,
+    slots: {
+      limit: terms.concurrency,
+      held: held.map(({ jobId, owner, grantedAt, heldUntil }) => ({
+        job_id: jobId,
+        owner,
+        granted_at: iso(grantedAt),
+        held_until: iso(heldUntil),
+      })),
+      waiting,
+      oldest_asked_at: oldestAskedAt === null ? null : iso(oldestAskedAt),
+    },
+    rate: { limit: terms.rate, pace },
+    operations,
+    recent_errors: errors.map(error => ({ ...error, at: iso(error.at) })),
+  }
+}
+
+function iso(at: number): string {
+  return new Date(at).toISOString()
+}

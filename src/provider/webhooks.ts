@@ -1,0 +1,169 @@
+/**
+ * What comes in at `POST /webhooks/{provider}` (X2).
+ *
+ * 1. Nothing is looked at before its signature is right; nothing is acted on before it is stored; `receive` resolves
+ *    once both are durable.
+ * 2. What is refused is recorded, without its body, and at most so many a second: forgeries must not fill the store.
+ */
+import { createHash } from "node:crypto"
+import type { External, OperationResult } from "../core/commands.ts"
+import { cut } from "../core/faults.ts"
+import type { Json } from "../core/json.ts"
+import { UmbraError } from "../errors.ts"
+import type { ProviderStore, WebhookEventRow } from "../journal/provider-store.ts"
+import { type SecretSource, secretNamed } from "../worker/secrets.ts"
+import { isExternalId } from "../worker/waiting.ts"
+import { resultOf } from "./news.ts"
+import type { Provider, WebhookNews } from "./provider.ts"
+import type { ProviderRegistry } from "./registry.ts"
+import { refusalOf, type SignedRequest } from "./signature.ts"
+
+export interface WebhooksParts {
+  readonly registry: ProviderRegistry
+  readonly store: ProviderStore
+  readonly secrets: SecretSource
+  readonly now: () => number
+  /** There are messages in the inboxes of these partitions. */
+  readonly told: (partitions: readonly number[]) => void
+  readonly maxOutputBytes: number
+  readonly maxPreviewBytes: number
+}
+
+export interface Received {
+  /** false: it was delivered before. Looked at again all the same. */
+  readonly isNew: boolean
+}
+
+export class Webhooks {
+  readonly #parts: WebhooksParts
+  #refusals = { second: 0, count: 0 }
+
+  constructor(parts: WebhooksParts) {
+    this.#parts = parts
+  }
+
+  /** The last ones of a provider, refused ones too; newest first. */
+  async list(provider: string, limit: number): Promise<WebhookEventRow[]> {
+    if (this.#parts.registry.get(provider) === undefined)
+      throw new UmbraError("E660", `There is no provider "${cut(provider, 100)}" here.`)
+    return this.#parts.store.listEvents({ provider, limit })
+  }
+
+  get maxBytes(): number {
+    return this.#parts.registry.settings.webhookMaxBytes
+  }
+
+  /** Throws E660 (no such provider), E661 (not authentic), E635 (too large) or E662 (cannot be read). */
+  async receive(name: string, request: SignedRequest): Promise<Received> {
+    const provider = this.#parts.registry.get(name)
+    if (provider?.verify === undefined || provider.webhook === undefined)
+      throw new UmbraError("E660", `No provider "${cut(name, 100)}" takes webhooks here.`)
+    const bytes = request.body.length
+    if (bytes > this.maxBytes) throw await this.tooLarge(name, bytes)
+    const refusal = await this.#refusalOf(provider, request)
+    if (refusal !== null)
+      throw await this.#refused(
+        provider,
+        bytes,
+        new UmbraError("E661", `The webhook is refused: ${refusal}.`),
+      )
+    const heard = await this.#heard(provider, request)
+    return heard === null ? { isNew: false } : this.#store(provider, request, heard)
+  }
+
+  /** For whoever stopped reading: recorded like other refusals. */
+  async tooLarge(name: string, bytes: number): Promise<UmbraError> {
+    const error = new UmbraError(
+      "E635",
+      `A webhook has at most ${this.maxBytes} bytes (UMBRA_WEBHOOK_MAX_BYTES).`,
+    )
+    const provider = this.#parts.registry.get(name)
+    return provider === undefined ? error : this.#refused(provider, bytes, error)
+  }
+
+  #refusalOf(provider: Provider, request: SignedRequest): Promise<string | null> {
+    const { secrets, now, registry } = this.#parts
+    return refusalOf(provider.verify!, request, {
+      secret: name => secretNamed(name, secrets),
+      now: now(),
+      toleranceSeconds: registry.settings.webhookToleranceSeconds,
+    })
+  }
+
+  /** null: it is of no concern. */
+  async #heard(provider: Provider, { body, headers }: SignedRequest): Promise<Heard | null> {
+    try {
+      const news = await provider.webhook!({ body: parsed(body), headers })
+      return news === null ? null : this.#checked(provider, news)
+    } catch (error) {
+      const message = error instanceof Error ? error.message : String(error)
+      throw await this.#refused(
+        provider,
+        body.length,
+        new UmbraError("E662", `The webhook cannot be read: ${cut(message, 300)}`),
+      )
+    }
+  }
+
+  #checked(provider: Provider, { externalId, eventId, news }: WebhookNews): Heard {
+    if (!isExternalId(externalId)) throw new TypeError("it does not name an operation.")
+    const isHint = provider.webhookIsHint === true || news === undefined
+    const result: OperationResult = isHint
+      ? { type: "hint" }
+      : resultOf(news, { ...this.#parts, redactor: null })
+    return { externalId, eventId, result }
+  }
+
+  async #store(provider: Provider, request: SignedRequest, heard: Heard): Promise<Received> {
+    const { store, now, told, registry } = this.#parts
+    const { name } = provider
+    const { externalId, result } = heard
+    const poll = registry.terms(name)?.poll ?? null
+    const news = { externalId, source: "webhook", poll, result } satisfies Omit<External, "type" | "node">
+    const isNew = await store.receiveEvent({
+      provider: name,
+      eventId: heard.eventId ?? eventIdOf(request),
+      externalId,
+      receivedAt: now(),
+      verdict: "parked",
+      reason: null,
+      bytes: request.body.length,
+      news: JSON.stringify(news),
+    })
+    // Also when it is not new: whoever received it first may have died before it looked.
+    told(await store.deliverEvents({ operation: { provider: name, externalId }, at: now() }))
+    return { isNew }
+  }
+
+  async #refused(provider: Provider, bytes: number, error: UmbraError): Promise<UmbraError> {
+    const { store, now } = this.#parts
+    const second = Math.floor(now() / 1000)
+    if (this.#refusals.second !== second) this.#refusals = { second, count: 0 }
+    if (++this.#refusals.count <= REFUSALS_A_SECOND)
+      await store.receiveEvent({
+        ...{ provider: provider.name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
+        ...{ verdict: "refused", reason: cut(`${error.code} ${error.message}`, 500) },
+      })
+    return error
+  }
+}
+
+interface Heard {
+  readonly externalId: string
+  readonly eventId: string | undefined
+  readonly result: OperationResult
+}
+
+const REFUSALS_A_SECOND = 10
+
+function parsed(body: Buffer): Json {
+  const text = new TextDecoder("utf-8", { fatal: true }).decode(body)
+  return JSON.parse(text) as Json
+}
+
+/** Standard Webhooks name each event; for others the same body is the same event. */
+function eventIdOf({ body, headers }: SignedRequest): string {
+  const id = headers["webhook-id"]
+  if (id !== undefined && isExternalId(id)) return id
+  return createHash("sha256").update(body).digest("hex")
+}

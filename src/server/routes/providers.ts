@@ -1,0 +1,95 @@
+/** External services: their webhooks, which come without a token, and how they are doing. */
+import { z } from "zod"
+import { UmbraError } from "../../errors.ts"
+import type { App, RouteParts } from "../parts.ts"
+import { answerProblem } from "../problem.ts"
+import * as schema from "../schema.ts"
+
+const tags = ["providers"]
+const params = z.object({ provider: z.string().min(1).max(100).meta({ example: "acme" }) })
+const MANY_EVENTS = 100
+
+export function providerRoutes(app: App, { umbra }: RouteParts): void {
+  app.get(
+    "/providers",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "Show the providers of this process: slots, who holds them, who waits, recent errors",
+        description: "It shows several owners' jobs, hence the scope admin.",
+        response: schema.answers({ 200: z.object({ providers: z.array(schema.provider) }) }, []),
+      },
+    },
+    async () => ({ providers: (await umbra.providers()) as z.infer<typeof schema.provider>[] }),
+  )
+
+  app.get(
+    "/providers/:provider/webhooks",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "Show the last webhooks of a provider, refused ones too; newest first",
+        params,
+        response: schema.answers({ 200: z.object({ webhooks: z.array(schema.webhook) }) }, ["E660"]),
+      },
+    },
+    async request => {
+      const events = await umbra.webhookEvents(request.params.provider, MANY_EVENTS)
+      return {
+        webhooks: events.map(({ eventId, externalId, receivedAt, verdict, reason, bytes }) => ({
+          event_id: eventId,
+          external_id: externalId,
+          received_at: new Date(receivedAt).toISOString(),
+          ...{ verdict, reason, bytes },
+        })),
+      }
+    },
+  )
+}
+
+/** X2. The body is taken as it came, whatever its type says: the signature is over its bytes. */
+export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<void> {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_, body, done) => done(null, body))
+  app.post(
+    "/webhooks/:provider",
+    {
+      config: { scope: "none" },
+      bodyLimit: umbra.webhooks.maxBytes,
+      errorHandler: async (error, request, reply) => {
+        if (error.code !== "FST_ERR_CTP_BODY_TOO_LARGE") throw error
+        const { provider } = request.params as { provider: string }
+        const bytes = Number(request.headers["content-length"] ?? umbra.webhooks.maxBytes + 1)
+        return answerProblem(reply, await umbra.webhooks.tooLarge(provider, bytes))
+      },
+      schema: {
+        tags,
+        summary: "Take a provider's webhook",
+        description:
+          "Without a token: the provider's signature over the body is verified instead. 202 once the event and what " +
+          "follows from it are durable; a repeated delivery is a no-op.",
+        security: [],
+        params,
+        response: schema.answers(
+          { 202: z.object({ received: z.literal(true), duplicate: z.boolean() }) },
+          ["E660", "E661", "E662", "E635"],
+          true,
+        ),
+      },
+    },
+    async (request, reply) => {
+      const { provider } = request.params as { provider: string }
+      const body = request.body as unknown
+      if (!Buffer.isBuffer(body)) throw new UmbraError("E662", "A webhook needs a body.")
+      const { isNew } = await umbra.webhooks.receive(provider, { body, headers: headersOf(request.headers) })
+      return reply.code(202).send({ received: true, duplicate: !isNew })
+    },
+  )
+}
+
+function headersOf(headers: Readonly<Record<string, string | string[] | undefined>>): Record<string, string> {
+  const entries = Object.entries(headers).map(([name, value]) => [name, [value].flat().join(", ")])
+  return Object.fromEntries(entries) as Record<string, string>
+}

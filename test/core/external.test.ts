@@ -1,0 +1,209 @@
+import { describe, expect, it } from "vitest"
+import { fold } from "../../src/core/apply.ts"
+import { pollDelay } from "../../src/core/backoff.ts"
+import { wakeAt } from "../../src/core/timers.ts"
+import { graphView } from "../../src/core/view.ts"
+import { chain, graphOf } from "./graphs.ts"
+import { final, Job, passing, usualPolls } from "./job.ts"
+
+const apart = (...ids: readonly string[]) => ids.map(id => ({ id, dependencies: [] }))
+const made = (output = "film") => ({ type: "completed", output }) as const
+
+describe("an operation at a provider", () => {
+  it("X1 makes its node WAITING, and the job has nothing in flight", () => {
+    const job = new Job(chain("a", "b"))
+    expect(job.submitted("a", "op-1")).toBeNull()
+    expect(job.statuses()).toEqual({ a: "WAITING", b: "PENDING" })
+    expect(job.state.active).toBe(0)
+    expect(graphView(job.state)).toMatchObject({
+      workflow_status: "WAITING_SINGLE",
+      waiting_for: [
+        {
+          node: "a",
+          kind: "external",
+          provider: "acme",
+          external_id: "op-1",
+          next_poll_at: job.now + 30_000,
+        },
+      ],
+    })
+  })
+
+  it("X1 waits side by side with another: WAITING_PARALLEL", () => {
+    const job = new Job(apart("a", "b"))
+    job.submitted("a", "op-1")
+    job.submitted("b", "op-2")
+    expect(graphView(job.state).workflow_status).toBe("WAITING_PARALLEL")
+    job.news("a", "op-1", made())
+    expect(graphView(job.state, { isRunning: () => false }).workflow_status).toBe("WAITING_SINGLE")
+  })
+
+  it("X1 is READY_TO_RESUME when what it waited for has come and no worker has taken the next node", () => {
+    const job = new Job(chain("a", "b"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", made())
+    expect(graphView(job.state, { isRunning: () => false }).workflow_status).toBe("READY_TO_RESUME")
+    expect(graphView(job.state, { isRunning: node => node === 1 }).workflow_status).toBe("RUNNING")
+  })
+
+  it("X1 changes the resume token with each resume, and a stale one is refused", () => {
+    const job = new Job(apart("a", "b"))
+    job.submitted("a", "op-1")
+    job.submitted("b", "op-2")
+    const token = graphView(job.state).resume_token
+    expect(job.news("a", "op-1", made(), { resumeToken: token })).toBeNull()
+    expect(graphView(job.state).resume_token).not.toBe(token)
+    expect(job.news("b", "op-2", made(), { resumeToken: token })).toBe("stale_token")
+    expect(job.send({ type: "signal", name: "go", data: 1, resumeToken: token })).toBe("stale_token")
+    expect(job.news("b", "op-2", made())).toBeNull()
+    expect(job.state.status).toBe("COMPLETED")
+  })
+
+  it("X4 completes once: the second news of its end is a duplicate", () => {
+    const job = new Job(chain("a", "b"))
+    job.submitted("a", "op-1")
+    expect(job.news("a", "op-1", made("by webhook"), { source: "webhook" })).toBeNull()
+    expect(job.news("a", "op-1", made("by poll"))).toBe("duplicate")
+    expect(job.state.outputs[0]).toBe("by webhook")
+    expect(job.dispatched).toEqual(["a#1", "b#1"])
+  })
+
+  it("X4 is not ended by a worker, nor by news of another operation", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    expect(job.complete("a")).toBe("duplicate")
+    expect(job.fail("a")).toBe("duplicate")
+    expect(job.news("a", "op-0", made())).toBe("stale_operation")
+    expect(job.status("a")).toBe("WAITING")
+  })
+
+  it("X4 that failed is submitted anew as another operation, and the old one's late result is ignored", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "failed", fault: passing })
+    expect(job.state.operations.get(0)).toBe(1)
+    expect(job.news("a", "op-1", made())).toBe("stale_operation")
+    job.pass(15)
+    expect(job.dispatched).toEqual(["a#1", "a#2"])
+    job.submitted("a", "op-2")
+    expect(job.news("a", "op-1", made())).toBe("stale_operation")
+    expect(job.news("a", "op-2", made())).toBeNull()
+  })
+
+  it("X3 is looked at after 30 s, 60 s, 120 s and then every 120 s", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    for (const seconds of [30, 60, 120, 120]) {
+      job.pass(seconds - 1)
+      expect(job.polled).toEqual([])
+      job.pass(1)
+      expect(job.polled.splice(0)).toEqual(["a"])
+      job.news("a", "op-1", { type: "running" })
+    }
+    expect([0, 1, 2, 9].map(polls => pollDelay({ ...usualPolls, jitter: 0.1 }, polls, 0.5))).toEqual([
+      28_500, 57_000, 114_000, 114_000,
+    ])
+  })
+
+  it("X3 is not looked at twice at once, and a crash in between loses nothing", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.pass(30)
+    job.pass(30)
+    expect(job.polled).toEqual(["a"])
+    expect(wakeAt(job.state)).toBe(0)
+    expect(wakeAt(fold(graphOf(job.specs), job.facts))).toBeLessThanOrEqual(job.now)
+  })
+
+  it("X3 survives looks that fail until the policy says so", () => {
+    const poll = { ...usualPolls, maxErrors: 2 }
+    const job = new Job([{ id: "a", dependencies: [], retry: { maxAttempts: 1 } }])
+    job.submitted("a", "op-1")
+    const fault = { ...passing, retry_after_seconds: 500 }
+    job.news("a", "op-1", { type: "error", fault }, { poll })
+    expect(job.state.pollAt.get(0)).toBe(job.now + 500_000)
+    job.news("a", "op-1", { type: "running" }, { poll })
+    for (const _ of [1, 2]) job.news("a", "op-1", { type: "error", fault: passing }, { poll })
+    expect(job.state.status).toBe("PROCESSING")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll })
+    expect(job.state.status).toBe("FAILED")
+    expect(job.abandoned).toEqual(["a:op-1"])
+  })
+
+  it("X3 that cannot be followed is submitted again as the same operation: it may still run", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    expect(job.state.operations.get(0)).toBeUndefined()
+    expect(job.abandoned).toEqual([])
+  })
+
+  it("J15 shows partial results once each, and the job stays in PREVIEW until something happens to a node", () => {
+    const job = new Job(apart("a", "b"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "running", preview: "half" })
+    expect(job.state.status).toBe("PREVIEW")
+    const before = job.facts.length
+    job.news("a", "op-1", { type: "running", preview: "half" }, { source: "webhook" })
+    expect(job.facts.length).toBe(before)
+    job.complete("b")
+    expect(job.state.status).toBe("PROCESSING")
+  })
+
+  it("J16 is abandoned when its job is cancelled or fails, and what comes later changes nothing", () => {
+    const job = new Job(apart("a", "b"))
+    job.submitted("a", "op-1")
+    job.fail("b", final)
+    expect(job.abandoned).toEqual(["a:op-1"])
+    expect(job.news("a", "op-1", made())).toBe("job_ended")
+    job.send({ type: "retry" })
+    expect(job.state.operations.get(0)).toBe(1)
+  })
+
+  it("J17 that takes longer than its provider's time expires the job", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1", { ttlSeconds: 60 })
+    job.pass(60)
+    expect(job.state.status).toBe("EXPIRED")
+    expect(job.abandoned).toEqual(["a:op-1"])
+  })
+
+  it("is looked at at once when a webhook is only a hint", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "hint" }, { source: "webhook" })
+    job.pass(0)
+    expect(job.polled).toEqual(["a"])
+  })
+})
+
+describe("a node without a slot of its provider", () => {
+  const slot = (node = 0) => ({ type: "await_slot", node, attempt: 1, provider: "acme" }) as const
+
+  it("X5 stays QUEUED without a worker, and starts when the slot is granted", () => {
+    const job = new Job(chain("a"))
+    expect(job.send(slot())).toBeNull()
+    expect(job.state.active).toBe(0)
+    expect(job.complete("a")).toBe("stale_attempt")
+    const view = graphView(job.state, undefined, new Map([[0, 3]]))
+    expect(view.waiting_for).toEqual([{ node: "a", kind: "slot", provider: "acme", position: 3 }])
+    expect(job.send({ type: "grant_slot", node: 0 })).toBeNull()
+    expect(job.send({ type: "grant_slot", node: 0 })).toBe("duplicate")
+    expect(job.dispatched).toEqual(["a#1", "a#1"])
+    expect(job.complete("a")).toBeNull()
+  })
+
+  it("X5 is not lost with a process, since no process had it", () => {
+    const job = new Job(chain("a"))
+    job.send(slot())
+    expect(job.send({ type: "recover" })).toBe("nothing_due")
+  })
+
+  it("J16 never starts once its job is cancelled", () => {
+    const job = new Job(chain("a"))
+    job.send(slot())
+    job.send({ type: "cancel" })
+    expect(job.aborted).toEqual([])
+    expect(job.send({ type: "grant_slot", node: 0 })).toBe("job_ended")
+  })
+})

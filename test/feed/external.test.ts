@@ -1,0 +1,55 @@
+/** S4, X1: what streams tell of work that is done elsewhere, and what they do not keep of it. */
+import { describe, expect, it, onTestFinished } from "vitest"
+import type { Fact } from "../../src/core/facts.ts"
+import { factOf } from "../../src/feed/known-jobs.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { deliver, fakeProvider, make, optionsFor, waiting } from "../provider/stage.ts"
+import { openFeedStage } from "./stage.ts"
+
+async function light({ type, at, ...data }: Fact): Promise<Fact | null> {
+  const text = JSON.stringify(data)
+  const row = { jobId: "j", seq: 1, at, type, data: text, bytes: text.length }
+  return factOf(openMemory(), row)
+}
+
+describe("external work in streams", () => {
+  it("S4 a job's stream says which operation a node waits for, and until when, without its data", async () => {
+    const fake = await fakeProvider()
+    const stage = await openFeedStage(
+      createMemoryStore(),
+      optionsFor(fake, { over: { poll_seconds: [3600] } }),
+    )
+    onTestFinished(() => stage.umbra.close())
+    const job = await stage.umbra.submit(make(), null, { owner: "ada" })
+    const { sink } = await stage.job("ada", job.id)
+    const id = await waiting(stage.umbra, fake, job.id)
+    const told = () => sink.told.find(({ event, data }) => event === "node" && data.status === "WAITING")
+    await expect.poll(told).toBeDefined()
+    expect(told()?.data.waiting_on).toEqual({
+      kind: "external",
+      provider: "fake",
+      external_id: id,
+      next_poll_at: expect.stringMatching(/^\d{4}-\d\d-\d\dT/),
+      until: null,
+    })
+    fake.complete(id)
+    await deliver(stage.umbra, fake, id)
+    await expect.poll(() => sink.states(job.id).at(-1)).toBe("COMPLETED")
+    expect(JSON.stringify(sink.told)).not.toContain("made")
+  })
+
+  it("S4 keeps neither outputs and previews of operations nor what was said when they could not be looked at", async () => {
+    const [at, node, attempt] = [1, 0, 1]
+    const fault = { code: "E408", message: "a long story", retryable: true }
+    const polled: Fact = {
+      ...{ type: "poll_scheduled", at, node, attempt, next_poll_at: 9, because: "error", fault },
+    }
+    const { fault: _, ...rest } = polled as typeof polled & { fault?: unknown }
+    expect(await light(polled)).toEqual(rest)
+    const preview: Fact = { type: "preview_published", at, node, attempt, data: { film: "large" } }
+    expect(await light(preview)).toEqual({ ...preview, data: null })
+    const completed: Fact = { type: "node_completed", at, node, attempt, output: { film: "large" } }
+    expect(await light(completed)).toEqual({ ...completed, output: null })
+  })
+})

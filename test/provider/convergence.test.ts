@@ -1,0 +1,85 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { until } from "../engine/stage.ts"
+import { type Store, stores } from "../server/stage.ts"
+import { deliver, fakeProvider, make, openWith, output, waiting } from "./stage.ts"
+
+const never = [3600]
+const soon = [0.05, 0.1]
+
+describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", name => {
+  let store: Store
+  beforeAll(async () => {
+    store = await stores[name]!()
+  })
+  afterAll(() => store?.remove())
+
+  it("scenario 1: the webhook comes, and nobody polls", async () => {
+    const fake = await fakeProvider()
+    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: never } })
+    const job = await umbra.submit(make())
+    const id = await waiting(umbra, fake, job.id)
+    fake.complete(id)
+    expect(await deliver(umbra, fake, id)).toEqual({ isNew: true })
+    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+    expect(fake.operations.get(id)!.polls).toBe(0)
+  })
+
+  it("scenario 2: the webhook is lost, and the poll finds the result", async () => {
+    const fake = await fakeProvider()
+    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: soon } })
+    const job = await umbra.submit(make())
+    const id = await waiting(umbra, fake, job.id)
+    await until("it was looked at", () => fake.operations.get(id)!.polls >= 2)
+    fake.complete(id)
+    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+  })
+
+  it("scenario 3: the webhook is late, recorded, and changes nothing", async () => {
+    const fake = await fakeProvider()
+    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: soon } })
+    const job = await umbra.submit(make())
+    const id = await waiting(umbra, fake, job.id)
+    fake.complete(id)
+    await job.wait({ timeoutMs: 10_000 })
+    const before = (await umbra.events(job.id)).length
+    fake.operations.get(id)!.output = "something else"
+    expect(await deliver(umbra, fake, id)).toEqual({ isNew: true })
+    expect((await umbra.events(job.id)).length).toBe(before)
+    expect(await job.status()).toMatchObject({ output: output(id) })
+    expect((await umbra.webhookEvents("fake"))[0]).toMatchObject({ verdict: "late", externalId: id })
+  })
+
+  it("scenario 4: both come at once, and exactly one completes the node", async () => {
+    const fake = await fakeProvider({
+      onSubmit: (operation, { complete }) => complete.call(fake, operation.id),
+    })
+    const over = { poll_seconds: [0.01], poll_jitter: 1, concurrency: 20 }
+    const umbra = await openWith(fake, { at: store.location, over })
+    const jobs = await Promise.all(Array.from({ length: 20 }, () => umbra.submit(make())))
+    await until("all are submitted", () => fake.operations.size === 20)
+    const deliveries = [...fake.operations.keys()].flatMap(id => [
+      deliver(umbra, fake, id, "first"),
+      deliver(umbra, fake, id, "second"),
+    ])
+    await Promise.all(deliveries)
+    for (const job of jobs) {
+      expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+      const completed = (await umbra.events(job.id)).filter(({ type }) => type === "node.completed")
+      expect(completed.length).toBe(1)
+    }
+  })
+
+  it("scenario 5: neither comes, so the job expires and the operation is cancelled", async () => {
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "poll", status: 500, times: 1000 })
+    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: soon } })
+    const job = await umbra.submit(make(), {}, { ttlSeconds: 1 })
+    const id = await waiting(umbra, fake, job.id)
+    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("EXPIRED")
+    await until("the provider was told", () => fake.operations.get(id)!.status === "canceled")
+    fake.operations.get(id)!.status = "done"
+    await deliver(umbra, fake, id)
+    expect((await job.status()).status).toBe("EXPIRED")
+    expect((await umbra.webhookEvents("fake"))[0]).toMatchObject({ verdict: "late", externalId: id })
+  })
+})

@@ -1,0 +1,159 @@
+import { writeFile } from "node:fs/promises"
+import type { ServerResponse } from "node:http"
+import { join } from "node:path"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { silentLog } from "../../src/log.ts"
+import { httpProvider } from "../../src/provider/http-provider.ts"
+import type { HttpProviderDefinition } from "../../src/provider/http-spec.ts"
+import { loadProviders } from "../../src/provider/load.ts"
+import type { SubmitContext } from "../../src/provider/provider.ts"
+import { freshFolder } from "../journal/folder.ts"
+import { type Asked, json, serve } from "../worker/server.ts"
+
+async function startServer(answer: (asked: Asked, response: ServerResponse) => void) {
+  const service = await serve(answer)
+  onTestFinished(service.close)
+  return service
+}
+
+const ctx: SubmitContext = {
+  ...{ idempotencyKey: "job/a", jobId: "job", nodeId: "a", signal: new AbortController().signal },
+  ...{ secret: name => `secret ${name}`, now: Date.now, log: silentLog },
+}
+const signature = { scheme: "standard-webhooks", secrets: ["S"] } as const
+const allow = { allowPrivateAddresses: true }
+
+const definition = (url: string, over: Partial<HttpProviderDefinition> = {}): HttpProviderDefinition => ({
+  name: "acme",
+  submit: {
+    url: `${url}/jobs?by={{ node_id }}`,
+    headers: { Authorization: "Bearer {{ secrets.KEY }}", "X-Job": "{{ job_id }}" },
+    query: { mode: "{{ config.mode }}" },
+    json: { prompt: "{{ config.prompt }}", list: "{{ config.list }}" },
+    external_id: "{{ body.job.id }}",
+    idempotency_header: "X-Once",
+  },
+  poll: {
+    url: `${url}/jobs/{{ external_id | urlencode }}`,
+    status: "{{ body.state }}",
+    done: ["ready", 2],
+    failed: ["broken"],
+    output: { url: "{{ body.url }}", status: "{{ response.status }}" },
+    error: "{{ body.why }}",
+    retryable: "{{ body.again }}",
+    progress: "{{ body.percent }}",
+    message: "{{ body.note }}",
+    preview: "{{ body.thumbnail }}",
+  },
+  ...over,
+})
+
+describe("a provider that is plain REST", () => {
+  it("submits with its template, its secrets and our key", async () => {
+    const service = await startServer((_, response) => json(response, { job: { id: 17 } }))
+    const provider = httpProvider(definition(service.url), allow)
+    const config = { mode: "fast", prompt: "a cat", list: [1, 2] }
+    expect(await provider.submit!(config, ctx)).toEqual({ externalId: "17" })
+    const { path: url, method, headers, body } = service.asked[0]!
+    expect({ url, method, body: JSON.parse(body) }).toEqual({
+      url: "/jobs?by=a&mode=fast",
+      method: "POST",
+      body: { prompt: "a cat", list: [1, 2] },
+    })
+    expect(headers).toMatchObject({ authorization: "Bearer secret KEY", "x-job": "job", "x-once": "job/a" })
+  })
+
+  it.each([
+    [
+      { state: "ready", url: "u" },
+      { status: "completed", output: { url: "u", status: 200 } },
+    ],
+    [
+      { state: 2, url: "u" },
+      { status: "completed", output: { url: "u", status: 200 } },
+    ],
+    [
+      { state: "broken", why: "no film", again: false },
+      { status: "failed", message: "The provider says: no film", retryable: false },
+    ],
+    [{ state: "broken" }, { status: "failed", message: "The provider says: broken", retryable: true }],
+    [{ state: "queued" }, { status: "running" }],
+    [
+      { state: "queued", percent: 40, note: "soon", thumbnail: { t: 1 } },
+      { status: "running", progress: 40, message: "soon", preview: { t: 1 } },
+    ],
+  ])("reads %j as %j", async (answer, news) => {
+    const service = await startServer((_, response) => {
+      response.setHeader("content-type", "application/json")
+      response.end(JSON.stringify(answer))
+    })
+    const provider = httpProvider(definition(service.url), allow)
+    expect(await provider.poll!({ externalId: "a/b" }, ctx)).toEqual(news)
+  })
+
+  it("fails a look whose answer is no answer", async () => {
+    const service = await startServer((_, response) => {
+      response.statusCode = 429
+      response.setHeader("retry-after", "7")
+      response.end("slow down")
+    })
+    const provider = httpProvider(definition(service.url), allow)
+    await expect(provider.poll!({ externalId: "x" }, ctx)).rejects.toMatchObject({
+      code: "E409",
+      retryAfterSeconds: 7,
+    })
+  })
+
+  it("takes an operation that is gone for cancelled", async () => {
+    const statuses = [404, 410, 409, 204, 500]
+    const service = await startServer((_, response) => {
+      response.statusCode = statuses.shift()!
+      response.end()
+    })
+    const cancel = { url: `${service.url}/jobs/{{ external_id }}` }
+    const provider = httpProvider(definition(service.url, { cancel }), allow)
+    for (const _ of [1, 2, 3, 4]) await provider.cancel!({ externalId: "x" }, ctx)
+    await expect(async () => provider.cancel!({ externalId: "x" }, ctx)).rejects.toMatchObject({
+      code: "E410",
+    })
+  })
+
+  it("goes to allowed addresses only", async () => {
+    const provider = httpProvider(definition("http://127.0.0.1:1"), { allowPrivateAddresses: false })
+    await expect(provider.poll!({ externalId: "x" }, ctx)).rejects.toMatchObject({ code: "E412" })
+  })
+
+  it("says what is wrong with a definition", () => {
+    const wrong = (over: object) => () => httpProvider({ ...definition("http://x"), ...over } as never)
+    expect(wrong({ pol: {} })).toThrow(/E?.*Unrecognized key/)
+    expect(wrong({ poll: { url: "http://x", status: "{{ body.", done: ["a"] } })).toThrow(
+      /poll.status does not parse/,
+    )
+    expect(wrong({ webhook: { external_id: "x", signature } })).toThrow(/is_hint/)
+    expect(wrong({ concurrency: 0 })).toThrow(/concurrency/)
+    expect(() => httpProvider(null as never)).toThrow(/Provider "\?" is not right/)
+  })
+})
+
+describe("a file of providers", () => {
+  it("may be YAML with one or several, or a module", async () => {
+    const folder = await freshFolder()
+    const yaml = join(folder, "providers.yaml")
+    await writeFile(
+      yaml,
+      JSON.stringify([definition("http://a"), { ...definition("http://b"), name: "other" }]),
+    )
+    expect((await loadProviders(yaml)).map(({ name }) => name)).toEqual(["acme", "other"])
+    const module = join(folder, "providers.mjs")
+    const brand = 'Symbol.for("umbra.provider")'
+    await writeFile(
+      module,
+      `export const one = { name: "one", [${brand}]: true }; export const two = [one]; export const x = 1`,
+    )
+    expect((await loadProviders(module)).map(({ name }) => name)).toEqual(["one"])
+    const none = join(folder, "none.mjs")
+    await writeFile(none, "export const x = 1")
+    await expect(loadProviders(none)).rejects.toMatchObject({ code: "E605" })
+    await expect(loadProviders(join(folder, "none.yaml"))).rejects.toMatchObject({ code: "E605" })
+  })
+})

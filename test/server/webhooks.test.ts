@@ -1,0 +1,149 @@
+import { describe, expect, it, onTestFinished } from "vitest"
+import { until } from "../engine/stage.ts"
+import { fakeProvider, make, optionsFor, output, waiting } from "../provider/stage.ts"
+import { openStage } from "./stage.ts"
+
+async function stageWithProvider(over: object = {}) {
+  const fake = await fakeProvider()
+  const umbra = optionsFor(fake, {
+    over: { poll_seconds: [3600] },
+    provider: { webhookMaxBytes: 2000 },
+    ...over,
+  })
+  const stage = await openStage({ withTokens: true, umbra })
+  onTestFinished(() => stage.close())
+  fake.webhookUrl = `${stage.server.url}/webhooks/fake`
+  return { fake, stage, admin: await stage.token("boss", "admin") }
+}
+
+describe("POST /webhooks/{provider}", () => {
+  it("X2 needs no token, answers once all is durable, and completes the node", async () => {
+    const { fake, stage } = await stageWithProvider()
+    const job = await stage.umbra.submit(make())
+    const id = await waiting(stage.umbra, fake, job.id)
+    fake.complete(id)
+    const answer = await fake.deliver(id, { eventId: "e1" })
+    expect([answer.status, await answer.json()]).toEqual([202, { received: true, duplicate: false }])
+    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+    expect(await (await fake.deliver(id, { eventId: "e1" })).json()).toEqual({
+      received: true,
+      duplicate: true,
+    })
+  })
+
+  it("X2 refuses what is forged, malformed, too large, for nobody: with the right status, recorded, never acted on", async () => {
+    const { fake, stage, admin } = await stageWithProvider()
+    const job = await stage.umbra.submit(make())
+    const id = await waiting(stage.umbra, fake, job.id)
+    fake.complete(id)
+    const post = (
+      body: string,
+      headers: Record<string, string> = fake.signed(body),
+      path = "/webhooks/fake",
+    ) => stage.ask(path, { method: "POST", body, headers })
+    const genuine = fake.webhookBody(id)
+    const cases = [
+      [401, "E661", await post(genuine, fake.signed(genuine, "not the secret"))],
+      [401, "E661", await post(genuine, { "content-type": "application/json" })],
+      [401, "E661", await post(`${genuine} `, fake.signed(genuine))],
+      [422, "E662", await post("{not json")],
+      [422, "E662", await post('"\ud800"')],
+      [422, "E662", await post("{}")],
+      [422, "E662", await post(JSON.stringify({ id: "", status: "done" }))],
+      [413, "E635", await post(JSON.stringify({ id, pad: "x".repeat(3000) }))],
+      [404, "E660", await post(genuine, fake.signed(genuine), "/webhooks/nobody")],
+    ] as const
+    for (const [status, code, answer] of cases) {
+      expect(answer.status, JSON.stringify(answer.body)).toBe(status)
+      expect(answer.body.code).toBe(code)
+    }
+    expect((await stage.umbra.graph(job.id)).status).toBe("PROCESSING")
+    const { body } = await stage.ask("/providers/fake/webhooks", { token: admin })
+    const verdicts = body.webhooks.map(({ verdict }: { verdict: string }) => verdict)
+    expect(verdicts).toEqual(Array(8).fill("refused"))
+    expect(JSON.stringify(body)).not.toContain("not the secret")
+  })
+
+  it("X2 parks a webhook whose operation nobody knows", async () => {
+    const { fake, stage } = await stageWithProvider()
+    const body = JSON.stringify({ id: "somebody else's", status: "done", event_id: "1", output: 1 })
+    const answer = await fetch(fake.webhookUrl!, { method: "POST", body, headers: fake.signed(body) })
+    expect(answer.status).toBe(202)
+    expect(await stage.umbra.webhookEvents("fake")).toMatchObject([{ verdict: "parked" }])
+  })
+
+  it("records at most ten refusals a second, so that forgeries do not fill the store", async () => {
+    const { fake, stage } = await stageWithProvider()
+    await Promise.all(
+      Array.from({ length: 60 }, () =>
+        stage.ask("/webhooks/fake", { method: "POST", body: "{}", headers: {} }),
+      ),
+    )
+    const { length } = await stage.umbra.webhookEvents("fake", 1000)
+    expect(length).toBeGreaterThanOrEqual(10)
+    expect(length).toBeLessThanOrEqual(30)
+    expect(fake.operations.size).toBe(0)
+  })
+})
+
+describe("an operation over HTTP", () => {
+  it("X1 its times are ISO text, in the graph and in events", async () => {
+    const { fake, stage } = await stageWithProvider({ over: { poll_seconds: [3600], ttl_seconds: 7200 } })
+    const token = await stage.token("ada", "read")
+    const job = await stage.umbra.submit(make(), {}, { owner: "ada" })
+    const id = await waiting(stage.umbra, fake, job.id)
+    const iso = expect.stringMatching(/^\d{4}-\d\d-\d\dT[\d:.]+Z$/)
+    const times = { next_poll_at: iso, until: iso }
+    const wait = { kind: "external", provider: "fake", external_id: id, ...times }
+    const graph = await stage.ask(`/jobs/${job.id}/graph`, { token })
+    expect(graph.body.nodes[0].waiting_on).toEqual({ ...wait, polls: 0, poll_error: null })
+    expect(graph.body.waiting_for).toMatchObject([wait])
+    const { events } = (await stage.ask(`/jobs/${job.id}/events`, { token })).body
+    const began = events.find(({ type }: { type: string }) => type === "node.waiting")
+    expect(began.payload.waiting).toEqual(wait)
+  })
+})
+
+describe("GET /providers", () => {
+  it("X5 shows slots, who holds them, who waits, the pace and recent errors, to admins only", async () => {
+    const { fake, stage, admin } = await stageWithProvider()
+    const held = await stage.umbra.submit(make(), {}, { owner: "ada" })
+    await waiting(stage.umbra, fake, held.id)
+    const second = await stage.umbra.submit(make(["a", "b"]), {}, { owner: "bob" })
+    await until("both wait", async () => (await stage.umbra.graph(second.id)).waiting_for.length === 2)
+    const { body } = await stage.ask("/providers", { token: admin })
+    expect(body.providers).toMatchObject([
+      {
+        name: "fake",
+        slots: { limit: 1, held: [{ job_id: held.id, owner: "ada" }], waiting: 2 },
+        rate: { limit: null, pace: 1 },
+        operations: 1,
+      },
+    ])
+    const reader = await stage.token("bob", "read")
+    expect((await stage.ask("/providers", { token: reader })).status).toBe(403)
+    const graph = await stage.ask(`/jobs/${second.id}/graph`, { token: reader })
+    expect(graph.body.workflow_status).toBe("WAITING_PARALLEL")
+    expect(graph.body.waiting_for).toEqual([
+      { node: "a", kind: "slot", provider: "fake", position: 1 },
+      { node: "b", kind: "slot", provider: "fake", position: 2 },
+    ])
+  })
+
+  it("X1 refuses a signal with a stale resume token", async () => {
+    const { stage, fake } = await stageWithProvider()
+    const token = await stage.token("ada", "read", "submit")
+    const nodes = [...make().nodes, { id: "ask", handler: "approval" }]
+    const job = await stage.umbra.submit({ name: "both", nodes }, {}, { owner: "ada" })
+    const id = await waiting(stage.umbra, fake, job.id)
+    const { resume_token: stale } = (await stage.ask(`/jobs/${job.id}/graph`, { token })).body
+    fake.complete(id)
+    await fake.deliver(id)
+    await until("it was resumed", async () => (await stage.umbra.graph(job.id)).completed_operations === 1)
+    const signal = (resume: string) =>
+      stage.ask(`/jobs/${job.id}/signals/approved?resume_token=${resume}`, { method: "POST", token })
+    expect(await signal(stale)).toMatchObject({ status: 409, body: { code: "E312" } })
+    const { resume_token: fresh } = (await stage.ask(`/jobs/${job.id}/graph`, { token })).body
+    expect((await signal(fresh)).status).toBe(200)
+  })
+})
