@@ -35,6 +35,7 @@ export interface CapacityParts {
  */
 export class Capacity {
   readonly #parts: CapacityParts
+  readonly #timers = new Set<() => void>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
@@ -54,7 +55,7 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
     }
-    if (terms.rate !== null) await this.#pace(job, task.provider!, terms.rate)
+    if (terms.rate !== null) await this.#pace(task.provider!, terms.rate)
     if (isWanted(job, task)) this.#parts.dispatch(task)
     else await this.#giveBack(job, task)
   }
@@ -62,7 +63,7 @@ export class Capacity {
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
     const { id: jobId, partition, state } = job
     const request = { jobId, node: task.node, partition, owner: state.owner }
-    return this.#patiently(job, () => this.#parts.slots.request(task.provider!, request))
+    return this.#patiently(() => this.#parts.slots.request(task.provider!, request))
   }
 
   /** The job may have left memory by now: its inbox brings it back. */
@@ -70,9 +71,7 @@ export class Capacity {
     const { journal, clock } = this.#parts
     const { id, partition } = job
     const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
-    await this.#patiently(job, () =>
-      journal.sendMessage({ partition, jobId: id, command, sentAt: clock.now() }),
-    )
+    await this.#patiently(() => journal.sendMessage({ partition, jobId: id, command, sentAt: clock.now() }))
     this.#parts.told([partition])
   }
 
@@ -82,12 +81,12 @@ export class Capacity {
       await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node })
   }
 
-  async #pace(job: LiveJob, provider: string, rate: number): Promise<void> {
-    const { at } = await this.#patiently(job, () => this.#place(provider, rate, Number.MAX_SAFE_INTEGER))
+  async #pace(provider: string, rate: number): Promise<void> {
+    const { at } = await this.#patiently(() => this.#place(provider, rate, Number.MAX_SAFE_INTEGER))
     await this.#until(at)
   }
 
-  /** For a request that can also be made later: false, and when, if its place is too far away. */
+  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
   async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
     if (rate === null) return null
     const { taken, at } = await this.#place(provider, rate, maxWaitMs)
@@ -104,7 +103,20 @@ export class Capacity {
   #until(at: number): Promise<void> {
     const { clock } = this.#parts
     const wait = at - clock.now()
-    return wait <= 0 ? Promise.resolve() : new Promise(resolve => void clock.after(wait, resolve))
+    if (wait <= 0) return Promise.resolve()
+    return new Promise(resolve => {
+      const cancel = clock.after(wait, () => {
+        this.#timers.delete(cancel)
+        resolve()
+      })
+      this.#timers.add(cancel)
+    })
+  }
+
+  /** Whoever waits for a time does so no more: an hour's `Retry-After` must not keep the process alive. */
+  stop(): void {
+    for (const cancel of this.#timers) cancel()
+    this.#timers.clear()
   }
 
   /** A request to the provider failed: written down for people, and heeded if it said "too many". */
@@ -120,7 +132,7 @@ export class Capacity {
   }
 
   /** As long as the store is away the node waits: nothing is wrong with it. */
-  async #patiently<T>(job: LiveJob, ask: () => Promise<T>): Promise<T> {
+  async #patiently<T>(ask: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
         return await ask()
