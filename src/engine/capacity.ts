@@ -35,6 +35,7 @@ export interface CapacityParts {
  */
 export class Capacity {
   readonly #parts: CapacityParts
+  readonly #timers = new Set<() => void>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
@@ -85,7 +86,7 @@ export class Capacity {
     await this.#until(at)
   }
 
-  /** For a request that can also be made later: false, and when, if its place is too far away. */
+  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
   async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
     if (rate === null) return null
     const { taken, at } = await this.#place(provider, rate, maxWaitMs)
@@ -102,7 +103,20 @@ export class Capacity {
   #until(at: number): Promise<void> {
     const { clock } = this.#parts
     const wait = at - clock.now()
-    return wait <= 0 ? Promise.resolve() : new Promise(resolve => void clock.after(wait, resolve))
+    if (wait <= 0) return Promise.resolve()
+    return new Promise(resolve => {
+      const cancel = clock.after(wait, () => {
+        this.#timers.delete(cancel)
+        resolve()
+      })
+      this.#timers.add(cancel)
+    })
+  }
+
+  /** Whoever waits for a time does so no more: an hour's `Retry-After` must not keep the process alive. */
+  stop(): void {
+    for (const cancel of this.#timers) cancel()
+    this.#timers.clear()
   }
 
   /** A request to the provider failed: written down for people, and heeded if it said "too many". */

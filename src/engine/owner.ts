@@ -236,6 +236,7 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   stop(): void {
     this.#alarms.stop()
+    this.external.capacity.stop()
     this.committer.stop()
   }
 

@@ -91,9 +91,11 @@ export class Upkeep {
   }
 
   async #cancelDue(): Promise<void> {
-    const { journal, clock, partitions } = this.#parts
+    const { journal, clock, partitions, providers } = this.#parts
+    // Of providers that are not known here another process, or this one after a restart with them, takes care.
     const due = await journal.providers.dueCancels({
       partitions: partitions(),
+      providers: providers.names(),
       at: clock.now(),
       limit: CANCELS_AT_ONCE,
     })
@@ -114,10 +116,7 @@ export class Upkeep {
   async #cancel(cancel: DueCancel): Promise<void> {
     const { journal, clock, providers, capacity, cancelTries, log, nodeId } = this.#parts
     const { provider, externalId, jobId, node, tries } = cancel
-    const terms = providers.terms(provider)
-    // Another process may know this provider; its sweep, or ours after a restart with it, finds the operation.
-    if (terms === undefined) return
-    const later = await capacity.goAhead(provider, terms.rate, MAX_WAIT_MS)
+    const later = await capacity.goAhead(provider, providers.terms(provider)?.rate ?? null, MAX_WAIT_MS)
     if (later !== null) return
     const id = (await nodeId(jobId, node)) ?? ""
     const fault: Fault | null = await providers.cancel(

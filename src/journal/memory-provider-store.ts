@@ -143,8 +143,9 @@ export class MemoryProviderStore implements ProviderStore {
       )
   }
 
-  async dueCancels({ partitions, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
+  async dueCancels({ partitions, providers, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
     return [...this.#store().operations.values()]
+      .filter(({ provider }) => providers.includes(provider))
       .filter(
         ({ cancelAt, partition }) => cancelAt !== null && cancelAt <= at && partitions.includes(partition),
       )

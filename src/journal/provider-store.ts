@@ -48,9 +48,10 @@ export interface ProviderStore {
   /** Newest first. */
   listEvents(query: { readonly provider: string; readonly limit: number }): Promise<WebhookEventRow[]>
 
-  /** Operations that nobody wants any more and whose provider has not been told. */
+  /** Operations at these providers that nobody wants any more and whose provider has not been told. */
   dueCancels(query: {
     readonly partitions: readonly number[]
+    readonly providers: readonly string[]
     readonly at: number
     readonly limit: number
   }): Promise<DueCancel[]>

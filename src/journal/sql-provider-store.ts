@@ -114,8 +114,8 @@ export class SqlProviderStore implements ProviderStore {
     }))
   }
 
-  async dueCancels({ partitions, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
-    const parameters = [arrayLiteral(partitions), `${at}`, `${limit}`]
+  async dueCancels({ partitions, providers, at, limit }: Parameters<ProviderStore["dueCancels"]>[0]) {
+    const parameters = [arrayLiteral(partitions), `${at}`, `${limit}`, textArrayLiteral(providers)]
     return (await this.#database.query("dueCancels", parameters)).map(row => ({
       provider: rows.text(row, 0),
       externalId: rows.text(row, 1),

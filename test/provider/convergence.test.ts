@@ -6,7 +6,7 @@ import { deliver, fakeProvider, make, openWith, output, waiting } from "./stage.
 const never = [3600]
 const soon = [0.05, 0.1]
 
-describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", name => {
+describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { timeout: 90_000 }, name => {
   let store: Store
   beforeAll(async () => {
     store = await stores[name]!()

@@ -224,80 +224,6 @@ describe("cancellation", () => {
   })
 })
 
-describe("a provider that has too much to do", () => {
-  it("X6 is left alone for as long as it asks, by everybody, and then gets half the rate", async () => {
-    const clock = new VirtualClock()
-    const fake = await fakeProvider()
-    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "20" } })
-    const umbra = await openWith(fake, { clock, over: { rate: 10, concurrency: 5 } })
-    const retry = { initial_seconds: 1, jitter: 0 }
-    const job = await umbra.submit({ name: "busy", nodes: [{ ...make().nodes[0]!, retry }] })
-    await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
-    await until("that is known", async () => (await umbra.providers())[0]!.rate.pace === 0.5)
-    const [wait] = (await umbra.graph(job.id)).waiting_for
-    expect(wait).toMatchObject({ kind: "retry", at: clock.now() + 20_000 })
-    expect((await umbra.providers())[0]).toMatchObject({
-      slots: { held: [] },
-      recent_errors: [{ what: "submit", code: "E409" }],
-    })
-    const other = await umbra.submit(make())
-    await new Promise(resolve => setTimeout(resolve, 20))
-    clock.advance(19_000)
-    await new Promise(resolve => setTimeout(resolve, 20))
-    expect(fake.operations.size).toBe(0)
-    await until("both are submitted", () => {
-      clock.advance(500)
-      return fake.operations.size === 2
-    })
-    await waiting(
-      umbra,
-      fake,
-      other.id,
-      [...fake.operations.values()].findIndex(({ key }) => key.startsWith(other.id)),
-    )
-  })
-
-  it("X6 is asked at most so often a second, by all nodes together", async () => {
-    const clock = new VirtualClock()
-    const fake = await fakeProvider()
-    const umbra = await openWith(fake, { clock, over: { rate: 2, concurrency: 10 } })
-    await umbra.submit(make(["a", "b", "c", "d", "e"]))
-    await until("the first has gone out", () => fake.operations.size === 1)
-    for (const expected of [2, 3, 4, 5]) {
-      clock.advance(499)
-      await new Promise(resolve => setTimeout(resolve, 10))
-      expect(fake.operations.size).toBe(expected - 1)
-      clock.advance(1)
-      await until("the next has gone out", () => fake.operations.size === expected)
-    }
-  })
-})
-
-describe("slots of jobs that have ended", () => {
-  it("X5 come back although they were asked for in the same moment", async () => {
-    const store = createMemoryStore()
-    const fake = await fakeProvider()
-    const umbra = await openOn(store, optionsFor(fake, { engine: { providerSweepSeconds: 0.02 } }))
-    const first = await umbra.submit(make())
-    const id = await waiting(umbra, fake, first.id)
-    const second = await umbra.submit(make())
-    await until("it waits", async () => (await umbra.graph(second.id)).waiting_for[0]?.kind === "slot")
-    await second.cancel()
-    // What a node asks for while the cancellation is being written comes after the release.
-    const { providers } = openMemory(store)
-    const terms = { provider: "fake", limit: 1, leaseMs: 3_600_000, at: Date.now() }
-    const partition = Number.parseInt(second.id.slice(15, 18), 16)
-    await providers.requestSlots(terms, [{ jobId: second.id, node: 0, partition, owner: "local" }])
-    fake.complete(id)
-    await deliver(umbra, fake, id)
-    await first.wait()
-    await until("all capacity is back", async () => {
-      const { slots } = (await umbra.providers())[0]!
-      return slots.held.length + slots.waiting === 0
-    })
-  })
-})
-
 describe("handlers and providers", () => {
   const plain = defineProvider({ name: "acme", rate: null, poll: () => ({ status: "completed", output: 7 }) })
 
@@ -322,26 +248,6 @@ describe("handlers and providers", () => {
     fake.complete(id)
     await deliver(umbra, fake, id)
     expect(await job.wait()).toMatchObject({ output: output(id) })
-  })
-
-  it("a handler that returns uses the provider's slots and rate, and nothing else", async () => {
-    let now = 0
-    let most = 0
-    const busy = defineHandler({
-      name: "busy",
-      async run() {
-        most = Math.max(most, ++now)
-        await new Promise(resolve => setTimeout(resolve, 5))
-        now--
-      },
-    })
-    const two = defineProvider({ name: "two", concurrency: 2, rate: null })
-    const umbra = await open({ handlers: [busy], providers: [two] })
-    const nodes = Array.from({ length: 12 }, (_, i) => ({ id: `n${i}`, handler: "busy", provider: "two" }))
-    const job = await umbra.submit(flow(nodes))
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
-    expect(most).toBe(2)
-    expect((await umbra.providers())[0]).toMatchObject({ slots: { held: [], waiting: 0 } })
   })
 
   it("a node whose provider nobody here knows waits, and starts when an engine knows it", async () => {

@@ -279,9 +279,16 @@ export function providersContract(stage: () => Stage): void {
       await begin(held, operation, other)
       await leave(held, { jobId: operation.jobId, node: 2, at: NOW, operation: "cancel" })
       const due = (at: number) =>
-        journal.providers.dueCancels({ partitions: [held.partition], at, limit: 10 })
+        journal.providers.dueCancels({
+          partitions: [held.partition],
+          providers: [provider, "x"],
+          at,
+          limit: 10,
+        })
       expect((await due(NOW)).map(({ externalId, tries }) => [externalId, tries])).toEqual([["op-1", 0]])
       expect((await due(NOW + 5)).map(({ externalId }) => externalId)).toEqual(["op-1", "op-2"])
+      const elsewhere = { partitions: [held.partition], providers: ["x"], at: NOW + 5, limit: 10 }
+      expect(await journal.providers.dueCancels(elsewhere)).toEqual([])
       await journal.providers.settleCancel({ ...operation, again: NOW + 100 })
       await journal.providers.settleCancel({ ...other, again: null })
       expect(await due(NOW + 99)).toEqual([])

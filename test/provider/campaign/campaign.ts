@@ -38,7 +38,8 @@ export interface ExternalVerdict {
 }
 
 const OPEN_MS = 60_000
-const IDLE_MS = 600_000
+/** On a busy machine of two cores a job takes up to 80 ms: longer means stuck. */
+const idleMs = (jobs: number) => 60_000 + 300 * jobs
 
 const workflow = {
   name: "external",
@@ -140,7 +141,7 @@ class CampaignStage {
       Array.from({ length: processes }, (_, from) => this.#begin(task, { from, to: jobs, step: processes })),
     )
     try {
-      await Promise.all(lives.map(life => life.says("idle", IDLE_MS)))
+      await Promise.all(lives.map(life => life.says("idle", idleMs(jobs))))
       await Promise.all(lives.map(life => life.close()))
     } finally {
       for (const life of lives) await life.kill()
