@@ -103,3 +103,26 @@ export function nextLook(node: ModelNode, jitter: number, random: number): numbe
 export const isLater = (node: ModelNode, now: number) => node.notBefore !== null && node.notBefore > now
 export const isDone = (state: string) => state === "COMPLETED" || state === "SKIPPED"
 export const isInFlight = (state: string) => state === "QUEUED" || state === "RUNNING"
+
+export function nodeSummary(
+  node: ModelNode,
+  { now, remaining }: { now: number; remaining: number },
+): NodeSummary {
+  return {
+    status: node.state,
+    remaining,
+    attempt: node.attempt,
+    tries: node.failures,
+    losses: node.losses,
+    output: node.output ?? null,
+    fault: node.fault,
+    preview: node.preview ?? null,
+    started: node.startKnown,
+    retry_at: isLater(node, now) ? node.notBefore : null,
+    waiting: node.waits,
+    awaits_slot: node.awaitsSlot,
+    poll_at: node.pollAt,
+    poll_errors: node.pollErrors,
+    operations: node.operations,
+  }
+}

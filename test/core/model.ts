@@ -16,6 +16,7 @@ import {
   type ModelWait,
   newNode,
   nextLook,
+  nodeSummary,
   type Wanted,
 } from "./model-node.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
@@ -373,23 +374,7 @@ export class Model {
   summary(now: number): JobSummary {
     const nodes: { [id: string]: NodeSummary } = {}
     for (const [id, node] of this.nodes)
-      nodes[id] = {
-        status: node.state,
-        remaining: this.openDependencies(node).length,
-        attempt: node.attempt,
-        tries: node.failures,
-        losses: node.losses,
-        output: node.output ?? null,
-        fault: node.fault,
-        preview: node.preview ?? null,
-        started: node.startKnown,
-        retry_at: isLater(node, now) ? node.notBefore : null,
-        waiting: node.waits,
-        awaits_slot: node.awaitsSlot,
-        poll_at: node.pollAt,
-        poll_errors: node.pollErrors,
-        operations: node.operations,
-      }
+      nodes[id] = nodeSummary(node, { now, remaining: this.openDependencies(node).length })
     const signals: { [name: string]: Json[] } = {}
     for (const { name, data } of this.signals) signals[name] = [...(signals[name] ?? []), data]
     return {
