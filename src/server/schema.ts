@@ -179,6 +179,14 @@ export const event = z
   })
   .meta({ id: "Event" })
 
+const providerExample = {
+  name: "acme",
+  slots: { limit: 4, held: [], waiting: 0, oldest_asked_at: null },
+  rate: { limit: 10, pace: 1 },
+  operations: 0,
+  recent_errors: [{ at: "2026-11-15T12:00:00.000Z", what: "poll", code: "E410", message: "it answered 500" }],
+}
+
 export const provider = z
   .object({
     name: z.string(),
@@ -195,7 +203,16 @@ export const provider = z
     operations: z.number().int().meta({ description: "Operations that are not over." }),
     recent_errors: z.array(z.object({ at: time, what: z.string(), code: z.string(), message: z.string() })),
   })
-  .meta({ id: "Provider" })
+  .meta({ id: "Provider", examples: [providerExample] })
+
+const webhookExample = {
+  event_id: "evt-1",
+  external_id: "op-17",
+  received_at: "2026-11-15T12:00:00.000Z",
+  verdict: "delivered",
+  reason: null,
+  bytes: 412,
+}
 
 export const webhook = z
   .object({
@@ -206,7 +223,7 @@ export const webhook = z
     reason: z.string().nullable().meta({ description: "Why it was refused." }),
     bytes: z.number().int(),
   })
-  .meta({ id: "Webhook" })
+  .meta({ id: "Webhook", examples: [webhookExample] })
 
 const weights = z.record(z.string().regex(/^[1-9]\d{0,8}$/), z.number().min(1e-6).max(1e6))
 

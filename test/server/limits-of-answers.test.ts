@@ -4,6 +4,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { newJobId } from "../../src/engine/ids.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { hello, openStage, type StageOptions, stores } from "./stage.ts"
@@ -43,6 +44,8 @@ describe("requests", () => {
     const { ask } = await stageOf()
     for (const path of ["/jobs?staus=FAILED", "/workflows?name=x", "/jobs?limit[]=5", "/jobs/stream?x=1"])
       expect((await ask(path)).status, path).toBe(400)
+    const signal = `/jobs/${newJobId(0, Date.now())}/signals/approved?resume_tokn=r0`
+    expect((await ask(signal, { method: "POST" })).status).toBe(400)
   })
 
   it("S2 with a key for many jobs are refused: each has its own", async () => {

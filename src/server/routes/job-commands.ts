@@ -73,7 +73,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
         summary: "Send a signal to a job",
         description: "The body is the signal's data: any JSON, or nothing.",
         params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
-        querystring: z.object({
+        querystring: z.strictObject({
           resume_token: z
             .string()
             .max(100)

@@ -9,6 +9,10 @@ const tags = ["providers"]
 const params = z.object({ provider: z.string().min(1).max(100).meta({ example: "acme" }) })
 const MANY_EVENTS = 100
 
+const received = z
+  .object({ received: z.literal(true), duplicate: z.boolean() })
+  .meta({ examples: [{ received: true, duplicate: false }] })
+
 export function providerRoutes(app: App, { umbra }: RouteParts): void {
   app.get(
     "/providers",
@@ -72,11 +76,7 @@ export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<voi
           "follows from it are durable; a repeated delivery is a no-op.",
         security: [],
         params,
-        response: schema.answers(
-          { 202: z.object({ received: z.literal(true), duplicate: z.boolean() }) },
-          ["E660", "E661", "E662", "E635"],
-          true,
-        ),
+        response: schema.answers({ 202: received }, ["E660", "E661", "E662", "E635"], true),
       },
     },
     async (request, reply) => {
