@@ -66,7 +66,8 @@ describe("--providers", () => {
     await retried.wrote(/waits for provider fake/)
     for (const id of fake.operations.keys()) fake.complete(id)
     expect(await retried.ended).toMatchObject({ code: 0, stdout: expect.stringContaining("COMPLETED") })
-  })
+    // Five processes, one after the other.
+  }, 90_000)
 
   it("refuses a file without providers", async () => {
     const { path, store } = await place()
