@@ -1,33 +1,20 @@
 import type { Effects } from "../core/effects.ts"
 import type { Fact } from "../core/facts.ts"
-import { UmbraError } from "../errors.ts"
 import { failpoint } from "../failpoints.ts"
-import { JournalDataError } from "../journal/errors.ts"
-import type { AppendResult, Journal } from "../journal/port.ts"
-import { retryDelayMs } from "../journal/retry.ts"
-import {
-  ABORT,
-  Batch,
-  type ClosedBatch,
-  DISPATCH,
-  END,
-  filtered,
-  without,
-  withoutPartition,
-} from "./batch.ts"
+import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartition } from "./batch.ts"
 import type { Clock } from "./clock.ts"
+import { type Holding, partitionMoved } from "./holding.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
-import type { EngineMeasures } from "./measures.ts"
 import { OperationRows } from "./operation-rows.ts"
+import { Sending, type SendingParts, type Sent } from "./sending.ts"
 
 /**
  * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
  * per fact with no added wait, under heavy load a thousand facts per commit. No timer, no knob.
  *
- * 1. One append in flight: within a partition seq order is commit order, also when the database refuses some of a
- *    batch: what is refused is found by trial, and the rest goes in whole.
- * 2. Effects and answers of a batch happen after it is durable, in the order they were caused.
- * 3. An append whose outcome is unknown is sent again, unchanged, until it is known. Meanwhile nothing is acted on.
+ * 1. One append in flight: within a partition seq order is commit order.
+ * 2. Effects and answers of a batch happen after it is durable, in the order they were caused. Until the outcome of an
+ *    append is known (`sending.ts`) nothing is acted on.
  */
 export interface LaneEvents {
   dispatch(job: LiveJob, node: number, attempt: number): void
@@ -43,50 +30,26 @@ export interface LaneEvents {
   refused(job: LiveJob, error: unknown): void
 }
 
-/** Can the store be reached? */
-export interface Availability {
-  unavailable(error: unknown, tries: number): void
-  available(): void
-}
-
 /** Larger batches gain nothing and hold up everybody behind them. */
 const BATCH_BYTES = 4 * 1024 * 1024
 const BATCH_FACTS = 5000
 const FACT_OVERHEAD = 100
 
-export interface Holding {
-  readonly epoch: number
-  nextSeq: number
-}
-
 export class AppendLane {
-  readonly #journal: Journal
   readonly #clock: Clock
   readonly #events: LaneEvents
-  readonly #store: Availability
   readonly #holdings: ReadonlyMap<number, Holding>
-  readonly #measures: EngineMeasures
+  readonly #sending: Sending
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #flight: Batch | null = null
   #scheduled = false
-  #stopped = false
-  #endPause = () => {}
 
-  constructor(parts: {
-    journal: Journal
-    clock: Clock
-    events: LaneEvents
-    store: Availability
-    holdings: ReadonlyMap<number, Holding>
-    measures: EngineMeasures
-  }) {
-    this.#journal = parts.journal
+  constructor(parts: SendingParts & { events: LaneEvents; holdings: ReadonlyMap<number, Holding> }) {
     this.#clock = parts.clock
     this.#events = parts.events
-    this.#store = parts.store
     this.#holdings = parts.holdings
-    this.#measures = parts.measures
+    this.#sending = new Sending(parts)
   }
 
   /** For `apply`: what follows from a fact of this job waits in the open batch. */
@@ -176,13 +139,12 @@ export class AppendLane {
 
   /** Gives up on appends that do not come through. */
   stop(): void {
-    this.#stopped = true
-    this.#endPause()
+    this.#sending.stop()
   }
 
   /** Others get through: no need to wait any longer. */
   hurry(): void {
-    this.#endPause()
+    this.#sending.hurry()
   }
 
   #schedule(): void {
@@ -212,7 +174,7 @@ export class AppendLane {
     failpoint("append.before")
     let sent: Sent
     try {
-      sent = await this.#send(stored)
+      sent = await this.#sending.send(stored)
     } catch (error) {
       const given = [batch, ...this.#closed.map(closed => closed.batch), this.#open]
       for (const waiter of given.flatMap(({ waiters }) => waiters)) waiter.reject(error)
@@ -262,105 +224,4 @@ export class AppendLane {
     this.#events.durable(batch.jobs)
     if (batch.operations !== null) this.#events.operations(batch.operations)
   }
-
-  async #send(stored: ClosedBatch): Promise<Sent> {
-    if (stored.facts.length === 0 && stored.answers.length === 0 && stored.messages.length === 0)
-      return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
-    try {
-      const { held } = await this.#untilKnown(() => this.#append(stored))
-      return { held, refused: [] }
-    } catch (error) {
-      if (isOfTheData(error)) return this.#sendTheRest(stored, error)
-      throw error
-    }
-  }
-
-  async #append(stored: ClosedBatch): Promise<AppendResult> {
-    const begun = performance.now()
-    const result = await this.#journal.append(stored)
-    this.#measures.appendSeconds.add((performance.now() - begun) / 1000)
-    this.#measures.appendFacts.add(stored.facts.length)
-    return result
-  }
-
-  /** Asks again until the store answers; what is wrong with the data is an answer. */
-  async #untilKnown<T>(ask: () => Promise<T>): Promise<T> {
-    for (let tries = 1; ; tries++) {
-      try {
-        const answer = await ask()
-        if (tries > 1) this.#store.available()
-        return answer
-      } catch (error) {
-        if (isOfTheData(error) || this.#stopped) throw error
-        this.#store.unavailable(error, tries)
-        await this.#pause(retryDelayMs(this.#journal.capabilities.retry, tries))
-        if (this.#stopped) throw error
-      }
-    }
-  }
-
-  #pause(ms: number): Promise<void> {
-    return new Promise(resolve => {
-      const cancel = this.#clock.after(ms, resolve)
-      this.#endPause = () => {
-        cancel()
-        resolve()
-      }
-    })
-  }
-
-  /** A data error fails only the jobs it belongs to. */
-  async #sendTheRest(stored: ClosedBatch, error: unknown): Promise<Sent> {
-    const refused = await this.#refusedOf(stored, error)
-    const ids = new Set(refused.map(({ jobId }) => jobId))
-    const { held, refused: more } = await this.#send(filtered(stored, jobId => !ids.has(jobId)))
-    return { held, refused: [...refused, ...more] }
-  }
-
-  /** By halves, each tried without being kept. Jobs that are refused only together are all given up. */
-  async #refusedOf(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
-    const ids = [...new Set([...stored.facts, ...stored.answers].map(row => row.jobId))]
-    if (ids.length <= 1) return ids.map(jobId => ({ jobId, error }))
-    const half = new Set(ids.slice(0, ids.length >> 1))
-    const halves = [filtered(stored, id => half.has(id)), filtered(stored, id => !half.has(id))]
-    const refused: Refused[] = []
-    for (const part of halves) {
-      const reason = await this.#untilKnown(() => this.#trial(part))
-      if (reason !== null) refused.push(...(await this.#refusedOf(part, reason)))
-    }
-    return refused.length > 0 ? refused : ids.map(jobId => ({ jobId, error }))
-  }
-
-  /** null: the database would take it. */
-  async #trial(stored: ClosedBatch): Promise<unknown> {
-    try {
-      await this.#journal.tryAppend(stored)
-      return null
-    } catch (error) {
-      if (isOfTheData(error)) return error
-      throw error
-    }
-  }
-}
-
-/** A statement that cannot even be made fails the same way for ever: the database is not away. */
-function isOfTheData(error: unknown): boolean {
-  return error instanceof JournalDataError || error instanceof TypeError || error instanceof RangeError
-}
-
-interface Refused {
-  readonly jobId: string
-  readonly error: unknown
-}
-
-interface Sent {
-  readonly held: ReadonlySet<number>
-  readonly refused: readonly Refused[]
-}
-
-export function partitionMoved(partition: number): UmbraError {
-  return new UmbraError(
-    "E610",
-    `Partition ${partition} is owned by another engine now; send the command again.`,
-  )
 }

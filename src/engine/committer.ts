@@ -1,10 +1,12 @@
 import type { Effects } from "../core/effects.ts"
 import type { Fact } from "../core/facts.ts"
 import type { Journal } from "../journal/port.ts"
-import { AppendLane, type Availability, type Holding, type LaneEvents } from "./append-lane.ts"
+import { AppendLane, type LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
+import type { Holding } from "./holding.ts"
 import type { LiveJob } from "./live-job.ts"
 import { EngineMeasures } from "./measures.ts"
+import type { Availability } from "./sending.ts"
 
 export type CommitterEvents = LaneEvents & Availability
 
