@@ -3,9 +3,9 @@ import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
 import { fileURLToPath } from "node:url"
 
-const program = fileURLToPath(new URL("./program.js", import.meta.url))
-
 export interface LifeOptions {
+  /** What it runs; the crash test's unless told. */
+  readonly program?: URL
   readonly task: string
   readonly from: number
   readonly to: number
@@ -22,8 +22,9 @@ export class Life {
   #wake = () => {}
 
   constructor(options: LifeOptions) {
-    const { task, from, to, step, failpoint } = options
-    this.#child = spawn(process.execPath, [program, task, String(from), String(to), String(step)], {
+    const { task, from, to, step, failpoint, program = new URL("./program.js", import.meta.url) } = options
+    const words = [fileURLToPath(program), task, String(from), String(to), String(step)]
+    this.#child = spawn(process.execPath, words, {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, UMBRA_FAILPOINT: failpoint ?? "" },
     })
@@ -37,6 +38,11 @@ export class Life {
     })
   }
 
+  /** All that it has said so far. */
+  get said(): string {
+    return this.#said
+  }
+
   get pid(): number {
     return this.#child.pid!
   }
@@ -46,7 +52,7 @@ export class Life {
   }
 
   /** Resolves when it has said the word: true; or has died before: false. */
-  async says(word: "open" | "idle", timeoutMs: number): Promise<boolean> {
+  async says(word: string, timeoutMs: number): Promise<boolean> {
     const deadline = performance.now() + timeoutMs
     while (!this.#said.includes(word) && !this.isOver) {
       const left = deadline - performance.now()
@@ -62,6 +68,10 @@ export class Life {
     }
     this.#mustNotHaveFailed()
     return this.#said.includes(word)
+  }
+
+  async ended(): Promise<void> {
+    await this.#exit
   }
 
   async kill(): Promise<void> {
