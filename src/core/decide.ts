@@ -8,11 +8,12 @@ import type {
   RefusalReason,
   Submit,
 } from "./commands.ts"
-import type { Fact } from "./facts.ts"
+import type { Fact, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
 import { isDone, isInFlight, type JobState, RUNNING, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
+import { outputWhenDue } from "./timers.ts"
 import { wholeTime } from "./whole-time.ts"
 
 /**
@@ -177,20 +178,20 @@ function wake(state: JobState, command: JobResult, given: Circumstances): readon
   const facts: Fact[] = []
   for (const [node, waiting] of state.waiting) {
     if (waiting.until === undefined || waiting.until > at) continue
+    const output = outputWhenDue(waiting)
     // The job ends here: whatever else is due ends with it.
-    if (waiting.kind === "signal")
-      return [...facts, failure(state, node, signalTimedOut(waiting.name), given)]
+    if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), given)]
     const isLast = facts.length === state.unfinished - 1
     // The last node of a job is woken alone: the job's output is rendered from all the others.
     if (isLast && facts.length > 0) break
-    const { output } = waiting
     const result = isLast ? jobResult(command) : {}
     facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
   }
   return facts.length > 0 ? facts : refuse("nothing_due")
 }
 
-function signalTimedOut(name: string): Fault {
+function timedOut(waiting: Waiting): Fault {
+  const name = waiting.kind === "signal" ? waiting.name : ""
   return { code: "E416", message: `Signal "${name}" did not arrive in time.`, retryable: false }
 }
 

@@ -77,7 +77,13 @@ export interface NodeWaiting {
 /** What a node waits for after its handler has returned. */
 export type Waiting =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  /** `default`: what it completes with at `until`; without, it fails. */
+  | {
+      readonly kind: "signal"
+      readonly name: string
+      readonly until?: number
+      readonly default?: Json
+    }
 
 export interface NodeSkipped {
   readonly type: "node_skipped"

@@ -2,6 +2,7 @@ import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
 import { type JobState, skippedOutput } from "./state.ts"
+import { outputWhenDue } from "./timers.ts"
 
 /**
  * A job's `output` template is rendered before its last node is done, so that the job's end is one fact. Which node
@@ -23,7 +24,7 @@ export function completionOf(
       )
     case "wake":
       return waitingNode(state, waiting =>
-        waiting.kind === "timer" && waiting.until <= now ? waiting.output : undefined,
+        waiting.until !== undefined && waiting.until <= now ? outputWhenDue(waiting) : undefined,
       )
     case "waiting": {
       const kept =

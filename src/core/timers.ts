@@ -1,3 +1,5 @@
+import type { Waiting } from "./facts.ts"
+import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
 
@@ -16,6 +18,11 @@ const AT_ONCE = 0
 export function wakeAt(state: JobState): number | null {
   if (jobHasEnded(state.status)) return null
   return state.active > 0 ? AT_ONCE : nextTimer(state)
+}
+
+/** What a waiting node completes with when its time comes; undefined: it fails. */
+export function outputWhenDue(waiting: Waiting): Json | undefined {
+  return waiting.kind === "timer" ? waiting.output : waiting.default
 }
 
 /** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */

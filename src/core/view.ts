@@ -1,3 +1,4 @@
+import type { Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { jobOutput } from "./job-output.ts"
 import type { Json, JsonObject } from "./json.ts"
@@ -48,7 +49,7 @@ export type WaitingOn =
   | { readonly kind: "dependencies"; readonly nodes: readonly string[] }
   | { readonly kind: "retry"; readonly at: number }
   | { readonly kind: "timer"; readonly until: number }
-  | { readonly kind: "signal"; readonly name: string; readonly until: number | null }
+  | { readonly kind: "signal"; readonly name: string; readonly until: number | null; readonly default?: Json }
   | { readonly kind: "worker"; readonly handler: string }
 
 export interface ErrorView {
@@ -169,12 +170,20 @@ function waitingOn(state: JobState, node: number): WaitingOn | null {
     }
     case WAITING: {
       const waiting = state.waiting.get(node)!
-      return waiting.kind === "timer"
-        ? { kind: "timer", until: waiting.until }
-        : { kind: "signal", name: waiting.name, until: waiting.until ?? null }
+      return waiting.kind === "timer" ? { kind: "timer", until: waiting.until } : signalView(waiting)
     }
     default:
       return null
+  }
+}
+
+/** `default` only where there is one: without, the node fails at `until`. */
+function signalView({ name, until, default: otherwise }: Extract<Waiting, { kind: "signal" }>): WaitingOn {
+  return {
+    kind: "signal",
+    name,
+    until: until ?? null,
+    ...(otherwise === undefined ? {} : { default: otherwise }),
   }
 }
 

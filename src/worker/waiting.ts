@@ -8,7 +8,7 @@ const brand = Symbol.for("umbra.wait")
 
 export type Wait =
   | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
-  | { readonly [brand]: "signal"; readonly name: string; readonly until?: number }
+  | { readonly [brand]: "signal"; readonly name: string; readonly until?: number; readonly default?: unknown }
 
 /** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
 export function waitUntil(time: Date | number, output: unknown = null): Wait {
@@ -17,28 +17,42 @@ export function waitUntil(time: Date | number, output: unknown = null): Wait {
   return { [brand]: "timer", until: wholeTime(until), output }
 }
 
-/** `return waitForSignal(name)`: the node waits for a signal and completes with what it carries; it fails at `until`. */
-export function waitForSignal(name: string, options: { readonly until?: Date | number } = {}): Wait {
+/**
+ * `return waitForSignal(name)`: the node waits for a signal and completes with what it carries. At `until` it completes
+ * with `default`, or fails (E416) where there is none.
+ */
+export function waitForSignal(
+  name: string,
+  options: { readonly until?: Date | number; readonly default?: unknown } = {},
+): Wait {
   if (typeof name !== "string" || name === "") throw new TypeError("waitForSignal expects the signal's name.")
-  if (options.until === undefined) return { [brand]: "signal", name }
+  if (options.until === undefined) {
+    if (options.default === undefined) return { [brand]: "signal", name }
+    throw new TypeError(
+      "waitForSignal: a default is what the node completes with at until, so say until when.",
+    )
+  }
   const until = Number(options.until)
   if (!Number.isFinite(until))
     throw new TypeError("waitForSignal: until must be a Date or milliseconds since 1970.")
-  return { [brand]: "signal", name, until: wholeTime(until) }
+  const wait = { [brand]: "signal", name, until: wholeTime(until) } as const
+  return options.default === undefined ? wait : { ...wait, default: options.default }
 }
 
 export function isWait(value: unknown): value is Wait {
   return typeof value === "object" && value !== null && brand in value
 }
 
-/** `output` has been checked by then: it is what the timer's node completes with. `clean` takes secrets out of a name. */
+/** `output` has been checked by then: it is what the node completes with when its time comes. `clean` takes secrets out of a name. */
 export function waitingOf(wait: Wait, output: Json, clean: (text: string) => string): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { until } = wait
   const name = clean(wait.name)
-  return until === undefined ? { kind: "signal", name } : { kind: "signal", name, until }
+  if (until === undefined) return { kind: "signal", name }
+  const waiting = { kind: "signal", name, until } as const
+  return wait.default === undefined ? waiting : { ...waiting, default: output }
 }
 
 export function outputOf(wait: Wait): unknown {
-  return wait[brand] === "timer" ? wait.output : null
+  return wait[brand] === "timer" ? wait.output : (wait.default ?? null)
 }

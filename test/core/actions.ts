@@ -5,7 +5,12 @@ export type Result =
   | { readonly kind: "completed"; readonly usage: boolean; readonly job: "plain" | "output" | "fault" }
   | { readonly kind: "failed"; readonly retryable: boolean; readonly retryAfter: number | null }
   | { readonly kind: "timer"; readonly seconds: number }
-  | { readonly kind: "signal"; readonly name: string; readonly seconds: number | null }
+  | {
+      readonly kind: "signal"
+      readonly name: string
+      readonly seconds: number | null
+      readonly byDefault: boolean
+    }
   | { readonly kind: "skip" | "started" | "preview" }
 
 export type Action =
@@ -48,6 +53,7 @@ const results: fc.Arbitrary<Result> = fc.oneof(
       kind: fc.constant("signal" as const),
       name: names,
       seconds: fc.oneof(fc.constant(null), seconds),
+      byDefault: fc.boolean(),
     }),
   },
   {

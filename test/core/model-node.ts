@@ -12,7 +12,7 @@ export interface ModelFault {
 
 export type ModelWait =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  | { readonly kind: "signal"; readonly name: string; readonly until?: number; readonly default?: Json }
 
 export interface JobResult {
   readonly jobOutput?: Json

@@ -169,8 +169,9 @@ export class Model {
       const { waits } = this.nodes.get(id)!
       if (this.isOver() || waits?.until === undefined || waits.until > now) continue
       const isLast = this.unfinished().length === 1
-      if (isLast && unfinished > 1 && waits.kind === "timer") break
-      if (waits.kind === "timer") this.completed(id, waits.output, isLast ? extra : {})
+      const output = waits.kind === "timer" ? waits.output : waits.default
+      if (isLast && unfinished > 1 && output !== undefined) break
+      if (output !== undefined) this.completed(id, output, isLast ? extra : {})
       else this.failed(id, { code: "E416", message: "", retryable: false }, now, 0)
     }
     for (const node of this.nodes.values())

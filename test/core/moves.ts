@@ -138,6 +138,8 @@ function waitingOf(stage: Stage, result: Extract<Result, { kind: "timer" | "sign
     const until = stage.now + result.seconds * 1000
     return { kind: "timer" as const, until, output: stage.fresh("slept") }
   }
-  const until = result.seconds === null ? {} : { until: stage.now + result.seconds * 1000 }
-  return { kind: "signal" as const, name: result.name, ...until }
+  const waiting = { kind: "signal" as const, name: result.name }
+  if (result.seconds === null) return waiting
+  const until = stage.now + result.seconds * 1000
+  return { ...waiting, until, ...(result.byDefault ? { default: stage.fresh("default") } : {}) }
 }

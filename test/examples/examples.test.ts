@@ -70,6 +70,14 @@ describe("the examples run as they are", () => {
     )
   })
 
+  it("approval.js: a signal, or silence", async () => {
+    expect(await run("examples/approval.js")).toEqual({
+      code: 0,
+      stdout: "{ approved_by: 'Ada', paid: 12 }\n{ approved_by: 'nobody', paid: 0 }\n",
+      stderr: "",
+    })
+  })
+
   it("typed-builder.ts", async () => {
     const { code, stdout } = await run("examples/typed-builder.ts", [], { node: ["--import", "tsx"] })
     expect(code).toBe(0)
