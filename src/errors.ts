@@ -61,6 +61,9 @@ export const errorTable = {
   E415: kind("worker thread died", 500, true),
   E416: kind("signal did not arrive in time", 504),
   E417: kind("process died too often while the node ran", 500),
+  E430: kind("child job cancelled or expired", 500),
+  E431: kind("workflows nested too deeply", 422),
+  E432: kind("workflow would run inside itself", 422),
 
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage refused the data", 422),

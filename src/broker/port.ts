@@ -46,6 +46,14 @@ export type Outcome =
     }
   | { readonly type: "failed"; readonly fault: Fault }
   | { readonly type: "waiting"; readonly waiting: Waiting }
+  /** Another workflow does the node's work. */
+  | ({ readonly type: "child" } & ChildRequest)
+
+export interface ChildRequest {
+  /** `name`, `name@3` or `name@stable`. */
+  readonly workflow: string
+  readonly input: Json
+}
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {

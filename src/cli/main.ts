@@ -15,6 +15,7 @@ import {
   seconds,
   secondsOrNever,
   wholeNumber,
+  withOption,
   withStore,
 } from "./options.ts"
 import { serveProgram, tokenProgram } from "./server-program.ts"
@@ -56,6 +57,7 @@ withStore(program.command("run"))
   .argument("<file>", "the workflow")
   .option("--input <json>", "the job's input: JSON, @file, or @- for standard input")
   .addOption(handlersOption())
+  .addOption(withOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
   .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
   .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))

@@ -10,6 +10,12 @@ export const handlersOption = (): Option =>
     "a file (TypeScript or JavaScript) or package that exports handlers; may be repeated",
   ).argParser<string[]>(collect)
 
+export const withOption = (): Option =>
+  new Option(
+    "--with <file>",
+    "a workflow that its nodes run, stored before the job begins; may be repeated",
+  ).argParser<string[]>(collect)
+
 export const privateAddressesOption = (): Option =>
   new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
 

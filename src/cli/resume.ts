@@ -183,7 +183,12 @@ function waitText({ waiting_for }: GraphView, now: number): string | null {
   const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")} too)`
   const at = "at" in first ? first.at : "until" in first ? first.until : null
   const when = at === null ? "" : ` until ${new Date(at).toISOString()} (in ${duration(at - now)})`
-  const what =
-    first.kind === "signal" ? `signal ${first.name}` : first.kind === "retry" ? "its next try" : "a timer"
+  const what = whatFor(first)
   return `node ${first.node} waits for ${what}${when}${more}`
+}
+
+function whatFor(waiting: GraphView["waiting_for"][number]): string {
+  if (waiting.kind === "signal") return `signal ${waiting.name}`
+  if (waiting.kind === "child") return `its child job ${waiting.job_id}`
+  return waiting.kind === "retry" ? "its next try" : "a timer"
 }

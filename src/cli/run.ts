@@ -18,6 +18,8 @@ import { paintFor } from "./terminal.ts"
 export interface RunOptions extends StoreOptions {
   readonly input?: string
   readonly handlers?: readonly string[]
+  /** Workflows that its nodes run. */
+  readonly with?: readonly string[]
   readonly json?: boolean
   readonly ttl?: number | null
   readonly label?: Readonly<Record<string, string>>
@@ -29,12 +31,19 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const plan = await loadPlan(file, handlers)
   if (plan === null) return exitCode.invalid
+  const others: Plan[] = []
+  for (const other of options.with ?? []) {
+    const loaded = await loadPlan(other, handlers)
+    if (loaded === null) return exitCode.invalid
+    others.push(loaded)
+  }
   const input = await readInput(options.input)
   mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
   const umbra = await openUmbra(location, { handlers, log: log.log })
   try {
+    for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))
     const title = `${plan.name}  job ${id}  in ${storeName(location)}`

@@ -89,6 +89,10 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "job_deleted":
       state.status = "DELETED"
+      break
+    case "job_settled":
+      state.unsettled = false
+      state.orphans = []
   }
 }
 
@@ -105,6 +109,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.input = fact.input
   state.priority = fact.priority
   state.labels = fact.labels ?? {}
+  state.parent = fact.parent ?? null
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at
   setExpiry(state, fact.expires_at)
@@ -203,6 +208,7 @@ function waits(state: JobState, fact: NodeWaiting): void {
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
+  if (waiting.kind === "child") state.children.set(node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   progressed(state)
 }
@@ -243,6 +249,8 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
     }
   }
   state.active = 0
+  state.orphans = childrenWaitedFor(state)
+  state.unsettled = state.parent !== null || state.orphans.length > 0
   state.retryAt.clear()
   state.waiting.clear()
   state.started.clear()
@@ -252,6 +260,11 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
   effects.end()
 }
 
+function childrenWaitedFor({ waiting }: JobState): readonly string[] {
+  if (waiting.size === 0) return []
+  return [...waiting.values()].flatMap(wait => (wait.kind === "child" ? [wait.job_id] : []))
+}
+
 /** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
 function retried(state: JobState, fact: JobRetried, at: number, effects: Effects): void {
   state.status = "DISPATCHING"
@@ -259,6 +272,8 @@ function retried(state: JobState, fact: JobRetried, at: number, effects: Effects
   state.fault = null
   state.cancelReason = null
   state.output = undefined
+  state.unsettled = false
+  state.orphans = []
   setExpiry(state, fact.expires_at)
   countRemaining(state)
   for (let node = 0; node < state.nodeStatus.length; node++) {

@@ -1,4 +1,4 @@
-import type { Waiting } from "./facts.ts"
+import type { ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 
@@ -23,7 +23,10 @@ export type Command =
   | { readonly type: "recover" }
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }
-  | { readonly type: "retry" }
+  /** `expiresBy`: a child job does not outlive its parent. */
+  | { readonly type: "retry"; readonly expiresBy?: number | null }
+  /** The relatives of a job that has ended know of it. */
+  | { readonly type: "settle" }
   | { readonly type: "delete" }
 
 export interface Submit {
@@ -35,6 +38,9 @@ export interface Submit {
   readonly ttlSeconds: number | null
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
+  readonly parent?: ParentLink
+  /** Of a child: it does not outlive its parent. */
+  readonly expiresBy?: number | null
 }
 
 /** Given with what may be the last node: the job's own output, or why there is none. */
@@ -83,3 +89,5 @@ export type RefusalReason =
   /** A node that runs is not skipped any more. */
   | "node_running"
   | "nothing_due"
+  /** Nobody has to be told. */
+  | "settled"

@@ -28,9 +28,11 @@ export function decide(state: JobState, command: Command, given: Circumstances):
     case "submit":
       return submit(state, command, given)
     case "retry":
-      return retry(state, given)
+      return retry(state, command.expiresBy, given)
     case "delete":
       return remove(state, given)
+    case "settle":
+      return state.unsettled ? [{ type: "job_settled", at: given.now }] : refuse("settled")
     default:
       return state.status === "PENDING" || jobHasEnded(state.status)
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
@@ -38,7 +40,7 @@ export function decide(state: JobState, command: Command, given: Circumstances):
   }
 }
 
-type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" }>
+type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "settle" }>
 
 function decideRunning(
   state: JobState,
@@ -116,9 +118,10 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       workflow_version: command.workflowVersion,
       input: command.input,
       ttl_seconds: command.ttlSeconds,
-      expires_at: expiry(command.ttlSeconds, given.now),
+      expires_at: expiry(command.ttlSeconds, given.now, command.expiresBy),
       priority: command.priority,
       ...(command.labels === undefined ? {} : { labels: command.labels }),
+      ...(command.parent === undefined ? {} : { parent: command.parent }),
     },
   ]
 }
@@ -217,11 +220,15 @@ function lostTooOften(state: JobState, node: number, given: Circumstances): Fact
   return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
 }
 
-function retry(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+function retry(
+  state: JobState,
+  expiresBy: number | null | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
   if (state.unfinished === 0) return refuse("nothing_to_retry")
-  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now) }]
+  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now, expiresBy) }]
 }
 
 function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
@@ -236,8 +243,10 @@ function isRepeated(state: JobState, command: Command): boolean {
   return isDone(state, command.node)
 }
 
-function expiry(ttlSeconds: number | null, now: number): number | null {
-  return ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
+/** `by`: not later than that. */
+function expiry(ttlSeconds: number | null, now: number, by: number | null = null): number | null {
+  const own = ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
+  return own === null || by === null ? (own ?? by) : Math.min(own, by)
 }
 
 function refuse(refused: RefusalReason): Refusal {

@@ -29,6 +29,7 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
     case "node_skipped":
     case "tasks_lost":
     case "job_failed":
+    case "job_settled":
       return "engine"
   }
 }
@@ -37,6 +38,7 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
 function sourceOfResult(state: JobState, node: number, at: number): EventSource {
   const waiting = state.waiting.get(node)
   if (waiting === undefined) return "worker"
+  if (waiting.kind === "child") return "engine"
   if (waiting.until !== undefined && waiting.until <= at) return "timer"
   return waiting.kind === "signal" && (state.signals.get(waiting.name)?.length ?? 0) > 0 ? "signal" : "worker"
 }
@@ -110,7 +112,8 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
 
 function submittedPayload(fact: JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
-  return { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
+  const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
+  return { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {}, ...parent }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

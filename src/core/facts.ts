@@ -24,6 +24,7 @@ export type Fact = { readonly at: number } & (
   | JobExpired
   | JobRetried
   | JobDeleted
+  | JobSettled
 )
 
 export interface JobSubmitted {
@@ -36,6 +37,16 @@ export interface JobSubmitted {
   readonly ttl_seconds: number | null
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
+  /** Of a child job: whose node it runs for. */
+  readonly parent?: ParentLink
+}
+
+/** From a child job to the node that waits for it. */
+export interface ParentLink {
+  readonly job_id: string
+  readonly node: number
+  /** Names of the workflows above, the outermost first: how deep it is, and that none runs itself. */
+  readonly path: readonly string[]
 }
 
 /** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */
@@ -83,6 +94,14 @@ export type Waiting =
       readonly name: string
       readonly until?: number
       readonly default?: Json
+    }
+  /** A child job, whose end is this node's. It is in the same partition, and there before the node waits. */
+  | {
+      readonly kind: "child"
+      readonly job_id: string
+      readonly workflow: string
+      readonly workflow_version: number
+      readonly until?: undefined
     }
 
 export interface NodeSkipped {
@@ -137,6 +156,11 @@ export interface JobRetried {
 
 export interface JobDeleted {
   readonly type: "job_deleted"
+}
+
+/** The job has ended and its relatives know: the parent has the result, children without a parent are cancelled. */
+export interface JobSettled {
+  readonly type: "job_settled"
 }
 
 export type FactType = Fact["type"]

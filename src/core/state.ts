@@ -1,4 +1,4 @@
-import type { Waiting } from "./facts.ts"
+import type { ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
 import type { Graph } from "./plan.ts"
@@ -90,6 +90,14 @@ export interface JobState {
   readonly previews: Map<number, Json>
   readonly signals: Map<string, Json[]>
   readonly usage: Map<string, number>
+  /** Of a child job. */
+  parent: ParentLink | null
+  /** Child jobs by the node that they run for, since it first waited. */
+  readonly children: Map<number, string>
+  /** Child jobs that nobody waits for any more, since this job has ended. */
+  orphans: readonly string[]
+  /** It has ended, and somebody has to be told: the parent of its result, orphans of its end. */
+  unsettled: boolean
   /** Not later than the earliest timer; may be early after one was removed. */
   earliestTimer: number
 }
@@ -130,6 +138,10 @@ export function newJobState(graph: Graph): JobState {
     previews: new Map(),
     signals: new Map(),
     usage: new Map(),
+    parent: null,
+    children: new Map(),
+    orphans: [],
+    unsettled: false,
     earliestTimer: Number.POSITIVE_INFINITY,
   }
 }

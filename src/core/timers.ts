@@ -8,21 +8,22 @@ export function nextTimer(state: JobState): number | null {
   return state.earliestTimer === Number.POSITIVE_INFINITY ? null : state.earliestTimer
 }
 
-/** The `wakeAt` of a job with something in flight: before any real time, so that the two are never confused. */
+/** The `wakeAt` of a job with something in flight, or with somebody to tell: before any real time, so that the two are never confused. */
 const AT_ONCE = 0
 
 /**
  * When an owner that takes the job over has to look at it: at once if anything is in flight, else at its next timer.
- * null: the job has ended, or waits for something that has no time.
+ * null: the job has ended and everybody knows, or it waits for something that has no time.
  */
 export function wakeAt(state: JobState): number | null {
-  if (jobHasEnded(state.status)) return null
+  if (jobHasEnded(state.status)) return state.unsettled ? AT_ONCE : null
   return state.active > 0 ? AT_ONCE : nextTimer(state)
 }
 
 /** What a waiting node completes with when its time comes; undefined: it fails. */
 export function outputWhenDue(waiting: Waiting): Json | undefined {
-  return waiting.kind === "timer" ? waiting.output : waiting.default
+  if (waiting.kind === "timer") return waiting.output
+  return waiting.kind === "signal" ? waiting.default : undefined
 }
 
 /** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */

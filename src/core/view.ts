@@ -50,6 +50,12 @@ export type WaitingOn =
   | { readonly kind: "retry"; readonly at: number }
   | { readonly kind: "timer"; readonly until: number }
   | { readonly kind: "signal"; readonly name: string; readonly until: number | null; readonly default?: Json }
+  | {
+      readonly kind: "child"
+      readonly job_id: string
+      readonly workflow: string
+      readonly workflow_version: number
+    }
   | { readonly kind: "worker"; readonly handler: string }
 
 export interface ErrorView {
@@ -78,6 +84,8 @@ export interface NodeView {
   readonly error: ErrorView | null
   readonly progress: Progress | null
   readonly preview?: Json
+  /** The job that does this node's work, once there is one. */
+  readonly child_job_id?: string
 }
 
 export interface GraphView {
@@ -138,6 +146,7 @@ function nodeView(state: JobState, node: number, live: LiveOverlay | undefined):
   const status = runs ? "RUNNING" : nodeStatusOf(state, node)
   const started = state.started.get(node)
   const preview = state.previews.get(node)
+  const child = state.children.get(node)
   return {
     id,
     handler,
@@ -154,6 +163,7 @@ function nodeView(state: JobState, node: number, live: LiveOverlay | undefined):
     error: nodeError(state, node),
     progress: (status === "RUNNING" ? live?.progress?.(node) : undefined) ?? null,
     ...(preview === undefined ? {} : { preview }),
+    ...(child === undefined ? {} : { child_job_id: child }),
   }
 }
 
@@ -170,7 +180,7 @@ function waitingOn(state: JobState, node: number): WaitingOn | null {
     }
     case WAITING: {
       const waiting = state.waiting.get(node)!
-      return waiting.kind === "timer" ? { kind: "timer", until: waiting.until } : signalView(waiting)
+      return waitView(waiting)
     }
     default:
       return null
@@ -178,12 +188,18 @@ function waitingOn(state: JobState, node: number): WaitingOn | null {
 }
 
 /** `default` only where there is one: without, the node fails at `until`. */
-function signalView({ name, until, default: otherwise }: Extract<Waiting, { kind: "signal" }>): WaitingOn {
-  return {
-    kind: "signal",
-    name,
-    until: until ?? null,
-    ...(otherwise === undefined ? {} : { default: otherwise }),
+function waitView(waiting: Waiting): WaitingOn {
+  switch (waiting.kind) {
+    case "timer":
+      return { kind: "timer", until: waiting.until }
+    case "signal": {
+      const { kind, name, until = null, default: otherwise } = waiting
+      return otherwise === undefined ? { kind, name, until } : { kind, name, until, default: otherwise }
+    }
+    case "child": {
+      const { kind, job_id, workflow, workflow_version } = waiting
+      return { kind, job_id, workflow, workflow_version }
+    }
   }
 }
 
@@ -230,7 +246,7 @@ function isReady({ waiting_on }: NodeView): boolean {
 }
 
 function isWait({ kind }: WaitingOn): boolean {
-  return kind === "retry" || kind === "timer" || kind === "signal"
+  return kind === "retry" || kind === "timer" || kind === "signal" || kind === "child"
 }
 
 function isBegun(status: NodeStatus): boolean {

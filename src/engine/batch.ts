@@ -129,7 +129,7 @@ function newJobRow(job: LiveJob, now: number): NewJob {
     owner: state.owner,
     workflow: state.workflow,
     workflowVersion: state.workflowVersion,
-    parentId: null,
+    parentId: state.parent?.job_id ?? null,
     labels: hasKeys(labels) ? JSON.stringify(labels) : null,
     priority: state.priority,
     createdAt: state.createdAt,

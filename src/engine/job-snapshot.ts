@@ -10,6 +10,8 @@ export interface JobSnapshot {
   readonly workflow: string
   readonly workflow_version: number
   readonly owner: string
+  /** Of a child job: the job it runs for. */
+  readonly parent_id: string | null
   readonly status: JobStatus
   readonly output: Json
   readonly error: JobError | null
@@ -26,6 +28,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
     workflow: state.workflow,
     workflow_version: state.workflowVersion,
     owner: state.owner,
+    parent_id: state.parent?.job_id ?? null,
     status: state.status,
     output: state.status === "COMPLETED" ? (outputInMemory(state) ?? null) : null,
     error: jobErrorOf(job.plan, state),
@@ -42,6 +45,7 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     workflow: row.workflow,
     workflow_version: row.workflowVersion,
     owner: row.owner,
+    parent_id: row.parentId,
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
     error: row.error === null ? null : JSON.parse(row.error),

@@ -1,4 +1,4 @@
-import type { Broker, Outcome, Task, TaskEvents } from "../broker/port.ts"
+import type { Broker, ChildRequest, TaskEvents } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
 import type { Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
@@ -15,8 +15,10 @@ import { type Holding, partitionMoved } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
+import { Kin } from "./kin.ts"
 import { type LiveJob, newLiveJob } from "./live-job.ts"
 import type { EngineSettings } from "./settings.ts"
+import { TaskReports } from "./task-reports.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -24,7 +26,8 @@ import type { EngineSettings } from "./settings.ts"
  * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
  *    they depend on is durable.
  * 2. Fenced or failed: the memory is thrown away, never patched.
- * 3. A job is in memory while something of it is in flight or undurable; otherwise its facts and `wakeAt` are enough.
+ * 3. A job is in memory while something of it, or one of its children, is in flight or undurable; otherwise its facts
+ *    and `wakeAt` are enough.
  */
 export interface OwnerParts {
   readonly journal: Journal
@@ -41,6 +44,10 @@ export interface OwnerObserver {
   ended(job: LiveJob): void
   progressed(job: LiveJob, node: number): void
   parked(wakeAt: number | null): void
+  /** A node wants another workflow to do its work. */
+  childWanted(job: LiveJob, task: { node: number; attempt: number }, request: ChildRequest): void
+  /** It has ended, and its relatives do not know. Told again whenever it is loaded. */
+  unsettled(job: LiveJob): void
   fenced(partition: number): void
   /** The database will never take what happened to this job; what it has of the job is from before. */
   refused(job: LiveJob, error: unknown): void
@@ -49,7 +56,7 @@ export interface OwnerObserver {
 
 export type Decided = readonly Fact[] | Refusal
 
-export class Owner implements TaskEvents, CommitterEvents {
+export class Owner implements CommitterEvents {
   readonly jobs = new Map<string, LiveJob>()
   readonly holdings = new Map<number, Holding>()
   readonly broker: Broker
@@ -60,6 +67,8 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #observer: OwnerObserver
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
+  readonly #kin = new Kin()
+  #isJoined = false
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer } = parts
@@ -69,13 +78,20 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#observer = observer
     this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings })
     this.#alarms = new Alarms(clock, job => this.ring(job))
-    this.broker = parts.broker(this)
+    this.broker = parts.broker(
+      new TaskReports({
+        jobs: this.jobs,
+        command: (job, command, outputText) => this.#try(job, command, outputText),
+        durable: job => this.committer.durable(job),
+        observer,
+      }),
+    )
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
       journal,
       clock,
       command: (job, command) => this.#try(job, command),
-      failed: (job, error) => this.#quarantine(job, error),
+      failed: (job, error) => this.setAside(job, error),
     })
   }
 
@@ -86,7 +102,19 @@ export class Owner implements TaskEvents, CommitterEvents {
     const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, projected: null })
     this.#decide(job, command)
     this.jobs.set(id, job)
+    this.#kin.came(job)
     return job
+  }
+
+  /** What `decide` does to jobs of one partition is stored together or not at all. */
+  inOneCommit(partition: number, decide: () => void): void {
+    this.committer.closeIfFull({ partition })
+    this.#isJoined = true
+    try {
+      decide()
+    } finally {
+      this.#isJoined = false
+    }
   }
 
   /**
@@ -111,7 +139,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
-    this.committer.closeIfFull(job)
+    if (!this.#isJoined) this.committer.closeIfFull(job)
     try {
       for (const fact of decided) {
         apply(job.state, fact, this.committer.effectsFor(job))
@@ -119,7 +147,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       }
     } catch (error) {
       // Half applied: invariant 2.
-      this.#quarantine(job, error)
+      this.setAside(job, error)
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
@@ -145,7 +173,9 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   adopt(job: LiveJob): void {
     this.jobs.set(job.id, job)
+    this.#kin.came(job)
     this.#alarms.set(job, nextTimer(job.state))
+    if (job.state.unsettled) this.#observer.unsettled(job)
   }
 
   /** For those who need no answer. What should not happen sets the job aside. */
@@ -153,9 +183,9 @@ export class Owner implements TaskEvents, CommitterEvents {
     if (job.gone) return
     try {
       const decided = this.act(job, command, outputText)
-      if (decided instanceof Promise) decided.catch(error => this.#quarantine(job, error))
+      if (decided instanceof Promise) decided.catch(error => this.setAside(job, error))
     } catch (error) {
-      this.#quarantine(job, error)
+      this.setAside(job, error)
     }
   }
 
@@ -194,52 +224,6 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.committer.stop()
   }
 
-  // What workers say.
-
-  started(task: Task, worker: string): Promise<void> {
-    const job = this.#jobOf(task)
-    if (job === null) return Promise.resolve()
-    this.#try(job, { type: "started", node: task.node, attempt: task.attempt, worker })
-    return task.announce ? this.committer.durable(job) : Promise.resolve()
-  }
-
-  progress(task: Task, progress: { readonly percent: number | null; readonly message: string | null }): void {
-    const job = this.#jobOf(task)
-    if (job === null) return
-    job.progress ??= new Map()
-    job.progress.set(task.node, progress)
-    this.#observer.progressed(job, task.node)
-  }
-
-  preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
-    const job = this.#jobOf(task)
-    if (job !== null) this.#try(job, { type: "preview", node: task.node, attempt: task.attempt, data })
-  }
-
-  finished(task: Task, outcome: Outcome): void {
-    const job = this.#jobOf(task)
-    if (job === null) return
-    const { node, attempt } = task
-    job.running.delete(node)
-    job.progress?.delete(node)
-    if (outcome.type === "completed") {
-      const { output, text, usage } = outcome
-      this.#try(
-        job,
-        { type: "completed", node, attempt, output, ...(usage === undefined ? {} : { usage }) },
-        text,
-      )
-    } else if (outcome.type === "failed")
-      this.#try(job, { type: "failed", node, attempt, fault: outcome.fault })
-    else this.#try(job, { type: "waiting", node, attempt, waiting: outcome.waiting })
-  }
-
-  /** null: the job has left this memory, or the attempt is not its current one. */
-  #jobOf(task: Task): LiveJob | null {
-    const job = this.jobs.get(task.jobId)
-    return job === undefined || job.gone || job.state.attempt[task.node] !== task.attempt ? null : job
-  }
-
   // What the committer says.
 
   dispatch(job: LiveJob, node: number, attempt: number): void {
@@ -259,6 +243,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   durable(jobs: Iterable<LiveJob>): void {
     for (const job of jobs) {
       this.#observer.changed(job)
+      if (job.state.unsettled && job.undurable === 0 && !job.gone) this.#observer.unsettled(job)
       this.letGo(job)
     }
   }
@@ -299,7 +284,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   }
 
   /** A bug that makes one job's work throw stops that job, never the partition. */
-  #quarantine(job: LiveJob, error: unknown): void {
+  setAside(job: LiveJob, error: unknown): void {
     if (job.gone) return
     this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
     this.#discard(job)
@@ -309,21 +294,28 @@ export class Owner implements TaskEvents, CommitterEvents {
     job.gone = true
     for (const node of job.running)
       this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
-    this.#alarms.clear(job)
-    this.jobs.delete(job.id)
+    this.#remove(job)
     this.#observer.changed(job)
+  }
+
+  #remove(job: LiveJob): void {
+    job.gone = true
+    this.#alarms.clear(job)
+    if (!this.jobs.delete(job.id)) return
+    const parent = this.#kin.left(job)
+    const inMemory = parent === null ? undefined : this.jobs.get(parent)
+    if (inMemory !== undefined) this.letGo(inMemory)
   }
 
   /** Invariant 3. Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
     if (job.gone || job.undurable > 0 || job.state.active > 0) return
+    if (job.state.unsettled || this.#kin.hasChildren(job.id)) return
     const hasEnded = jobHasEnded(job.state.status)
     const wake = wakeAt(job.state)
     if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
     if (!hasEnded && job.projected?.wakeAt !== wake) return
-    job.gone = true
-    this.#alarms.clear(job)
-    this.jobs.delete(job.id)
+    this.#remove(job)
     if (!hasEnded) this.#observer.parked(wake)
   }
 }

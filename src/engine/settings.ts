@@ -17,6 +17,8 @@ export interface EngineSettings {
   readonly parkAfterMs: number
   /** Jobs in memory beyond which new ones are refused. */
   readonly maxLiveJobs: number
+  /** How deep workflows may run inside workflows. */
+  readonly maxDepth: number
   /** How long running handlers may take to end when the engine closes. */
   readonly drainSeconds: number
 }
@@ -30,6 +32,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
   parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
+  maxDepth: wholeNumber("UMBRA_MAX_DEPTH", 16),
   drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
 }
 

@@ -78,6 +78,7 @@ class MemoryJournal implements port.Journal {
         (statuses === undefined || statuses.includes(job.status)) &&
         (workflow === undefined || job.workflow === workflow) &&
         (after === undefined || job.id < after) &&
+        (filter.parentId === undefined || job.parentId === filter.parentId) &&
         (deleted || job.status !== "DELETED") &&
         job.createdAt >= createdFrom &&
         job.createdAt < createdBefore &&
@@ -224,11 +225,9 @@ function hasLabels(job: port.JobRow, labels: readonly [string, string][]): boole
 }
 
 function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["purge"]>[0]): number {
-  const unfinished = (id: string | null) => id !== null && store.jobs.get(id)?.finishedAt === null
+  const isThere = (id: string | null) => id !== null && store.jobs.has(id)
   const ended = [...store.jobs.values()]
-    .filter(
-      job => job.finishedAt !== null && job.finishedAt < purge.finishedBefore && !unfinished(job.parentId),
-    )
+    .filter(job => job.finishedAt !== null && job.finishedAt < purge.finishedBefore && !isThere(job.parentId))
     .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0))
     .slice(0, purge.limit)
   for (const job of ended) {

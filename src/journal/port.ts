@@ -83,7 +83,7 @@ export interface Journal {
   /** Takes back a message nobody has answered. True: it will never be acted on. */
   withdrawMessage(messageId: number): Promise<boolean>
 
-  /** Removes finished jobs that ended before `finishedBefore` (never one whose parent is unfinished), stale keys, answered messages and dead engines. Answers how many jobs. */
+  /** Removes finished jobs that ended before `finishedBefore` (never a child before its parent), stale keys, answered messages and dead engines. Answers how many jobs. */
   purge(purge: {
     readonly finishedBefore: number
     readonly keysBefore: number
@@ -169,7 +169,7 @@ export interface JobChange {
   readonly status: JobStatus
   readonly updatedAt: number
   readonly finishedAt: number | null
-  /** When the job next needs its owner; null once it is finished. */
+  /** When the job next needs its owner; null once it is finished and its relatives know. */
   readonly wakeAt: number | null
   readonly output: string | null
   readonly error: string | null
@@ -194,6 +194,8 @@ export interface JobFilter {
   readonly workflow?: string
   /** Jobs with all of these. */
   readonly labels?: { readonly [name: string]: string }
+  /** The children of this job; null: jobs that are nobody's child. */
+  readonly parentId?: string | null
   readonly createdFrom?: number
   readonly createdBefore?: number
   readonly after?: string

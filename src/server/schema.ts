@@ -45,6 +45,7 @@ export const job = z
     workflow: z.string(),
     workflow_version: z.number().int(),
     owner: z.string(),
+    parent_id: z.string().nullable().meta({ description: "Of a child job: the job it runs for." }),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
     error: z
@@ -64,6 +65,7 @@ export const job = z
         workflow: "order",
         workflow_version: 3,
         owner: "local",
+        parent_id: null,
         status: "COMPLETED",
         output: { total: 42 },
         error: null,
@@ -133,7 +135,7 @@ export const node = z
     started_at: z.number().nullable(),
     finished_at: z.number().nullable(),
     waiting_on: z
-      .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "worker"]) })
+      .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "child", "worker"]) })
       .nullable()
       .meta({ description: "Why the node does not run right now." }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),

@@ -1,4 +1,5 @@
 /** What a handler returns instead of an output when its node should wait without holding a worker. */
+import type { Outcome } from "../broker/port.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
 import { wholeTime } from "../core/whole-time.ts"
@@ -7,8 +8,14 @@ import { wholeTime } from "../core/whole-time.ts"
 const brand = Symbol.for("umbra.wait")
 
 export type Wait =
+  | { readonly [brand]: "child"; readonly workflow: string; readonly input: unknown }
   | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
   | { readonly [brand]: "signal"; readonly name: string; readonly until?: number; readonly default?: unknown }
+
+/** What the built-in handler `workflow` returns: a child job does the work, and its end is the node's. */
+export function runWorkflow(workflow: string, input: unknown): Wait {
+  return { [brand]: "child", workflow, input }
+}
 
 /** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
 export function waitUntil(time: Date | number, output: unknown = null): Wait {
@@ -43,8 +50,18 @@ export function isWait(value: unknown): value is Wait {
   return typeof value === "object" && value !== null && brand in value
 }
 
-/** `output` has been checked by then: it is what the node completes with when its time comes. `clean` takes secrets out of a name. */
-export function waitingOf(wait: Wait, output: Json, clean: (text: string) => string): Waiting {
+/** `value` has been checked by then: what the node completes with when its time comes, or the child's input. */
+export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => string): Outcome {
+  if (wait[brand] === "child") return { type: "child", workflow: clean(wait.workflow), input: value }
+  return { type: "waiting", waiting: waitingOf(wait, value, clean) }
+}
+
+/** `clean` takes secrets out of a name. */
+function waitingOf(
+  wait: Exclude<Wait, { readonly [brand]: "child" }>,
+  output: Json,
+  clean: (text: string) => string,
+): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { until } = wait
   const name = clean(wait.name)
@@ -53,6 +70,8 @@ export function waitingOf(wait: Wait, output: Json, clean: (text: string) => str
   return wait.default === undefined ? waiting : { ...waiting, default: output }
 }
 
-export function outputOf(wait: Wait): unknown {
+/** What a wait carries that must be JSON. */
+export function jsonOf(wait: Wait): unknown {
+  if (wait[brand] === "child") return wait.input
   return wait[brand] === "timer" ? wait.output : (wait.default ?? null)
 }

@@ -11,6 +11,7 @@ export type Result =
       readonly seconds: number | null
       readonly byDefault: boolean
     }
+  | { readonly kind: "child" }
   | { readonly kind: "skip" | "started" | "preview" }
 
 export type Action =
@@ -24,7 +25,7 @@ export type Action =
   | { readonly do: "signal"; readonly name: string }
   /** Time goes by; with `wakes`, the owner notices. */
   | { readonly do: "pass"; readonly seconds: number; readonly wakes: boolean }
-  | { readonly do: "crash" | "cancel" | "retry" | "delete" | "fail_job" }
+  | { readonly do: "crash" | "cancel" | "retry" | "delete" | "fail_job" | "settle" }
 
 const seconds = fc.constantFrom(0, 1, 15, 31, 200)
 const names = fc.constantFrom("approve", "pay")
@@ -56,6 +57,7 @@ const results: fc.Arbitrary<Result> = fc.oneof(
       byDefault: fc.boolean(),
     }),
   },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("child" as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
@@ -70,7 +72,8 @@ const answers = (from: "live" | "ever" | "forged") =>
     result: results,
   })
 
-const only = (what: "crash" | "cancel" | "retry" | "delete" | "fail_job") => fc.constant({ do: what })
+const only = (what: "crash" | "cancel" | "retry" | "delete" | "fail_job" | "settle") =>
+  fc.constant({ do: what })
 
 export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 40, arbitrary: answers("live") },
@@ -83,4 +86,5 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 6, arbitrary: only("retry") },
   { weight: 1, arbitrary: only("delete") },
   { weight: 1, arbitrary: only("fail_job") },
+  { weight: 2, arbitrary: only("settle") },
 )

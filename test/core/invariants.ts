@@ -139,13 +139,15 @@ function verifyEnded({ state, pool }: Checked): void {
     state.retryAt.size + state.waiting.size + state.started.size === 0,
     "an ended job waits for something",
   )
-  demand(nextTimer(state) === null && wakeAt(state) === null, "an ended job would be woken")
+  demand(nextTimer(state) === null, "an ended job has a timer")
+  // Whoever owns it next must tell its relatives; with nobody left to tell it is never looked at again.
+  demand(wakeAt(state) === (state.unsettled ? 0 : null), "an ended job is woken for nothing, or not at all")
 }
 
 /** Invariant 4. */
 function verifyAwake({ state, pool, now }: Checked): void {
   const due = [...state.retryAt.values()].filter(at => at <= now).length
   demand(state.active === pool.size, `${state.active} nodes count as active, workers have ${pool.size}`)
-  const waitsForSignal = [...state.waiting.values()].some(({ kind }) => kind === "signal")
-  demand(pool.size + due > 0 || wakeAt(state) !== null || waitsForSignal, "nothing will ever wake the job")
+  const waitsForOthers = [...state.waiting.values()].some(({ kind }) => kind === "signal" || kind === "child")
+  demand(pool.size + due > 0 || wakeAt(state) !== null || waitsForOthers, "nothing will ever wake the job")
 }

@@ -13,6 +13,15 @@ export interface ModelFault {
 export type ModelWait =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
   | { readonly kind: "signal"; readonly name: string; readonly until?: number; readonly default?: Json }
+  | ModelChild
+
+export interface ModelChild {
+  readonly kind: "child"
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly until?: undefined
+}
 
 export interface JobResult {
   readonly jobOutput?: Json

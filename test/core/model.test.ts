@@ -25,6 +25,7 @@ const everyFact = Object.keys({
   job_expired: true,
   job_retried: true,
   job_deleted: true,
+  job_settled: true,
 } satisfies Record<FactType, true>)
 
 /** All but `job_exists`: a simulated job is submitted once. */
@@ -38,6 +39,7 @@ const everyRefusal = Object.keys({
   no_such_node: true,
   node_running: true,
   nothing_due: true,
+  settled: true,
 } satisfies Record<Exclude<RefusalReason, "job_exists">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)
@@ -45,12 +47,13 @@ const ttls = fc.constantFrom(null, null, 100, 600)
 const histories = fc.record({
   specs: dags(7),
   ttlSeconds: ttls,
+  isChild: fc.boolean(),
   script: fc.array(actions, { minLength: 5, maxLength: 60, size: "max" }),
 })
 
 const plays = (mutant: Core = core) =>
-  fc.property(histories, ({ specs, ttlSeconds, script }) => {
-    const simulation = new Simulation(specs, { ttlSeconds, core: mutant })
+  fc.property(histories, ({ specs, ttlSeconds, isChild, script }) => {
+    const simulation = new Simulation(specs, { ttlSeconds, isChild, core: mutant })
     for (const action of script) simulation.act(action)
     simulation.finish()
     verifyStory(simulation)
@@ -118,7 +121,7 @@ const mutants: Record<string, Partial<Core>> = {
       return [
         ...decided,
         ...others.flatMap(([node, waiting]): Fact[] =>
-          waiting.kind === "signal" || decided.some(fact => "node" in fact && fact.node === node)
+          waiting.kind !== "timer" || decided.some(fact => "node" in fact && fact.node === node)
             ? []
             : [
                 {
@@ -175,6 +178,12 @@ const mutants: Record<string, Partial<Core>> = {
       const attempts = state.attempt.slice()
       core.apply(state, fact, effects)
       if (fact.type === "job_retried") state.attempt.set(attempts)
+    },
+  },
+  "children that nobody waits for any more are forgotten": {
+    apply(state, fact, effects) {
+      core.apply(state, fact, effects)
+      state.orphans = []
     },
   },
   "retry times are forgotten": { takeDueRetries: () => [] },

@@ -36,10 +36,14 @@ export class Model {
   private usage: { [key: string]: number } = {}
   private signals: { name: string; data: Json }[] = []
   private waitOrder: string[] = []
+  private isUnsettled = false
+  private orphans: string[] = []
+  private readonly isChild: boolean
   private readonly ttlSeconds: number | null
   expiresAt: number | null
 
-  constructor(specs: readonly NodeSpec[], ttlSeconds: number | null, now: number) {
+  constructor(specs: readonly NodeSpec[], ttlSeconds: number | null, now: number, isChild = false) {
+    this.isChild = isChild
     this.ttlSeconds = ttlSeconds
     this.expiresAt = ttlSeconds === null ? null : now + ttlSeconds * 1000
     for (const spec of specs) this.nodes.set(spec.id, newNode(spec))
@@ -169,7 +173,8 @@ export class Model {
       const { waits } = this.nodes.get(id)!
       if (this.isOver() || waits?.until === undefined || waits.until > now) continue
       const isLast = this.unfinished().length === 1
-      const output = waits.kind === "timer" ? waits.output : waits.default
+      const output =
+        waits.kind === "timer" ? waits.output : waits.kind === "signal" ? waits.default : undefined
       if (isLast && unfinished > 1 && output !== undefined) break
       if (output !== undefined) this.completed(id, output, isLast ? extra : {})
       else this.failed(id, { code: "E416", message: "", retryable: false }, now, 0)
@@ -210,6 +215,8 @@ export class Model {
     if (!["FAILED", "CANCELLED", "EXPIRED"].includes(this.status()) || this.unfinished().length === 0)
       return false
     this.endedBy = null
+    this.isUnsettled = false
+    this.orphans = []
     this.jobFault = null
     this.jobOutput = undefined
     this.finishedAt = null
@@ -220,6 +227,14 @@ export class Model {
       const { spec, attempt } = this.nodes.get(id)!
       this.nodes.set(id, { ...newNode(spec), attempt: attempt + 1 })
     }
+    return true
+  }
+
+  /** J14: a job that has ended tells its parent of it, and the children that it waited for. */
+  settled(): boolean {
+    if (!this.isUnsettled) return false
+    this.isUnsettled = false
+    this.orphans = []
     return true
   }
 
@@ -234,6 +249,11 @@ export class Model {
     if (this.isOver() && !this.wasOver) {
       this.wasOver = true
       this.finishedAt = now
+      this.orphans = this.waitOrder.flatMap(id => {
+        const { waits } = this.nodes.get(id)!
+        return waits?.kind === "child" ? [waits.job_id] : []
+      })
+      this.isUnsettled = this.isChild || this.orphans.length > 0
       for (const node of this.nodes.values()) {
         this.leave(node)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
@@ -309,6 +329,7 @@ export class Model {
         .length,
       usage: this.usage,
       signals,
+      ...(this.isUnsettled ? { untold: this.orphans } : {}),
       nodes,
     }
   }

@@ -3,7 +3,7 @@ import type { Command } from "../../src/core/commands.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import type { Action, Result } from "./actions.ts"
 import type { Model } from "./model.ts"
-import type { JobResult, ModelFault } from "./model-node.ts"
+import type { JobResult, ModelFault, ModelWait } from "./model-node.ts"
 
 export interface Move {
   readonly command: Command
@@ -56,6 +56,8 @@ export function moveOf(stage: Stage, action: Told): Move {
         command: { type: "fail_job", fault: jobFault },
         inModel: unlessOver(() => model.jobFailed(jobFault)),
       }
+    case "settle":
+      return { command: { type: "settle" }, inModel: () => model.settled() }
     case "retry":
       return { command: { type: "retry" }, inModel: () => model.retried(now) }
     case "delete":
@@ -105,6 +107,7 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       }
     }
     case "timer":
+    case "child":
     case "signal": {
       const waiting = waitingOf(stage, result)
       const extra = jobResultOf(stage, "output")
@@ -133,7 +136,9 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
   }
 }
 
-function waitingOf(stage: Stage, result: Extract<Result, { kind: "timer" | "signal" }>) {
+function waitingOf(stage: Stage, result: Extract<Result, { kind: "timer" | "signal" | "child" }>): ModelWait {
+  if (result.kind === "child")
+    return { kind: "child", job_id: stage.fresh("child"), workflow: "inner", workflow_version: 1 }
   if (result.kind === "timer") {
     const until = stage.now + result.seconds * 1000
     return { kind: "timer" as const, until, output: stage.fresh("slept") }

@@ -27,6 +27,8 @@ export interface JobSummary {
   readonly in_flight: number
   readonly usage: { readonly [key: string]: number }
   readonly signals: { readonly [name: string]: readonly Json[] }
+  /** It has ended and its relatives do not know: the children among them. */
+  readonly untold?: readonly string[]
   readonly nodes: { readonly [id: string]: NodeSummary }
 }
 
@@ -44,6 +46,7 @@ export function summaryOf(state: JobState, now: number): JobSummary {
     in_flight: state.active + due,
     usage: Object.fromEntries(state.usage),
     signals: Object.fromEntries([...state.signals].filter(([, kept]) => kept.length > 0)),
+    ...(state.unsettled ? { untold: state.orphans } : {}),
     nodes: Object.fromEntries(
       state.graph.nodes.map(({ id }, node) => [id, nodeSummary(state, node, { now, idOf })]),
     ),

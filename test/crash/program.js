@@ -67,6 +67,8 @@ const umbra = await openUmbra(task.location, {
   log,
 })
 console.log("open")
+// Those that a node of another one runs must be there before it.
+for (const workflow of task.workflows) await umbra.register(workflow)
 
 const known = new Map()
 for (const line of readFileSync(join(task.folder, "acknowledged.log"), "utf8").split("\n")) {

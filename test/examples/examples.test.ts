@@ -87,6 +87,16 @@ describe("the examples run as they are", () => {
     )
   })
 
+  it("nested.ts: J14 a child job, and a retry that goes down into it", async () => {
+    const { code, stdout } = await run("examples/nested.ts", [], { node: ["--import", "tsx"] })
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      'FAILED Child job … (letter@1) failed at node "printed": the printer is jammed\n' +
+        "letter FAILED\n" +
+        "COMPLETED { pages: 2 }\n",
+    )
+  })
+
   it("greeting/: the command at its head", async () => {
     const file = "examples/greeting/greeting.yaml"
     const command = /Run it: npx umbra (.*)/.exec(readFileSync(join(root, file), "utf8"))![1]!

@@ -18,6 +18,7 @@ import { SimulatedWorker } from "./worker.ts"
 
 const PARTITIONS = 4
 const OWNER = "simulation"
+const WORKFLOWS = 6
 
 interface Member {
   readonly engine: Engine
@@ -45,7 +46,11 @@ export class Fleet {
   #deaths = 0
   #ids = 0
 
-  constructor(seed: number) {
+  readonly #isNested: boolean
+
+  /** `isNested`: some nodes run other workflows. */
+  constructor(seed: number, { isNested = false } = {}) {
+    this.#isNested = isNested
     this.#random = randomFrom(seed)
     this.#clock = new VirtualClock({ seed })
   }
@@ -200,6 +205,8 @@ export class Fleet {
       if (facts.filter(({ fact }) => fact.type === "job_submitted").length !== 1)
         found.push("submitted twice")
       if (row.finishedAt === null) found.push(`is stuck in ${row.status}`)
+      else if (row.wakeAt !== null) found.push("has ended and not told its relatives")
+      if (row.parentId !== null && !this.#store.jobs.has(row.parentId)) found.push("has no parent")
       this.#violations.push(...found.map(violation => `${row.id}: ${violation}`))
     }
     const owned = this.#members.reduce((sum, { engine }) => sum + engine.ownedPartitions, 0)
@@ -210,13 +217,30 @@ export class Fleet {
     const journal = openMemory(this.#store)
     const handlers = { get: (name: string) => ({ name }), names: () => [] }
     const plans: { plan: Plan; version: number }[] = []
-    for (let i = 0; i < 6; i++) {
-      const { plan } = compileWorkflow(randomWorkflow(this.#random, `w${i}`), { handlers })
+    for (let i = 0; i < WORKFLOWS; i++) {
+      const { plan } = compileWorkflow(this.#randomWorkflow(i), { handlers })
       const definition = JSON.stringify(plan!.canonical)
       const row = { owner: OWNER, name: plan!.name, hash: plan!.hash, definition, createdAt: 0 }
       plans.push({ plan: plan!, version: (await journal.putWorkflow(row)).version })
     }
     this.#plans = plans
+  }
+
+  #randomWorkflow(index: number) {
+    const random = this.#random
+    const nodes = Array.from({ length: random.between(1, 6) }, (_, node) => ({
+      id: `n${node}`,
+      handler: this.#handler(index),
+      dependencies: Array.from({ length: node }, (_, other) => `n${other}`).filter(() => random.chance(0.4)),
+      retry: { max_attempts: 3, initial_seconds: 0.5, max_seconds: 2, jitter: 0.5 },
+    }))
+    return { name: `w${index}`, nodes }
+  }
+
+  /** Runs only workflows behind its own: none runs inside itself. */
+  #handler(index: number): string {
+    if (!this.#isNested || index === WORKFLOWS - 1 || !this.#random.chance(0.3)) return "simulated"
+    return `run:w${this.#random.between(index + 1, WORKFLOWS - 1)}`
   }
 
   /** Its own count instead of chance, so that the same seed gives the same ids. */
@@ -225,14 +249,4 @@ export class Fleet {
     const count = (++this.#ids).toString(16).padStart(12, "0")
     return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-8000-${count}`
   }
-}
-
-function randomWorkflow(random: Random, name: string) {
-  const nodes = Array.from({ length: random.between(1, 6) }, (_, index) => ({
-    id: `n${index}`,
-    handler: "simulated",
-    dependencies: Array.from({ length: index }, (_, other) => `n${other}`).filter(() => random.chance(0.4)),
-    retry: { max_attempts: 3, initial_seconds: 0.5, max_seconds: 2, jitter: 0.5 },
-  }))
-  return { name, nodes }
 }

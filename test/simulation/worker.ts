@@ -60,6 +60,8 @@ function keyOf(task: { readonly jobId: string; readonly node: number; readonly a
 
 function outcomeOf(task: Task, random: Random, now: number): Outcome {
   const output = { by: task.attempt }
+  if (task.handler.startsWith("run:"))
+    return { type: "child", workflow: task.handler.slice("run:".length), input: null }
   if (random.chance(0.15))
     return { type: "failed", fault: { code: "E400", message: "by chance", retryable: random.chance(0.9) } }
   if (random.chance(0.15))

@@ -13,13 +13,14 @@ function verdict(handler: string, config: unknown): readonly string[] {
 const url = "https://example.org/"
 
 describe("S8 the built-in handlers' schemas", () => {
-  it("are those of the seven handlers", () => {
+  it("are those of the eight handlers", () => {
     expect(builtinSpecs.map(({ name }) => name)).toEqual([
       "input",
       "output",
       "transform",
       "sleep",
       "wait_for_signal",
+      "workflow",
       "call_external_service",
       "llm_service",
     ])

@@ -9,6 +9,8 @@ import { duration, type Paint, paintFor, printable, width } from "../terminal.ts
 export interface ListOptions extends StoreOptions {
   readonly status?: readonly JobStatus[]
   readonly workflow?: string
+  readonly parent?: string
+  readonly top?: boolean
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
@@ -16,14 +18,16 @@ export interface ListOptions extends StoreOptions {
 }
 
 export async function list(options: ListOptions): Promise<number> {
-  const { status, workflow, limit, after, deleted } = options
+  const { status, workflow, parent, top, limit, after, deleted } = options
   if (after !== undefined) mustBeJobId(after)
+  if (parent !== undefined) mustBeJobId(parent)
   const found = await withReader(options, reader =>
     reader.jobs({
       // One more than is shown, to know whether there is another page.
       limit: limit + 1,
       ...(status === undefined ? {} : { statuses: status }),
       ...(workflow === undefined ? {} : { workflow }),
+      ...(parent === undefined ? (top ? { parentId: null } : {}) : { parentId: parent }),
       ...(after === undefined ? {} : { after }),
       ...(deleted || status?.includes("DELETED") ? { deleted: true } : {}),
     }),

@@ -21,6 +21,8 @@ export function jobsProgram(finish: Finish): Command {
       new Option("--status <status>", "only these, separated by commas").argParser<JobStatus[]>(statusList),
     )
     .option("--workflow <name>", "only jobs of this workflow")
+    .option("--parent <job>", "only the children of this job")
+    .option("--top", "only jobs that are nobody's child")
     .option("--limit <count>", "jobs of one page", countFrom1, 20)
     .option("--after <job>", "the page behind this job")
     .option("--deleted", "show deleted jobs too")

@@ -34,6 +34,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
       [job.status, graph.workflow_status ?? "", `${graph.progress_pct} %`].filter(Boolean).join("  "),
     ],
     ["owner", job.owner],
+    ["parent", job.parent_id ?? ""],
     ["labels", labels.join(" ")],
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
@@ -76,6 +77,8 @@ function waitText({ waiting_on }: NodeView): string {
       return `until ${new Date(waiting_on.until).toISOString()}`
     case "signal":
       return `waits for signal ${waiting_on.name}`
+    case "child":
+      return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
       return `waits for a worker with handler ${waiting_on.handler}`
     default:

@@ -139,8 +139,11 @@ function failureText(payload: JsonObject): string {
 }
 
 export function waitingText(payload: JsonObject): string {
-  const waiting = payload.waiting as { kind: string; name?: string; until?: number } | undefined
+  const waiting = payload.waiting as
+    | { kind: string; name?: string; until?: number; job_id?: string; workflow?: string }
+    | undefined
   if (waiting === undefined) return ""
   const until = waiting.until === undefined ? "" : ` until ${new Date(waiting.until).toISOString()}`
+  if (waiting.kind === "child") return `runs ${waiting.workflow} as job ${waiting.job_id}`
   return waiting.kind === "signal" ? `waits for signal ${waiting.name}${until}` : `sleeps${until}`
 }

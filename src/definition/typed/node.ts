@@ -25,6 +25,16 @@ export interface EachOptions extends NodeOptions {
   readonly maxParallel?: number
 }
 
+/** Of a node that runs another workflow. */
+export interface RunOptions extends NodeOptions {
+  /** Which version of it: a number or an alias. Left out: the latest when the node starts. */
+  readonly at?: number | string
+}
+
+export interface RunEachOptions extends EachOptions {
+  readonly at?: number | string
+}
+
 /** Any node that was added. */
 export interface AnyNode {
   readonly id: string

@@ -1,11 +1,11 @@
 -- Retention: at most $3 jobs that ended before $1, with their facts; keys and settled messages older than $2;
 -- engines that own nothing and whose beat has not moved since the last purge (one that lives after all comes back
--- with its next beat). A child stays while its parent may still ask for its output.
+-- with its next beat). A child stays as long as its parent, which may be retried and ask for its output.
 with ended as materialized (
   select j.id
   from umbra.jobs as j
   where j.finished_at < $1::text::bigint
-    and not exists (select from umbra.jobs as p where p.id = j.parent_id and p.finished_at is null)
+    and not exists (select from umbra.jobs as p where p.id = j.parent_id)
   order by j.finished_at
   limit $3::text::bigint
   for update of j skip locked

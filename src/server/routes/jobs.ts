@@ -145,7 +145,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Show the shadow graph",
         description:
-          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a worker.",
+          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a child job, a worker.",
         params: jobParams,
         response: schema.answers({ 200: schema.graph }, ["E301"]),
       },

@@ -4,9 +4,18 @@ import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"
 import { callExternalService } from "./call-external-service.ts"
 import { llmService } from "./llm-service.ts"
-import { input, output, sleep, transform, waitForSignalHandler } from "./plain.ts"
+import { input, output, sleep, transform, waitForSignalHandler, workflow } from "./plain.ts"
 
 export function builtinHandlers(settings: Pick<WorkerSettings, "allowPrivateAddresses">): Handler[] {
   const http = new HttpClient(settings)
-  return [input, output, transform, sleep, waitForSignalHandler, callExternalService(http), llmService(http)]
+  return [
+    input,
+    output,
+    transform,
+    sleep,
+    waitForSignalHandler,
+    workflow,
+    callExternalService(http),
+    llmService(http),
+  ]
 }

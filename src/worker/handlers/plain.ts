@@ -1,7 +1,7 @@
 /** The handlers that only pass values on or wait. */
 import { defineHandler } from "../handler.ts"
-import { waitForSignal, waitUntil } from "../waiting.ts"
-import { inputSpec, outputSpec, sleepSpec, transformSpec, waitForSignalSpec } from "./specs.ts"
+import { runWorkflow, waitForSignal, waitUntil } from "../waiting.ts"
+import { inputSpec, outputSpec, sleepSpec, transformSpec, waitForSignalSpec, workflowSpec } from "./specs.ts"
 
 export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
 
@@ -29,4 +29,9 @@ export const waitForSignalHandler = defineHandler({
     if (timeout_seconds === undefined) return waitForSignal(signal)
     return waitForSignal(signal, { until: ctx.now() + timeout_seconds * 1000, default: otherwise })
   },
+})
+
+export const workflow = defineHandler({
+  ...workflowSpec,
+  run: config => runWorkflow(config.workflow, config.input ?? null),
 })

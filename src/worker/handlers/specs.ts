@@ -90,6 +90,22 @@ export const waitForSignalSpec = {
   storesConfig: true,
 } satisfies HandlerSpec
 
+/** Another workflow does the node's work, as a job of its own; the output is that job's. */
+export const workflowSpec = {
+  name: "workflow",
+  config: z.strictObject({
+    workflow: z
+      .string()
+      .min(1)
+      .max(300)
+      .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+      .describe("Which: name, name@3 or name@stable. The version is settled when the job begins."),
+    input: z.unknown().optional().describe("The job's input. Left out: an empty mapping."),
+  }),
+  output: z.unknown(),
+  storesConfig: true,
+} satisfies HandlerSpec
+
 /** What every workflow can use without registering anything. */
 export const builtinSpecs = [
   inputSpec,
@@ -97,6 +113,7 @@ export const builtinSpecs = [
   transformSpec,
   sleepSpec,
   waitForSignalSpec,
+  workflowSpec,
   callExternalServiceSpec,
   llmServiceSpec,
 ] as const satisfies readonly HandlerSpec[]
