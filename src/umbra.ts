@@ -1,5 +1,7 @@
 import { LocalBroker } from "./broker/local.ts"
 import type { JobEvent } from "./core/events.ts"
+import { placeOf } from "./core/item-list.ts"
+import type { ItemView } from "./core/item-view.ts"
 import type { Json } from "./core/json.ts"
 import { type JobStatus, jobHasEnded } from "./core/states.ts"
 import type { GraphView, NodeView, Progress } from "./core/view.ts"
@@ -9,7 +11,7 @@ import { type Clock, systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
-import type { LiveJob } from "./engine/live-job.ts"
+import { type LiveJob, taskOfKey } from "./engine/live-job.ts"
 import { Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
@@ -127,7 +129,7 @@ export class Umbra {
       plans: this.#engine.plans,
       largeOutputBytes: figures.largeOutputBytes,
       live: id => this.#engine.live(id),
-      isRunning: (job, node) => this.#isRunning(job, node),
+      isRunning: (job, task) => this.#isRunning(job, task),
     })
   }
 
@@ -238,6 +240,16 @@ export class Umbra {
     return this.queries.node(mustBeJobId(jobId), node)
   }
 
+  /** J21: a page of the items of a node with `for_each`, from behind index `after`; `next`: that of the next page. */
+  items(
+    jobId: string,
+    node: string,
+    page: { readonly after?: number; readonly limit?: number } = {},
+  ): Promise<{ readonly items: readonly ItemView[]; readonly next: number | null }> {
+    const { after = -1, limit = 100 } = page
+    return this.queries.items(mustBeJobId(jobId), node, { after, limit })
+  }
+
   /** A version of a workflow as it was stored; null if there is none or it was deleted. Without a version: the latest. */
   async workflow(key: { owner: string; name: string; version?: number }): Promise<WorkflowRow | null> {
     const row = await this.#journal.readWorkflow(key)
@@ -257,20 +269,26 @@ export class Umbra {
     return {
       isHere: true,
       running: [...live.running]
-        .filter(node => this.#isRunning(live, node))
-        .map(node => ({
+        .map(key => ({ key, ...taskOfKey(key) }))
+        .filter(task => this.#isRunning(live, task))
+        .map(({ key, node, item }) => ({
           node: nodes[node]!.id,
-          progress: live.progress?.get(node) ?? null,
+          ...(item === undefined ? {} : { item }),
+          progress: live.progress?.get(key) ?? null,
         })),
-      unserved: [...(live.unserved ?? [])].map(node => ({
-        node: nodes[node]!.id,
-        handler: nodes[node]!.handler,
-      })),
+      unserved: [...(live.unserved ?? [])].map(key => {
+        const { id, handler } = nodes[taskOfKey(key).node]!
+        return { node: id, handler }
+      }),
     }
   }
 
-  #isRunning(job: LiveJob, node: number): boolean {
-    return this.#broker?.isRunning({ jobId: job.id, node, attempt: job.state.attempt[node]! }) ?? false
+  #isRunning(job: LiveJob, { node, item }: { readonly node: number; readonly item?: number }): boolean {
+    const which = item === undefined ? { node } : { node, item }
+    const place = placeOf(job.state, which)
+    if (place === null) return false
+    const attempt = place.state.attempt[place.position]!
+    return this.#broker?.isRunning({ jobId: job.id, ...which, attempt }) ?? false
   }
 
   /** Does this process own the job's partition? */
@@ -322,7 +340,11 @@ export class Umbra {
 export interface JobActivity {
   /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
   readonly isHere: boolean
-  readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
+  readonly running: readonly {
+    readonly node: string
+    readonly item?: number
+    readonly progress: Progress | null
+  }[]
   /** Ready nodes with a handler that is not registered here. */
   readonly unserved: readonly { readonly node: string; readonly handler: string }[]
 }

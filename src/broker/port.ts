@@ -9,6 +9,8 @@ export interface Task {
   /** Position in the document. */
   readonly node: number
   readonly nodeId: string
+  /** Of a node with `for_each`: which item, from 0. */
+  readonly item?: number
   readonly attempt: number
   readonly handler: string
   readonly owner: string
@@ -26,7 +28,7 @@ export interface Task {
 }
 
 /** What names a task; the attempt fences its result. */
-export type TaskName = Pick<Task, "jobId" | "node" | "attempt">
+export type TaskName = Pick<Task, "jobId" | "node" | "item" | "attempt">
 
 export interface LateTemplate {
   readonly path: readonly (string | number)[]

@@ -45,7 +45,8 @@ export function resultText({ job }: JobWithNodes, paint: Paint, storeFlags: stri
 
 export function errorText({ error }: JobSnapshot): string {
   if (error === null) return ""
-  const where = error.node === undefined ? "" : `node ${error.node}: `
+  const item = error.item === undefined ? "" : `, item ${error.item}`
+  const where = error.node === undefined ? "" : `node ${error.node}${item}: `
   return printable(`${where}${error.code} ${error.message}`)
 }
 

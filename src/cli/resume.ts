@@ -190,5 +190,6 @@ function waitText({ waiting_for }: GraphView, now: number): string | null {
 function whatFor(waiting: GraphView["waiting_for"][number]): string {
   if (waiting.kind === "signal") return `signal ${waiting.name}`
   if (waiting.kind === "child") return `its child job ${waiting.job_id}`
+  if (waiting.kind === "items") return `${waiting.waiting} of its items`
   return waiting.kind === "retry" ? "its next try" : "a timer"
 }

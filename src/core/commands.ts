@@ -5,17 +5,14 @@ import type { Json, JsonObject } from "./json.ts"
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
   | Submit
-  | { readonly type: "started"; readonly node: number; readonly attempt: number; readonly worker: string }
+  | ({ readonly type: "started"; readonly worker: string } & Attempted)
   | Completed
-  | { readonly type: "failed"; readonly node: number; readonly attempt: number; readonly fault: Fault }
-  | ({
-      readonly type: "waiting"
-      readonly node: number
-      readonly attempt: number
-      readonly waiting: Waiting
-    } & JobResult)
+  | ({ readonly type: "failed"; readonly fault: Fault } & Attempted)
+  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Attempted & JobResult)
+  /** The list of a node with `for_each`. */
+  | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)
   | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
-  | { readonly type: "preview"; readonly node: number; readonly attempt: number; readonly data: Json }
+  | ({ readonly type: "preview"; readonly data: Json } & Attempted)
   | ({ readonly type: "signal"; readonly name: string; readonly data: Json } & JobResult)
   /** Timers may be due. */
   | ({ readonly type: "wake" } & JobResult)
@@ -28,6 +25,15 @@ export type Command =
   /** The relatives of a job that has ended know of it. */
   | { readonly type: "settle" }
   | { readonly type: "delete" }
+
+/** Which attempt at what: at a node, or at an item of it. */
+export interface Attempted {
+  readonly node: number
+  readonly attempt: number
+  readonly item?: number
+}
+
+type ExpandedTo = { readonly items: readonly Json[] } & JobResult
 
 export interface Submit {
   readonly type: "submit"
@@ -49,10 +55,8 @@ export interface JobResult {
   readonly jobFault?: Fault
 }
 
-export interface Completed extends JobResult {
+export interface Completed extends JobResult, Attempted {
   readonly type: "completed"
-  readonly node: number
-  readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
 }

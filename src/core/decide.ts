@@ -8,8 +8,10 @@ import type {
   RefusalReason,
   Submit,
 } from "./commands.ts"
+import { decideItem, isOfItem, itemWaitingFor, recoverItems, wakeItems } from "./decide-items.ts"
 import type { Fact, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
+import { placeOf } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import { isDone, isInFlight, type JobState, RUNNING, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
@@ -62,6 +64,7 @@ function decideRunning(
     case "recover":
       return recover(state, given)
     default:
+      if (isOfItem(command)) return decideItem(state, command, given)
       return fence(state, command) ?? decideResult(state, command, given)
   }
 }
@@ -86,6 +89,8 @@ function decideResult(
       return [failure(state, node, command.fault, given)]
     case "waiting":
       return startWaiting(state, command, at)
+    case "expand":
+      return [{ type: "node_expanded", at, node, attempt, items: command.items, ...jobResult(command) }]
     case "skip":
       return [{ type: "node_skipped", at, node, ...jobResult(command) }]
     case "preview":
@@ -104,7 +109,8 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
     return tooLate ? refuse("node_running") : null
   }
   const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
-  return resumes && state.nodeStatus[node] === WAITING ? null : refuse("duplicate")
+  // Nobody speaks for all items of a list.
+  return resumes && state.nodeStatus[node] === WAITING && !state.lists.has(node) ? null : refuse("duplicate")
 }
 
 function submit(state: JobState, command: Submit, given: Circumstances): readonly Fact[] | Refusal {
@@ -172,6 +178,9 @@ function signal(state: JobState, command: Extract<Command, { type: "signal" }>, 
   for (const [node, waiting] of state.waiting)
     if (waiting.kind === "signal" && waiting.name === name)
       return [{ type: "signal_received", at, name, data, node, ...jobResult(command) }]
+  const waiting = state.lists.size === 0 ? null : itemWaitingFor(state, name)
+  if (waiting !== null)
+    return [{ type: "signal_received", at, name, data, ...waiting, ...jobResult(command) }]
   return [{ type: "signal_received", at, name, data }]
 }
 
@@ -190,7 +199,9 @@ function wake(state: JobState, command: JobResult, given: Circumstances): readon
     const result = isLast ? jobResult(command) : {}
     facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
   }
-  return facts.length > 0 ? facts : refuse("nothing_due")
+  if (facts.length > 0) return facts
+  const ofItems = wakeItems(state, command, given)
+  return ofItems.length > 0 ? ofItems : refuse("nothing_due")
 }
 
 function timedOut(waiting: Waiting): Fault {
@@ -208,7 +219,10 @@ function recover(state: JobState, given: Circumstances): readonly Fact[] | Refus
       return [lostTooOften(state, node, given)]
     lost.push(node)
   }
-  return lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : refuse("nothing_due")
+  const ofItems = recoverItems(state, given)
+  if (ofItems[0]?.type === "item_failed") return ofItems
+  const facts = lost.length > 0 ? [{ type: "tasks_lost" as const, at: given.now, nodes: lost }] : []
+  return facts.length + ofItems.length > 0 ? [...facts, ...ofItems] : refuse("nothing_due")
 }
 
 function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
@@ -239,8 +253,10 @@ function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusa
 
 /** A result that the job already has, for those who ask twice. */
 function isRepeated(state: JobState, command: Command): boolean {
-  if (command.type !== "completed" || command.attempt !== state.attempt[command.node]) return false
-  return isDone(state, command.node)
+  if (command.type !== "completed") return false
+  const place = placeOf(state, command)
+  if (place?.state.attempt[place.position] !== command.attempt) return false
+  return isDone(place.state, place.position)
 }
 
 /** `by`: not later than that. */

@@ -22,14 +22,21 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
     case "node_completed":
     case "node_failed":
       return sourceOfResult(state, fact.node, fact.at)
+    case "item_completed":
+    case "item_failed":
+      return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact.at)
     case "node_started":
     case "node_waiting":
+    case "item_started":
+    case "item_waiting":
     case "preview_published":
       return "worker"
     case "node_skipped":
     case "tasks_lost":
     case "job_failed":
     case "job_settled":
+    case "node_expanded":
+    case "items_lost":
       return "engine"
   }
 }
@@ -55,6 +62,7 @@ export function nodePayload(
     case "RUNNING":
       return fact.type === "node_started" ? { worker: fact.worker } : {}
     case "WAITING":
+      if (state.lists.has(node)) return { items: state.lists.get(node)!.items.length }
       return fact.type === "node_waiting" ? { waiting: fact.waiting as unknown as Json } : {}
     case "COMPLETED":
       return completedPayload(state, node, fact)
@@ -63,7 +71,7 @@ export function nodePayload(
     case "FAILED":
       return failedPayload(state, node)
     case "CANCELLED":
-      return { reason: fact.type === "node_failed" ? "job_failed" : fact.type }
+      return { reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type }
     case "PENDING":
       return { reason: "job_retried" }
   }
@@ -77,7 +85,10 @@ function queuedPayload(fact: Fact, isNamed: boolean): JsonObject {
 }
 
 function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
-  const usage = fact.type === "node_completed" && fact.usage !== undefined ? { usage: fact.usage } : {}
+  const usage =
+    (fact.type === "node_completed" || fact.type === "item_completed") && fact.usage !== undefined
+      ? { usage: fact.usage }
+      : {}
   return { output: shownOutput(state.outputs[node] ?? null), ...usage }
 }
 
@@ -85,7 +96,8 @@ function failedPayload(state: JobState, node: number): JsonObject {
   const failed = state.faults.get(node)
   if (failed === undefined) return {}
   const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
-  return { fault: faultJson(failed.fault), ...cause }
+  const item = failed.item === undefined ? {} : { item: failed.item }
+  return { fault: faultJson(failed.fault), ...cause, ...item }
 }
 
 /** `state`: after the fact. */

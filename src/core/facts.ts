@@ -25,6 +25,12 @@ export type Fact = { readonly at: number } & (
   | JobRetried
   | JobDeleted
   | JobSettled
+  | NodeExpanded
+  | ItemStarted
+  | ItemCompleted
+  | ItemFailed
+  | ItemWaiting
+  | ItemsLost
 )
 
 export interface JobSubmitted {
@@ -45,6 +51,7 @@ export interface JobSubmitted {
 export interface ParentLink {
   readonly job_id: string
   readonly node: number
+  readonly item?: number
   /** Names of the workflows above, the outermost first: how deep it is, and that none runs itself. */
   readonly path: readonly string[]
 }
@@ -122,6 +129,7 @@ export interface PreviewPublished {
   readonly node: number
   readonly attempt: number
   readonly data: Json
+  readonly item?: number
 }
 
 /** `node`: the waiting node that it completes. Without: kept until a node asks for it. */
@@ -130,6 +138,7 @@ export interface SignalReceived {
   readonly name: string
   readonly data: Json
   readonly node?: number
+  readonly item?: number
   readonly job_output?: Json
   readonly job_fault?: Fault
 }
@@ -162,5 +171,67 @@ export interface JobDeleted {
 export interface JobSettled {
   readonly type: "job_settled"
 }
+
+/** `for_each` of the node was evaluated: this is its list, for ever. An empty one completes the node. */
+export interface NodeExpanded {
+  readonly type: "node_expanded"
+  readonly node: number
+  readonly attempt: number
+  readonly items: readonly Json[]
+  readonly job_output?: Json
+  readonly job_fault?: Fault
+}
+
+/** What happens to items means what the same means of a node; the last completion completes the node, too. */
+export interface ItemStarted {
+  readonly type: "item_started"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly worker: string
+}
+
+export interface ItemCompleted {
+  readonly type: "item_completed"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly output: Json
+  readonly usage?: JsonObject
+  readonly job_output?: Json
+  readonly job_fault?: Fault
+}
+
+/** Without `retry_at`: the node has failed, and the job with it. */
+export interface ItemFailed {
+  readonly type: "item_failed"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly fault: Fault
+  readonly retry_at?: number
+}
+
+export interface ItemWaiting {
+  readonly type: "item_waiting"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly waiting: Waiting
+}
+
+export interface ItemsLost {
+  readonly type: "items_lost"
+  readonly node: number
+  readonly items: readonly number[]
+}
+
+export type ItemFact = { readonly at: number } & (
+  | ItemStarted
+  | ItemCompleted
+  | ItemFailed
+  | ItemWaiting
+  | ItemsLost
+)
 
 export type FactType = Fact["type"]

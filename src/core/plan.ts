@@ -20,6 +20,8 @@ export interface RuleNode {
   readonly handler: string
   readonly timeoutSeconds: number | null
   readonly retry: RetryPolicy
+  /** Items of `for_each` that may run at once; null: all. */
+  readonly maxParallel?: number | null
 }
 
 export interface Graph {

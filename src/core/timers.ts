@@ -35,11 +35,29 @@ export function takeDueRetries(state: JobState, now: number): number[] {
   return due
 }
 
+/** The same for items of nodes with `for_each`. */
+export function takeDueItems(state: JobState, now: number): { node: number; item: number }[] {
+  const due: { node: number; item: number }[] = []
+  for (const [node, { state: list }] of state.lists)
+    for (const item of list.retryAt.size === 0 ? [] : takeDueRetries(list, now)) due.push({ node, item })
+  state.active += due.length
+  return due
+}
+
 /** After timers fired: find the earliest that is left. */
 export function resetEarliestTimer(state: JobState): void {
   let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
   for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
   for (const waiting of state.waiting.values())
     earliest = Math.min(earliest, waiting.until ?? Number.POSITIVE_INFINITY)
+  for (const { state: list } of state.lists.values()) {
+    resetEarliestTimer(list)
+    earliest = Math.min(earliest, list.earliestTimer)
+  }
   state.earliestTimer = jobHasEnded(state.status) ? Number.POSITIVE_INFINITY : earliest
+}
+
+export function setExpiry(state: JobState, expiresAt: number | null): void {
+  state.expiresAt = expiresAt
+  if (expiresAt !== null) state.earliestTimer = Math.min(state.earliestTimer, expiresAt)
 }

@@ -1,5 +1,6 @@
 import type { Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
+import { type ItemCounts, itemCounts } from "./item-view.ts"
 import { jobOutput } from "./job-output.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { Adjacency } from "./plan.ts"
@@ -14,6 +15,7 @@ import {
   WAITING,
 } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
+import { nextTimer } from "./timers.ts"
 
 /**
  * A job and its shadow graph as JSON for people and programs: `GET /jobs/{id}`, `GET /jobs/{id}/graph` and the CLI.
@@ -56,6 +58,8 @@ export type WaitingOn =
       readonly workflow: string
       readonly workflow_version: number
     }
+  /** Items of `for_each`, none of which runs: how many wait, and until when at the latest for the first. */
+  | { readonly kind: "items"; readonly waiting: number; readonly until: number | null }
   | { readonly kind: "worker"; readonly handler: string }
 
 export interface ErrorView {
@@ -64,6 +68,8 @@ export interface ErrorView {
   readonly details?: JsonObject
   /** Of a job: the node that failed. Of a node: the one whose failure brought it down. */
   readonly node?: string
+  /** The item of the node that failed, counted from 0. */
+  readonly item?: number
 }
 
 export interface NodeView {
@@ -86,6 +92,8 @@ export interface NodeView {
   readonly preview?: Json
   /** The job that does this node's work, once there is one. */
   readonly child_job_id?: string
+  /** Of a node with `for_each`: how many of its items are in each state. */
+  readonly items?: ItemCounts
 }
 
 export interface GraphView {
@@ -142,7 +150,11 @@ export function graphView(state: JobState, live?: LiveOverlay): GraphView {
 
 function nodeView(state: JobState, node: number, live: LiveOverlay | undefined): NodeView {
   const { id, handler } = state.graph.nodes[node]!
-  const runs = state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
+  const list = isDone(state, node) ? undefined : state.lists.get(node)?.state
+  const runs =
+    list === undefined
+      ? state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
+      : state.nodeStatus[node] === WAITING && list.active > 0
   const status = runs ? "RUNNING" : nodeStatusOf(state, node)
   const started = state.started.get(node)
   const preview = state.previews.get(node)
@@ -164,11 +176,12 @@ function nodeView(state: JobState, node: number, live: LiveOverlay | undefined):
     progress: (status === "RUNNING" ? live?.progress?.(node) : undefined) ?? null,
     ...(preview === undefined ? {} : { preview }),
     ...(child === undefined ? {} : { child_job_id: child }),
+    ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
   }
 }
 
 /** null: it runs, or it is over. */
-function waitingOn(state: JobState, node: number): WaitingOn | null {
+export function waitingOn(state: JobState, node: number): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
       return { kind: "dependencies", nodes: openDependencies(state, node) }
@@ -179,6 +192,9 @@ function waitingOn(state: JobState, node: number): WaitingOn | null {
         : { kind: "retry", at }
     }
     case WAITING: {
+      const list = state.lists.get(node)?.state
+      if (list !== undefined)
+        return { kind: "items", waiting: list.waiting.size + list.retryAt.size, until: nextTimer(list) }
       const waiting = state.waiting.get(node)!
       return waitView(waiting)
     }
@@ -214,17 +230,24 @@ function neighbours({ starts, items }: Adjacency, node: number): number[] {
 }
 
 /** A node that is done has got over its earlier failures. */
-function nodeError(state: JobState, node: number): ErrorView | null {
+export function nodeError(state: JobState, node: number): ErrorView | null {
   const failed = state.faults.get(node)
-  return failed === undefined || isDone(state, node) ? null : errorView(state, failed.fault, failed.cause)
+  return failed === undefined || isDone(state, node)
+    ? null
+    : errorView(state, failed.fault, { node: failed.cause, item: failed.item })
 }
 
-function errorView(state: JobState, fault: Fault, node: number | undefined): ErrorView {
+function errorView(
+  state: JobState,
+  fault: Fault,
+  { node, item }: { readonly node?: number | undefined; readonly item?: number | undefined },
+): ErrorView {
   return {
     code: fault.code,
     message: fault.message,
     ...(fault.details === undefined ? {} : { details: fault.details }),
     ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
+    ...(item === undefined ? {} : { item }),
   }
 }
 
@@ -246,7 +269,7 @@ function isReady({ waiting_on }: NodeView): boolean {
 }
 
 function isWait({ kind }: WaitingOn): boolean {
-  return kind === "retry" || kind === "timer" || kind === "signal" || kind === "child"
+  return kind === "retry" || kind === "timer" || kind === "signal" || kind === "child" || kind === "items"
 }
 
 function isBegun(status: NodeStatus): boolean {
@@ -262,7 +285,10 @@ function edgesOf({ graph }: JobState): { from: string; to: string }[] {
 function progressOf(state: JobState): number {
   if (hasCompleted(state)) return 100
   const size = state.graph.nodes.length
-  return Math.min(99, Math.floor(((size - state.unfinished) * 100) / size))
+  let done = size - state.unfinished
+  for (const [node, { items, state: list }] of state.lists)
+    if (!isDone(state, node)) done += (items.length - list.unfinished) / items.length
+  return Math.min(99, Math.floor((done * 100) / size))
 }
 
 /** A DELETED job still shows what it came to. */
@@ -291,6 +317,6 @@ export function jobView(
       [...state.previews].map(([node, data]) => [state.graph.nodes[node]!.id, data]),
     ),
     output: hasCompleted(state) ? jobOutput(state, readOutput) : null,
-    error: state.fault === null ? null : errorView(state, state.fault.fault, state.fault.node),
+    error: state.fault === null ? null : errorView(state, state.fault.fault, state.fault),
   }
 }

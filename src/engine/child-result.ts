@@ -1,7 +1,7 @@
 import type { Fault } from "../core/faults.ts"
 import { jobOutput } from "../core/job-output.ts"
 import type { Json, JsonObject } from "../core/json.ts"
-import { type JobState, LargeOutput } from "../core/state.ts"
+import { type JobState, type LargeOutput, wholeOutput } from "../core/state.ts"
 import type { Journal } from "../journal/port.ts"
 import type { LiveJob } from "./live-job.ts"
 import { readOutput } from "./load.ts"
@@ -19,7 +19,7 @@ export async function childResult(
   readonly command: { readonly output: Json; readonly usage?: JsonObject }
   readonly text: string
 }> {
-  const output = await wholeOutput(journal, child)
+  const output = await outputOf(journal, child)
   const { usage } = child.state
   return {
     command: usage.size === 0 ? { output } : { output, usage: Object.fromEntries(usage) },
@@ -28,16 +28,17 @@ export async function childResult(
 }
 
 /** Large parts are read. Outputs leave memory as they become durable, so what was there may be gone on a second look. */
-async function wholeOutput(journal: Journal, { id, state }: LiveJob): Promise<Json> {
+async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json> {
   const read = new Map<number, Json>()
   for (;;) {
     const missing: LargeOutput[] = []
-    const output = jobOutput(state, part => {
-      if (!(part instanceof LargeOutput)) return part
-      const known = read.get(part.seq)
-      if (known === undefined) missing.push(part)
-      return known ?? null
-    })
+    const output = jobOutput(state, part =>
+      wholeOutput(part, large => {
+        const known = read.get(large.seq)
+        if (known === undefined) missing.push(large)
+        return known ?? null
+      }),
+    )
     if (missing.length === 0) return output
     for (const { seq } of missing) read.set(seq, await readOutput(journal, id, seq))
   }
@@ -55,8 +56,9 @@ export function childFault({ id, state, plan }: LiveJob): Fault {
       retryable: state.status === "EXPIRED",
       details,
     }
-  const { fault, node } = state.fault
-  const where = node === undefined ? "" : ` at node "${plan.nodes[node]!.id}"`
+  const { fault, node, item } = state.fault
+  const ofItem = item === undefined ? "" : `, item ${item}`
+  const where = node === undefined ? "" : ` at node "${plan.nodes[node]!.id}"${ofItem}`
   return {
     code: fault.code,
     message: `${which} failed${where}: ${fault.message}`,

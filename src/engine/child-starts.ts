@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../broker/port.ts"
-import type { Submit } from "../core/commands.ts"
+import type { Attempted, Submit } from "../core/commands.ts"
 import type { Waiting } from "../core/facts.ts"
-import { isInFlight } from "../core/state.ts"
+import { isCurrent } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
@@ -16,12 +16,6 @@ import type { Recovery } from "./recovery.ts"
 import type { EngineSettings } from "./settings.ts"
 import { checkSubmission } from "./submissions.ts"
 import { Versions } from "./versions.ts"
-
-/** A node at a given attempt. */
-export interface NodeAttempt {
-  readonly node: number
-  readonly attempt: number
-}
 
 export interface ChildStartsParts {
   readonly journal: Journal
@@ -48,8 +42,8 @@ export class ChildStarts {
     this.#versions = new Versions(parts.journal, () => parts.clock.random())
   }
 
-  async start(job: LiveJob, at: NodeAttempt, request: ChildRequest): Promise<void> {
-    const id = childJobId(job.id, at.node)
+  async start(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
+    const id = childJobId(job.id, at.node, at.item)
     for (;;) {
       const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
       if (child === null) return this.#begin(job, at, { id, request })
@@ -60,7 +54,7 @@ export class ChildStarts {
 
   async #begin(
     job: LiveJob,
-    at: NodeAttempt,
+    at: Attempted,
     { id, request }: { id: string; request: ChildRequest },
   ): Promise<void> {
     const { owner, plans, settings } = this.#parts
@@ -70,7 +64,8 @@ export class ChildStarts {
     const plan = await plans.get(job.state.owner, name, version)
     const input = checkSubmission(plan, request.input)
     if (!isWanted(job, at)) return
-    const parent = { job_id: job.id, node: at.node, path }
+    const item = at.item === undefined ? {} : { item: at.item }
+    const parent = { job_id: job.id, node: at.node, ...item, path }
     const command: Submit = {
       type: "submit",
       owner: job.state.owner,
@@ -88,7 +83,7 @@ export class ChildStarts {
     })
   }
 
-  async #resume(job: LiveJob, at: NodeAttempt, child: LiveJob): Promise<void> {
+  async #resume(job: LiveJob, at: Attempted, child: LiveJob): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
       const result = await childResult(journal, child)
@@ -98,7 +93,7 @@ export class ChildStarts {
     owner.letGo(child)
   }
 
-  #goOn(job: LiveJob, at: NodeAttempt, child: LiveJob): void {
+  #goOn(job: LiveJob, at: Attempted, child: LiveJob): void {
     const { owner } = this.#parts
     if (jobHasEnded(child.state.status)) {
       const decided = owner.act(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
@@ -110,7 +105,7 @@ export class ChildStarts {
     this.#wait(job, at, child)
   }
 
-  #wait(job: LiveJob, at: NodeAttempt, child: LiveJob): void {
+  #wait(job: LiveJob, at: Attempted, child: LiveJob): void {
     const { workflow, workflowVersion } = child.state
     const waiting: Waiting = {
       kind: "child",
@@ -131,8 +126,8 @@ export class ChildStarts {
 }
 
 /** Its parent may have ended, or gone on, while the child was looked for. */
-export function isWanted({ gone, state }: LiveJob, { node, attempt }: NodeAttempt): boolean {
-  return !gone && isInFlight(state, node) && state.attempt[node] === attempt
+export function isWanted({ gone, state }: LiveJob, at: Attempted): boolean {
+  return !gone && isCurrent(state, at)
 }
 
 function checkPath(path: readonly string[], name: string, maxDepth: number): void {

@@ -1,10 +1,12 @@
 import type { ChildRequest } from "../broker/port.ts"
+import type { Attempted } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
+import { placeOf } from "../core/item-list.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
 import { childFault, childResult, hasResult } from "./child-result.ts"
-import { ChildStarts, type ChildStartsParts, isWanted, type NodeAttempt } from "./child-starts.ts"
+import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /**
@@ -18,14 +20,15 @@ import type { LiveJob } from "./live-job.ts"
 export class Family {
   readonly #parts: ChildStartsParts & { readonly log: Log }
   readonly #starts: ChildStarts
-  readonly #settling = new Set<string>()
+  /** Not by id: a job that was thrown away and read again must tell, whatever the one before it is still at. */
+  readonly #settling = new Set<LiveJob>()
 
   constructor(parts: ChildStartsParts & { readonly log: Log }) {
     this.#parts = parts
     this.#starts = new ChildStarts(parts)
   }
 
-  childWanted(job: LiveJob, at: NodeAttempt, request: ChildRequest): void {
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void {
     this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request)).catch(error => {
       if (!isWanted(job, at) || isMoved(error)) return
       if (!(error instanceof UmbraError)) this.#parts.owner.setAside(job, error)
@@ -37,14 +40,14 @@ export class Family {
   }
 
   settle(job: LiveJob): void {
-    if (this.#settling.has(job.id)) return
-    this.#settling.add(job.id)
+    if (this.#settling.has(job)) return
+    this.#settling.add(job)
     this.#untilStoreAnswers(job, () => this.#settle(job))
       .catch(error => {
         if (!job.gone && !isMoved(error))
           this.#parts.log.error({ job_id: job.id, error }, "could not tell the relatives of a job of its end")
       })
-      .finally(() => this.#settling.delete(job.id))
+      .finally(() => this.#settling.delete(job))
   }
 
   /** The store will never take this child: its parent must not wait for it. */
@@ -89,9 +92,11 @@ export class Family {
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
         await owner.act(parent, { type: "wake" })
-      const waiting = state.waiting.get(link.node)
-      if (!isSame() || waiting?.kind !== "child" || waiting.job_id !== child.id) return
-      const at = { node: link.node, attempt: state.attempt[link.node]! }
+      const place = placeOf(state, link)
+      const waiting = place?.state.waiting.get(place.position)
+      if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
+      const item = link.item === undefined ? {} : { item: link.item }
+      const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
       await owner.act(parent, { ...at, ...result }, text)
     })
   }

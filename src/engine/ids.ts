@@ -23,8 +23,9 @@ export function newJobId(partition: number, now: number): string {
  * The job that runs for a node: its id follows from the node, so that whoever tries again finds the same one. It has its
  * parent's time and partition, so a family has one owner, and lies together in the primary key of the store.
  */
-export function childJobId(parentId: string, node: number): string {
-  const hash = createHash("sha256").update(`${parentId}/${node}`).digest("hex")
+export function childJobId(parentId: string, node: number, item?: number): string {
+  const place = item === undefined ? `${node}` : `${node}/${item}`
+  const hash = createHash("sha256").update(`${parentId}/${place}`).digest("hex")
   const variant = "89ab"[Number.parseInt(hash[0]!, 16) & 3]
   return `${familyOf(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
 }

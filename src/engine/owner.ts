@@ -1,12 +1,13 @@
 import type { Broker, ChildRequest, TaskEvents } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
-import type { Command, Refusal } from "../core/commands.ts"
+import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
+import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
-import { LargeOutput, newJobState } from "../core/state.ts"
+import { LargeOutput, ListOutput, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
-import { nextTimer, resetEarliestTimer, takeDueRetries, wakeAt } from "../core/timers.ts"
+import { nextTimer, resetEarliestTimer, takeDueItems, takeDueRetries, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
@@ -16,7 +17,7 @@ import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { Kin } from "./kin.ts"
-import { type LiveJob, newLiveJob } from "./live-job.ts"
+import { type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { EngineSettings } from "./settings.ts"
 import { TaskReports } from "./task-reports.ts"
 
@@ -45,7 +46,7 @@ export interface OwnerObserver {
   progressed(job: LiveJob, node: number): void
   parked(wakeAt: number | null): void
   /** A node wants another workflow to do its work. */
-  childWanted(job: LiveJob, task: { node: number; attempt: number }, request: ChildRequest): void
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void
   /** It has ended, and its relatives do not know. Told again whenever it is loaded. */
   unsettled(job: LiveJob): void
   fenced(partition: number): void
@@ -92,6 +93,7 @@ export class Owner implements CommitterEvents {
       clock,
       command: (job, command) => this.#try(job, command),
       failed: (job, error) => this.setAside(job, error),
+      maxItems: settings.maxItems,
     })
   }
 
@@ -151,21 +153,24 @@ export class Owner implements CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
-    if (command.type === "completed" && outputText !== undefined)
-      this.#forgetLarge(job, command.node, outputText)
+    if (command.type === "completed" && outputText !== undefined) this.#forgetLarge(job, command, outputText)
     return decided
   }
 
   /** An output too large to keep is read from the journal when somebody needs it. */
-  #forgetLarge(job: LiveJob, node: number, text: string): void {
+  #forgetLarge(job: LiveJob, completed: Attempted, text: string): void {
     if (text.length <= this.#settings.largeOutputBytes) return
     const large = new LargeOutput(job.seq, text.length)
+    const { state, position } = placeOf(job.state, completed)!
+    const key = taskKey(completed)
     job.leaving ??= new Set()
-    job.leaving.add(node)
+    job.leaving.add(key)
     this.committer.durable(job).then(
       () => {
-        job.leaving?.delete(node)
-        job.state.outputs[node] = large
+        job.leaving?.delete(key)
+        state.outputs[position] = large
+        const whole = job.state.outputs[completed.node]
+        if (whole instanceof ListOutput) whole.partLeft()
       },
       () => {},
     )
@@ -201,22 +206,32 @@ export class Owner implements CommitterEvents {
       return
     }
     this.#try(job, { type: "wake" })
-    const due = takeDueRetries(job.state, this.#clock.now())
+    const { state } = job
+    const due = takeDueRetries(state, this.#clock.now())
+    const dueItems = state.lists.size === 0 ? [] : takeDueItems(state, this.#clock.now())
     resetEarliestTimer(job.state)
     this.#alarms.set(job, nextTimer(job.state))
-    for (const node of due) this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+    for (const node of due) this.#dispatchCurrent(job, { node })
+    for (const item of dueItems) this.#dispatchCurrent(job, item)
     this.letGo(job)
   }
 
   /** Somebody can run this handler now. */
   serve(handler: string): void {
     for (const job of this.jobs.values()) {
-      for (const node of [...(job.unserved ?? [])]) {
-        if (job.plan.nodes[node]!.handler !== handler) continue
-        job.unserved?.delete(node)
-        this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+      for (const key of [...(job.unserved ?? [])]) {
+        const task = taskOfKey(key)
+        if (job.plan.nodes[task.node]!.handler !== handler) continue
+        job.unserved?.delete(key)
+        this.#dispatchCurrent(job, task)
       }
     }
+  }
+
+  #dispatchCurrent(job: LiveJob, task: { readonly node: number; readonly item?: number }): void {
+    const place = placeOf(job.state, task)
+    if (place !== null)
+      this.#dispatcher.dispatch(job, { ...task, attempt: place.state.attempt[place.position]! })
   }
 
   stop(): void {
@@ -226,14 +241,15 @@ export class Owner implements CommitterEvents {
 
   // What the committer says.
 
-  dispatch(job: LiveJob, node: number, attempt: number): void {
-    this.#dispatcher.dispatch(job, node, attempt)
+  dispatch(job: LiveJob, attempted: Attempted): void {
+    this.#dispatcher.dispatch(job, attempted)
   }
 
-  abort(job: LiveJob, node: number, attempt: number): void {
-    job.running.delete(node)
-    job.unserved?.delete(node)
-    this.broker.cancel({ jobId: job.id, node, attempt })
+  abort(job: LiveJob, attempted: Attempted): void {
+    const key = taskKey(attempted)
+    job.running.delete(key)
+    job.unserved?.delete(key)
+    this.broker.cancel({ jobId: job.id, ...attempted })
   }
 
   ended(job: LiveJob): void {
@@ -292,8 +308,12 @@ export class Owner implements CommitterEvents {
 
   #discard(job: LiveJob): void {
     job.gone = true
-    for (const node of job.running)
-      this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
+    for (const key of job.running) {
+      const task = taskOfKey(key)
+      const place = placeOf(job.state, task)
+      if (place !== null)
+        this.broker.cancel({ jobId: job.id, ...task, attempt: place.state.attempt[place.position]! })
+    }
     this.#remove(job)
     this.#observer.changed(job)
   }

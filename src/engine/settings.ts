@@ -19,6 +19,8 @@ export interface EngineSettings {
   readonly maxLiveJobs: number
   /** How deep workflows may run inside workflows. */
   readonly maxDepth: number
+  /** How long a list of `for_each` may be. */
+  readonly maxItems: number
   /** How long running handlers may take to end when the engine closes. */
   readonly drainSeconds: number
 }
@@ -33,6 +35,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
   maxDepth: wholeNumber("UMBRA_MAX_DEPTH", 16),
+  maxItems: wholeNumber("UMBRA_MAX_ITEMS", 100_000),
   drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
 }
 

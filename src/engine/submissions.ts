@@ -264,11 +264,11 @@ function invalidWorkflow(problems: readonly Problem[]): UmbraError {
 
 /** The input, checked and a copy of its own. */
 export function checkSubmission(plan: Plan, input: unknown): Json {
-  const unsupported = plan.nodes.find(node => node.provider !== null || node.forEach !== null)
+  const unsupported = plan.nodes.find(node => node.provider !== null)
   if (unsupported !== undefined)
     throw new UmbraError(
       "E308",
-      `Node "${unsupported.id}" uses ${unsupported.provider === null ? "for_each" : "provider"}, which this engine does not run yet.`,
+      `Node "${unsupported.id}" uses provider, which this engine does not run yet.`,
     )
   const { value, problems } = checkInput(plan.input, input)
   // A copy: the caller may go on with its own, the job's input stays as the journal has it.

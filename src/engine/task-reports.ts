@@ -1,6 +1,7 @@
 import type { Outcome, Task, TaskEvents } from "../broker/port.ts"
-import type { Command } from "../core/commands.ts"
-import type { LiveJob } from "./live-job.ts"
+import type { Attempted, Command } from "../core/commands.ts"
+import { placeOf } from "../core/item-list.ts"
+import { type LiveJob, taskKey } from "./live-job.ts"
 import type { OwnerObserver } from "./owner.ts"
 
 export interface TaskReportsParts {
@@ -22,7 +23,7 @@ export class TaskReports implements TaskEvents {
   started(task: Task, worker: string): Promise<void> {
     const job = this.#jobOf(task)
     if (job === null) return Promise.resolve()
-    this.#parts.command(job, { type: "started", node: task.node, attempt: task.attempt, worker })
+    this.#parts.command(job, { type: "started", ...attemptedBy(task), worker })
     return task.announce ? this.#parts.durable(job) : Promise.resolve()
   }
 
@@ -30,39 +31,40 @@ export class TaskReports implements TaskEvents {
     const job = this.#jobOf(task)
     if (job === null) return
     job.progress ??= new Map()
-    job.progress.set(task.node, progress)
+    job.progress.set(taskKey(task), progress)
     this.#parts.observer.progressed(job, task.node)
   }
 
   preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
     const job = this.#jobOf(task)
-    if (job !== null)
-      this.#parts.command(job, { type: "preview", node: task.node, attempt: task.attempt, data })
+    if (job !== null) this.#parts.command(job, { type: "preview", ...attemptedBy(task), data })
   }
 
   finished(task: Task, outcome: Outcome): void {
     const job = this.#jobOf(task)
     if (job === null) return
     const { command, observer } = this.#parts
-    const { node, attempt } = task
-    job.running.delete(node)
-    job.progress?.delete(node)
+    const at = attemptedBy(task)
+    const key = taskKey(task)
+    job.running.delete(key)
+    job.progress?.delete(key)
     if (outcome.type === "completed") {
       const { output, text, usage } = outcome
-      command(
-        job,
-        { type: "completed", node, attempt, output, ...(usage === undefined ? {} : { usage }) },
-        text,
-      )
-    } else if (outcome.type === "failed")
-      command(job, { type: "failed", node, attempt, fault: outcome.fault })
-    else if (outcome.type === "child") observer.childWanted(job, { node, attempt }, outcome)
-    else command(job, { type: "waiting", node, attempt, waiting: outcome.waiting })
+      command(job, { type: "completed", ...at, output, ...(usage === undefined ? {} : { usage }) }, text)
+    } else if (outcome.type === "failed") command(job, { type: "failed", ...at, fault: outcome.fault })
+    else if (outcome.type === "child") observer.childWanted(job, at, outcome)
+    else command(job, { type: "waiting", ...at, waiting: outcome.waiting })
   }
 
   /** null: the job has left this memory, or the attempt is not its current one. */
   #jobOf(task: Task): LiveJob | null {
     const job = this.#parts.jobs.get(task.jobId)
-    return job === undefined || job.gone || job.state.attempt[task.node] !== task.attempt ? null : job
+    if (job === undefined || job.gone) return null
+    const place = placeOf(job.state, task)
+    return place?.state.attempt[place.position] === task.attempt ? job : null
   }
+}
+
+function attemptedBy({ node, item, attempt }: Task): Attempted {
+  return item === undefined ? { node, attempt } : { node, item, attempt }
 }

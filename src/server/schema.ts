@@ -49,7 +49,12 @@ export const job = z
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
     error: z
-      .object({ code: z.string(), message: z.string(), node: z.string().optional() })
+      .object({
+        code: z.string(),
+        message: z.string(),
+        node: z.string().optional(),
+        item: z.number().int().optional(),
+      })
       .nullable()
       .meta({ description: "Why the job failed." }),
     labels: z.record(z.string(), z.string()),
@@ -135,12 +140,26 @@ export const node = z
     started_at: z.number().nullable(),
     finished_at: z.number().nullable(),
     waiting_on: z
-      .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "child", "worker"]) })
+      .looseObject({ kind: z.enum(["dependencies", "retry", "timer", "signal", "child", "items", "worker"]) })
       .nullable()
       .meta({ description: "Why the node does not run right now." }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+    items: z
+      .looseObject({ total: z.number().int() })
+      .optional()
+      .meta({ description: "Of a node with for_each: how many of its items are in each state." }),
   })
   .meta({ id: "Node" })
+
+export const item = z
+  .looseObject({
+    index: z.number().int().meta({ description: "From 0." }),
+    item: json,
+    status: z.string(),
+    attempt: z.number().int(),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .meta({ id: "Item" })
 
 export const graph = z
   .looseObject({

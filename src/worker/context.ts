@@ -19,6 +19,7 @@ import type { Redactor } from "./redact.ts"
 export interface Call {
   readonly jobId: string
   readonly nodeId: string
+  readonly item?: number
   readonly attempt: number
   readonly handler: string
   readonly input: Json
@@ -65,7 +66,8 @@ export class Context implements HandlerContext {
   }
 
   get idempotencyKey(): string {
-    return `${this.jobId}/${this.nodeId}`
+    const { item } = this.#options.call
+    return item === undefined ? `${this.jobId}/${this.nodeId}` : `${this.jobId}/${this.nodeId}/${item}`
   }
 
   get attempt(): number {
@@ -157,7 +159,14 @@ export class Context implements HandlerContext {
 
   #makeLog(): Log {
     const { call, reports, redactor } = this.#options
-    const own = { job_id: call.jobId, node_id: call.nodeId, attempt: call.attempt, handler: call.handler }
+    const item = call.item === undefined ? {} : { item: call.item }
+    const own = {
+      job_id: call.jobId,
+      node_id: call.nodeId,
+      ...item,
+      attempt: call.attempt,
+      handler: call.handler,
+    }
     if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message), own)
     return logTo(
       (level, fields, message) =>

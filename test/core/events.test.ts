@@ -47,7 +47,7 @@ describe("J18 every transition can be read as an event", () => {
       const job = play()
       const events = eventsFor(job)
       for (const event of events) {
-        expect(event.type).toMatch(/^(job|node)\.[a-z]+$|^attempt\.lost$|^signal\.received$/)
+        expect(event.type).toMatch(/^(job|node|item)\.[a-z]+$|^attempt\.lost$|^signal\.received$/)
         expect(["command", "worker", "timer", "signal", "engine"]).toContain(event.source)
         expect(event.correlation_id).toBe("job-1")
         expect(event.idempotency_key).toMatch(/^job-1:\d+:\d+$/)

@@ -2,7 +2,7 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { RefusalReason } from "../../src/core/commands.ts"
 import { eventsOf } from "../../src/core/events.ts"
-import type { Fact, FactType } from "../../src/core/facts.ts"
+import type { Fact, FactType, ItemFact } from "../../src/core/facts.ts"
 import { COMPLETED, nodeStatusOf, QUEUED, RUNNING } from "../../src/core/state.ts"
 import { actions } from "./actions.ts"
 import { follow } from "./event-story.ts"
@@ -10,6 +10,7 @@ import { dags } from "./graphs.ts"
 import { demand } from "./invariants.ts"
 import { type Core, core, Simulation } from "./simulation.ts"
 
+/** What happens to items is compared with what happens to nodes: items.test.ts. */
 const everyFact = Object.keys({
   job_submitted: true,
   node_started: true,
@@ -26,7 +27,7 @@ const everyFact = Object.keys({
   job_retried: true,
   job_deleted: true,
   job_settled: true,
-} satisfies Record<FactType, true>)
+} satisfies Record<Exclude<FactType, ItemFact["type"] | "node_expanded">, true>)
 
 /** All but `job_exists`: a simulated job is submitted once. */
 const everyRefusal = Object.keys({

@@ -1,6 +1,8 @@
 /** A job's state as plain JSON by node ids: what the model, the live state, a fold and a fixture are compared by. */
+
+import type { ItemList } from "../../src/core/item-list.ts"
 import type { Json } from "../../src/core/json.ts"
-import { isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"
+import { isInFlight, type JobState, nodeStatusOf, shownOutput } from "../../src/core/state.ts"
 import type { NodeStatus } from "../../src/core/states.ts"
 
 export interface NodeSummary {
@@ -15,6 +17,7 @@ export interface NodeSummary {
   readonly started: boolean
   readonly retry_at: number | null
   readonly waiting: unknown
+  readonly items?: readonly NodeSummary[]
 }
 
 export interface JobSummary {
@@ -66,11 +69,17 @@ function nodeSummary(
     attempt: state.attempt[node]!,
     tries: state.tries[node]!,
     losses: state.losses[node]!,
-    output: (state.outputs[node] as Json | undefined) ?? null,
+    output: shownOutput(state.outputs[node] ?? null),
     fault: fault === undefined ? null : { code: fault.fault.code, cause: idOf(fault.cause) },
     preview: state.previews.get(node) ?? null,
     started: isInFlight(state, node) && state.started.has(node),
     retry_at: retryAt !== undefined && retryAt > now ? retryAt : null,
     waiting: state.waiting.get(node) ?? null,
+    ...(state.lists.has(node) ? { items: itemSummaries(state.lists.get(node)!, now) } : {}),
   }
+}
+
+/** By index; what is said of a node, for each item. */
+function itemSummaries({ state }: ItemList, now: number): readonly NodeSummary[] {
+  return state.graph.nodes.map((_, item) => nodeSummary(state, item, { now, idOf: () => null }))
 }

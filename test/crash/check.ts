@@ -87,14 +87,22 @@ function outcome(row: JobRow, shape: Shape): string[] {
 
 /** At most one completion per node, and never one of an attempt that was not the current one. */
 function acceptedTwice({ facts, plan }: FoldedJob): string[] {
-  const done = new Set<number>()
+  const done = new Set<string>()
   const violations: string[] = []
   for (const { fact } of facts) {
-    if (fact.type !== "node_completed" && fact.type !== "node_skipped") continue
-    if (done.has(fact.node)) violations.push(`node ${plan.nodes[fact.node]!.id} was completed twice`)
-    done.add(fact.node)
+    if (fact.type !== "node_completed" && fact.type !== "node_skipped" && fact.type !== "item_completed")
+      continue
+    const name = nameOf(plan, fact)
+    if (done.has(name)) violations.push(`node ${name} was completed twice`)
+    done.add(name)
   }
   return violations
+}
+
+/** An item is `id[item]`, as in the log of executions. */
+function nameOf(plan: FoldedJob["plan"], { node, item }: { node: number; item?: number }): string {
+  const { id } = plan.nodes[node]!
+  return item === undefined ? id : `${id}[${item}]`
 }
 
 /**
@@ -105,7 +113,8 @@ function ranAgain(lines: readonly Execution[], { facts, plan }: FoldedJob, shape
   const violations: string[] = []
   const completedBy = new Map<string, number>()
   for (const { fact } of facts)
-    if (fact.type === "node_completed") completedBy.set(plan.nodes[fact.node]!.id, fact.attempt)
+    if (fact.type === "node_completed" || fact.type === "item_completed")
+      completedBy.set(nameOf(plan, fact), fact.attempt)
   const latest = new Map<string, number>()
   const ended = new Set<string>()
   for (const { what, node, attempt } of lines) {
@@ -118,7 +127,7 @@ function ranAgain(lines: readonly Execution[], { facts, plan }: FoldedJob, shape
     const completed = completedBy.get(node)
     if (completed !== undefined && attempt > completed)
       violations.push(`${node} ran (attempt ${attempt}) after attempt ${completed} had completed it`)
-    for (const parent of shape.dependencies.get(node) ?? [])
+    for (const parent of shape.dependencies.get(node.replace(/\[\d+\]$/, "")) ?? [])
       if (shape.executed.has(parent) && !ended.has(parent))
         violations.push(`${node} ran before its dependency ${parent}`)
   }

@@ -14,7 +14,7 @@ export interface Shape {
   readonly dependencies: ReadonlyMap<string, readonly string[]>
   /** Nodes that run another shape as a child job: which. */
   readonly children: ReadonlyMap<string, Shape>
-  /** Nodes that a handler of the test runs; the others are the engine's own or are skipped. */
+  /** Nodes that a handler of the test runs, items as `id[item]`; the others are the engine's own or are skipped. */
   readonly executed: ReadonlySet<string>
 }
 
@@ -51,7 +51,13 @@ interface Draft {
 
 function shape(random: Random, name: string, earlier: readonly Shape[]): Shape {
   const others = earlier.filter(other => other.status === "COMPLETED" && other.definition.output != null)
-  const draft: Draft = { nodes: [], values: new Map(), executed: new Set(), children: new Map(), others }
+  const draft: Draft = {
+    nodes: [],
+    values: new Map(),
+    executed: new Set(),
+    children: new Map(),
+    others,
+  }
   const size = random.between(1, 7)
   for (let i = 0; i < size; i++) addNode(draft, random, `n${i}`)
   addStep(draft, random, "total", exitsOf(draft.nodes))
@@ -81,7 +87,35 @@ function addNode(draft: Draft, random: Random, id: string): void {
   if (random.chance(0.12)) addNap(draft, random, id, dependencies)
   else if (random.chance(0.1)) addSkipped(draft, id, dependencies)
   else if (random.chance(0.13) && draft.others.length > 0) addChild(draft, random, id, dependencies)
+  else if (random.chance(0.15)) addList(draft, random, id, dependencies)
   else addStep(draft, random, id, dependencies)
+}
+
+/** A step for each item of a list, and one that adds them up: the sum counts behind it. */
+function addList(draft: Draft, random: Random, id: string, dependencies: readonly string[]): void {
+  const numbers = Array.from({ length: random.between(0, 6) }, () => random.between(1, 1000))
+  const each = `${id}_each`
+  draft.values.set(each, 0)
+  draft.values.set(
+    id,
+    numbers.reduce((sum, number) => sum + number, 0),
+  )
+  for (const item of numbers.keys()) draft.executed.add(`${each}[${item}]`)
+  draft.nodes.push({
+    id: each,
+    handler: random.chance(0.3) ? "flaky_item" : "item",
+    config: { number: "{{ item }}", ms: random.pick([0, 1, 5]) },
+    for_each: numbers,
+    dependencies: [...dependencies],
+    retry: { max_attempts: 5, initial_seconds: 0.02, max_seconds: 0.05 },
+    ...(random.chance(0.5) ? { max_parallel: random.between(1, 3) } : {}),
+  })
+  draft.nodes.push({
+    id,
+    handler: "transform",
+    config: { value: { value: `{{ ${each} | sum }}` } },
+    dependencies: [each],
+  })
 }
 
 /** A node whose work is another shape's: its total counts in the sums of those behind it. */

@@ -78,6 +78,18 @@ describe("the examples run as they are", () => {
     })
   })
 
+  it("for-each.js: J21 only the item that failed runs again", async () => {
+    const { code, stdout } = await run("examples/for-each.js")
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      [
+        "FAILED { code: 'E401', message: 'no route to it', node: 'sizes', item: 2 }",
+        "home COMPLETED, about COMPLETED, news FAILED, contact CANCELLED",
+        "COMPLETED { first: 'home', total: 2000 } { home: 1, about: 1, news: 2, contact: 1 }\n",
+      ].join("\n"),
+    )
+  })
+
   it("typed-builder.ts", async () => {
     const { code, stdout } = await run("examples/typed-builder.ts", [], { node: ["--import", "tsx"] })
     expect(code).toBe(0)

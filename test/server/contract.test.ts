@@ -214,6 +214,31 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     })
   })
 
+  it("J21 lists the items of a node page by page", async () => {
+    const each = {
+      name: "each",
+      nodes: [
+        { id: "each", handler: "transform", config: { value: "{{ item * 2 }}" }, for_each: "{{ range(5) }}" },
+      ],
+    }
+    await push(each)
+    const { job_id, output } = await submit({ workflow: "each" }, "?wait=20")
+    expect(output).toEqual({ each: [0, 2, 4, 6, 8] })
+    const path = `/jobs/${job_id}/nodes/each/items`
+    const first = (await ask(`${path}?limit=3`)).body
+    expect(first).toMatchObject({ items: [{ index: 0, item: 0, status: "COMPLETED" }, {}, {}], next: 2 })
+    const rest = (await ask(`${path}?limit=3&after=${first.next}`)).body
+    expect(rest).toMatchObject({ items: [{ index: 3 }, { index: 4 }], next: null })
+    expect((await ask(`/jobs/${job_id}/nodes/each`)).body).toMatchObject({
+      items: { total: 5, completed: 5 },
+    })
+    expect(await ask(`/jobs/${job_id}/nodes/none/items`)).toMatchObject({
+      status: 404,
+      body: { code: "E310" },
+    })
+    expect(await ask(`${path}?after=x`)).toMatchObject({ status: 400 })
+  })
+
   it("S2 lists jobs newest first with a cursor, by status, workflow, label and time", async () => {
     const labels = { list: "yes" }
     const before = new Date().toISOString()

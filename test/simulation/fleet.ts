@@ -48,7 +48,7 @@ export class Fleet {
 
   readonly #isNested: boolean
 
-  /** `isNested`: some nodes run other workflows. */
+  /** `isNested`: some nodes run other workflows, and some run for each item of a list. */
   constructor(seed: number, { isNested = false } = {}) {
     this.#isNested = isNested
     this.#random = randomFrom(seed)
@@ -182,12 +182,14 @@ export class Fleet {
     const holding = member.engine.owner.holdings.get(partition)
     if (holding?.epoch !== this.#store.partitions[partition]!.epoch) return
     this.#executions++
-    const name = `${task.jobId} ${task.nodeId} attempt ${task.attempt}`
+    const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`
     if (this.#started.has(name)) this.#violations.push(`${name} started twice`)
     this.#started.add(name)
-    const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(
-      ({ type, data }) => type === "node_completed" && JSON.parse(data!).node === task.node,
-    )
+    const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(({ type, data }) => {
+      if (type !== "node_completed" && type !== "item_completed") return false
+      const done = JSON.parse(data!) as { node: number; item?: number }
+      return done.node === task.node && done.item === task.item
+    })
     if (isComplete) this.#violations.push(`${name} started although the node is complete`)
   }
 
@@ -200,7 +202,10 @@ export class Fleet {
     for (const row of this.#store.jobs.values()) {
       const found = await queries.verify(row)
       const { facts } = await queries.fold(row.id)
-      const done = facts.flatMap(({ fact }) => (fact.type === "node_completed" ? [fact.node] : []))
+      const done = facts.flatMap(({ fact }) => {
+        if (fact.type === "item_completed") return [`${fact.node}/${fact.item}`]
+        return fact.type === "node_completed" ? [`${fact.node}`] : []
+      })
       if (new Set(done).size < done.length) found.push("a node was completed twice")
       if (facts.filter(({ fact }) => fact.type === "job_submitted").length !== 1)
         found.push("submitted twice")
@@ -233,8 +238,16 @@ export class Fleet {
       handler: this.#handler(index),
       dependencies: Array.from({ length: node }, (_, other) => `n${other}`).filter(() => random.chance(0.4)),
       retry: { max_attempts: 3, initial_seconds: 0.5, max_seconds: 2, jitter: 0.5 },
+      ...this.#forEach(),
     }))
     return { name: `w${index}`, nodes }
+  }
+
+  #forEach(): { for_each?: number[]; max_parallel?: number } {
+    const random = this.#random
+    if (!this.#isNested || !random.chance(0.25)) return {}
+    const for_each = Array.from({ length: random.between(0, 4) }, (_, item) => item)
+    return random.chance(0.5) ? { for_each } : { for_each, max_parallel: random.between(1, 3) }
   }
 
   /** Runs only workflows behind its own: none runs inside itself. */

@@ -55,6 +55,7 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
     const name = shorten(printable(node.id), columns)
     const details = [
       node.attempt > 1 ? `attempt ${node.attempt}` : "",
+      itemsText(node),
       waitText(node),
       node.error === null ? "" : printable(`${node.error.code} ${node.error.message}`),
     ]
@@ -67,6 +68,13 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
       .join("  ")
       .trimEnd()
   })
+}
+
+function itemsText({ items }: NodeView): string {
+  if (items === undefined) return ""
+  const { total, ...states } = items
+  const counts = Object.entries(states).map(([state, count]) => `${count} ${state}`)
+  return [`${total} items`, ...(counts.length > 0 ? [`(${counts.join(", ")})`] : [])].join(" ")
 }
 
 function waitText({ waiting_on }: NodeView): string {

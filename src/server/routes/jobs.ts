@@ -190,6 +190,41 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       return umbra.node(job_id, request.params.node)
     },
   )
+  itemRoute(app, parts)
+}
+
+/** J21. */
+function itemRoute(app: App, { umbra }: RouteParts): void {
+  app.get(
+    "/jobs/:job/nodes/:node/items",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List the items of a node with for_each",
+        params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+        querystring: z.object({
+          after: z.coerce
+            .number()
+            .int()
+            .min(-1)
+            .optional()
+            .meta({ description: "Only items behind this index: `next` of the page before." }),
+          limit: schema.limit,
+        }),
+        response: schema.answers(
+          { 200: z.object({ items: z.array(schema.item), next: z.number().int().nullable() }) },
+          ["E301", "E310"],
+        ),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const { after = -1, limit } = request.query
+      const { items, next } = await umbra.items(job_id, request.params.node, { after, limit })
+      return { items: [...items], next }
+    },
+  )
 }
 
 type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]

@@ -31,10 +31,11 @@ export class ThreadPool {
 
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
     const { jobId, nodeId, attempt, handler, input } = task
+    const item = task.item === undefined ? {} : { item: task.item }
     // A thread cannot ask for them while its handler runs, so they go along.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
-    const call = { jobId, nodeId, attempt, handler, input, parents, secrets }
+    const call = { jobId, nodeId, ...item, attempt, handler, input, parents, secrets }
     const thread = this.#idle.pop() ?? this.#create()
     const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
     outcome.then(() => {
