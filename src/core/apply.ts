@@ -153,9 +153,7 @@ export function done(
     const successor = items[i]!
     if (--state.remaining[successor]! === 0) begin(state, successor, ended.at, effects)
   }
-  state.room++
-  beginHeld(state, ended.at, effects)
-  if (state.unfinished === 0) end(state, state.fault === null ? "COMPLETED" : "FAILED", ended.at, effects)
+  leavePlace(state, ended.at, effects)
 }
 
 export function setJobResult(
@@ -174,7 +172,8 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   state.tries[node]!++
   progressed(state)
   if (fact.retry_at === undefined) {
-    failFast(state, fact, at, effects)
+    if (state.goesOn) failAlone(state, fact, at, effects)
+    else failFast(state, fact, at, effects)
     return
   }
   state.attempt[node]!++
@@ -182,6 +181,23 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   state.queuedAt[node] = at
   state.retryAt.set(node, fact.retry_at)
   state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
+}
+
+/** The first failure is what the list fails with, once all have ended. */
+function failAlone(state: JobState, { node, fault }: NodeFailed, at: number, effects: Effects): void {
+  state.nodeStatus[node] = FAILED
+  state.endedAt[node] = at
+  state.fault ??= { fault, node }
+  state.failures++
+  leavePlace(state, at, effects)
+}
+
+/** Somebody else's turn; or nobody is left. */
+function leavePlace(state: JobState, at: number, effects: Effects): void {
+  state.room++
+  beginHeld(state, at, effects)
+  if (state.unfinished === state.failures)
+    end(state, state.fault === null ? "COMPLETED" : "FAILED", at, effects)
 }
 
 /** J9: the job fails at once; what is downstream fails with the cause named, everything else is cancelled. */

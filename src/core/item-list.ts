@@ -22,7 +22,8 @@ export function newItemList(job: JobState, node: number, items: readonly Json[])
   const rule = job.graph.nodes[node]!
   const shared = { signals: job.signals, usage: job.usage }
   const places = rule.maxParallel ?? Number.POSITIVE_INFINITY
-  return { items, state: { ...newJobState(flatGraph(rule, items.length), places), ...shared } }
+  const goesOn = rule.failFast === false
+  return { items, state: { ...newJobState(flatGraph(rule, items.length), { places, goesOn }), ...shared } }
 }
 
 function flatGraph(rule: RuleNode, size: number): Graph {

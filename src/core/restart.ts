@@ -16,6 +16,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.orphans = []
   setExpiry(state, fact.expires_at)
   countRemaining(state)
+  state.failures = 0
   state.room = state.places
   state.nextHeld = state.nodeStatus.length
   for (let node = 0; node < state.nodeStatus.length; node++) {

@@ -143,6 +143,10 @@ export interface JobState {
   room: number
   /** No node before this one waits for a place. */
   nextHeld: number
+  /** A node that has failed does not end it before the others have ended: a list whose items go on. */
+  readonly goesOn: boolean
+  /** Nodes that have failed while it goes on. */
+  failures: number
   /** Of a child job. */
   parent: ParentLink | null
   /** Child jobs by the node that they run for, since it first waited. */
@@ -155,8 +159,11 @@ export interface JobState {
   earliestTimer: number
 }
 
-/** `places`: nodes that may be begun at once. */
-export function newJobState(graph: Graph, places = Number.POSITIVE_INFINITY): JobState {
+/** A job; or, with `places` and `goesOn`, the items of a list. */
+export function newJobState(
+  graph: Graph,
+  { places = Number.POSITIVE_INFINITY, goesOn = false }: { places?: number; goesOn?: boolean } = {},
+): JobState {
   const size = graph.nodes.length
   return {
     graph,
@@ -196,6 +203,8 @@ export function newJobState(graph: Graph, places = Number.POSITIVE_INFINITY): Jo
     places,
     room: places,
     nextHeld: size,
+    goesOn,
+    failures: 0,
     parent: null,
     children: new Map(),
     orphans: [],

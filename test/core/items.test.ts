@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util"
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { apply, fold } from "../../src/core/apply.ts"
@@ -5,6 +6,7 @@ import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import { eventsOf } from "../../src/core/events.ts"
 import type { Fact } from "../../src/core/facts.ts"
+import { itemCounts } from "../../src/core/item-view.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { jobHasEnded, type NodeStatus, nodeMayBecome } from "../../src/core/states.ts"
 import { graphView } from "../../src/core/view.ts"
@@ -81,9 +83,10 @@ describe("J21 max_parallel", () => {
       fc.property(
         fc.integer({ min: 1, max: 12 }),
         fc.integer({ min: 1, max: 5 }),
+        fc.boolean(),
         steps,
-        (size, places, script) => {
-          const windowed = new Windowed(size, places)
+        (size, places, failFast, script) => {
+          const windowed = new Windowed(size, places, failFast)
           for (const step of script) windowed.step(step)
           windowed.finish()
         },
@@ -101,9 +104,9 @@ class Windowed {
   #state
   #now = 1_000
 
-  constructor(size: number, places: number) {
+  constructor(size: number, places: number, failFast: boolean) {
     const graph = graphOf([{ id: "each", dependencies: [], retry: { maxAttempts: 2 } }])
-    this.#graph = { ...graph, nodes: graph.nodes.map(node => ({ ...node, maxParallel: places })) }
+    this.#graph = { ...graph, nodes: graph.nodes.map(node => ({ ...node, maxParallel: places, failFast })) }
     this.#places = places
     this.#state = newJobState(this.#graph)
     this.#do({
@@ -164,7 +167,14 @@ class Windowed {
       apply(this.#state, fact)
       this.#journal.push(JSON.parse(JSON.stringify(fact)))
     }
-    if (!this.#state.lists.has(0) || jobHasEnded(this.#state.status)) return
+    if (!this.#state.lists.has(0)) return
+    const folded = fold(this.#graph, this.#journal).lists.get(0)!.state
+    demand(isDeepStrictEqual(folded.nodeStatus, this.#list.nodeStatus), "the journal folds to other items")
+    demand(folded.room === this.#list.room, "the journal folds to other places")
+    if (jobHasEnded(this.#state.status)) {
+      this.#verifyEnd()
+      return
+    }
     const begun = this.#begun().length
     const held = [...this.#list.nodeStatus].filter(status => status === 0).length
     demand(begun <= this.#places, `${begun} of ${this.#places} places are taken`)
@@ -172,5 +182,15 @@ class Windowed {
       held === 0 || begun === this.#places,
       `${held} items wait, ${begun} of ${this.#places} places are taken`,
     )
+  }
+
+  /** With `fail_fast: false` every item has come to an end of its own; and only what failed fails the job. */
+  #verifyEnd(): void {
+    const counts = itemCounts(this.#state.lists.get(0)!)
+    const { total, completed = 0, failed = 0, cancelled = 0 } = counts
+    demand(completed + failed + cancelled === total, `a list has ended with ${JSON.stringify(counts)}`)
+    demand(failed > 0 === (this.#state.status === "FAILED"), `${failed} failed: ${this.#state.status}`)
+    if (this.#graph.nodes[0]!.failFast) demand(failed <= 1, `${failed} items failed, not the first alone`)
+    else demand(cancelled === 0, `${cancelled} items were given up`)
   }
 }

@@ -299,6 +299,7 @@ describe("J14 workflows that run others", () => {
         (item, index) => ({ n: expr<number>`${item} + ${index}` }),
         {
           maxParallel: 4,
+          failFast: false,
           at: "stable",
         },
       )
@@ -317,6 +318,7 @@ describe("J14 workflows that run others", () => {
         config: { workflow: "child@stable", input: { n: "{{ item + index }}" } },
         for_each: "{{ input.list }}",
         max_parallel: 4,
+        fail_fast: false,
       },
     ])
     expect(built.workflows).toEqual([child])

@@ -190,6 +190,35 @@ describe("J21 for_each", () => {
     expect(runs.sort()).toEqual([2, 3, 4])
   })
 
+  it("with fail_fast: false the others go on; the node fails with the first error, and a retry runs what failed", async () => {
+    const runs: number[] = []
+    let isMended = false
+    const umbra = await open({
+      handlers: [
+        handler("double", ({ n }: { n: number }) => {
+          runs.push(n)
+          if (n % 2 === 0 && !isMended) throw Object.assign(new Error(`${n} is even`), { retryable: false })
+          return n
+        }),
+      ],
+    })
+    const list = { for_each: [1, 2, 3, 4, 5], max_parallel: 2, fail_fast: false }
+    const job = await umbra.submit(each(list))
+    const { status, error } = await job.wait()
+    expect({ status, ...error }).toMatchObject({
+      status: "FAILED",
+      node: "each",
+      item: 1,
+      message: "2 is even",
+    })
+    expect((await job.graph()).nodes[1]?.items).toEqual({ total: 5, completed: 3, failed: 2 })
+    isMended = true
+    runs.length = 0
+    await job.retry()
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { all: [1, 2, 3, 4, 5] } })
+    expect(runs).toEqual([2, 4])
+  })
+
   it("items wait without a worker: for a time, and for signals, which they take in turn", async () => {
     const clock = new VirtualClock()
     const umbra = await open({ clock, engine: { ttlSeconds: null } })

@@ -23,6 +23,8 @@ export interface NodeOptions {
 export interface EachOptions extends NodeOptions {
   /** Items that may run at once. */
   readonly maxParallel?: number
+  /** false: when an item fails, the others go on, and the node fails when all have ended. */
+  readonly failFast?: boolean
 }
 
 /** Of a node that runs another workflow. */
@@ -81,6 +83,7 @@ export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlyS
     ...(options.provider !== undefined && { provider: options.provider }),
     ...(forEach !== undefined && { for_each: emit(forEach, at("for_each")) as string | unknown[] }),
     ...(options.maxParallel !== undefined && { max_parallel: options.maxParallel }),
+    ...(options.failFast !== undefined && { fail_fast: options.failFast }),
   }
 }
 
