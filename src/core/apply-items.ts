@@ -4,7 +4,7 @@ import type { Effects } from "./effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "./facts.ts"
 import { newItemList, toInner } from "./item-list.ts"
 import { retried } from "./restart.ts"
-import { COMPLETED, isDone, type JobState, ListOutput, WAITING } from "./state.ts"
+import { addList, COMPLETED, isDone, type JobState, ListOutput, WAITING } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
 
 /** What happens to the items of a node with `for_each`, and what follows for the node: see item-list.ts. */
@@ -16,7 +16,7 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
   const { node, items, at } = fact
   state.nodeStatus[node] = WAITING
   const list = newItemList(state, node, items)
-  state.lists.set(node, list)
+  addList(state, node, list)
   progressed(state)
   within(state, node, effects, (inner, innerEffects) => startAll(inner, at, innerEffects))
   if (items.length > 0) return

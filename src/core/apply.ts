@@ -18,6 +18,7 @@ import {
   type Output,
   QUEUED,
   RUNNING,
+  rememberChild,
   SKIPPED,
   skippedOutput,
   WAITING,
@@ -231,7 +232,7 @@ function waits(state: JobState, fact: NodeWaiting): void {
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
-  if (waiting.kind === "child") state.children.set(node, waiting.job_id)
+  if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   progressed(state)
 }

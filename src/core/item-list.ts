@@ -52,11 +52,13 @@ export function isCurrent(
   state: JobState,
   attempted: { readonly node: number; readonly attempt: number; readonly item?: number },
 ): boolean {
+  const { node, attempt, item } = attempted
+  if (item === undefined) return isInFlight(state, node) && state.attempt[node] === attempt
   const place = placeOf(state, attempted)
   return (
     place !== null &&
     isInFlight(place.state, place.position) &&
-    place.state.attempt[place.position] === attempted.attempt
+    place.state.attempt[place.position] === attempt
   )
 }
 

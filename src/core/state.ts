@@ -136,7 +136,7 @@ export interface JobState {
   readonly signals: Map<string, Json[]>
   readonly usage: Map<string, number>
   /** By node with `for_each`, once its list is known. */
-  readonly lists: Map<number, ItemList>
+  lists: ReadonlyMap<number, ItemList>
   /** Nodes that may be begun at once. */
   readonly places: number
   /** Places that nobody has. */
@@ -150,7 +150,7 @@ export interface JobState {
   /** Of a child job. */
   parent: ParentLink | null
   /** Child jobs by the node that they run for, since it first waited. */
-  readonly children: Map<number, string>
+  children: ReadonlyMap<number, string>
   /** Child jobs that nobody waits for any more, since this job has ended. */
   orphans: readonly string[]
   /** It has ended, and somebody has to be told: the parent of its result, orphans of its end. */
@@ -158,6 +158,10 @@ export interface JobState {
   /** Not later than the earliest timer; may be early after one was removed. */
   earliestTimer: number
 }
+
+/** Most jobs have none: two maps less for each. */
+const noLists: ReadonlyMap<number, ItemList> = new Map()
+const noChildren: ReadonlyMap<number, string> = new Map()
 
 /** A job; or, with `places` and `goesOn`, the items of a list. */
 export function newJobState(
@@ -199,18 +203,28 @@ export function newJobState(
     previews: new Map(),
     signals: new Map(),
     usage: new Map(),
-    lists: new Map(),
+    lists: noLists,
     places,
     room: places,
     nextHeld: size,
     goesOn,
     failures: 0,
     parent: null,
-    children: new Map(),
+    children: noChildren,
     orphans: [],
     unsettled: false,
     earliestTimer: Number.POSITIVE_INFINITY,
   }
+}
+
+export function addList(state: JobState, node: number, list: ItemList): void {
+  if (state.lists === noLists) state.lists = new Map()
+  ;(state.lists as Map<number, ItemList>).set(node, list)
+}
+
+export function rememberChild(state: JobState, node: number, jobId: string): void {
+  if (state.children === noChildren) state.children = new Map()
+  ;(state.children as Map<number, string>).set(node, jobId)
 }
 
 export function nodeStatusOf(state: JobState, node: number): NodeStatus {

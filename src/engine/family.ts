@@ -29,24 +29,26 @@ export class Family {
   }
 
   childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void {
-    this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request)).catch(error => {
-      if (!isWanted(job, at) || isMoved(error)) return
-      if (!(error instanceof UmbraError)) this.#parts.owner.setAside(job, error)
-      else {
-        const { code, message, retryable } = error
-        void this.#parts.owner.act(job, { type: "failed", ...at, fault: { code, message, retryable } })
-      }
-    })
+    this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
+      .catch(error => this.#notStarted(job, at, error))
+      .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
+  }
+
+  #notStarted(job: LiveJob, at: Attempted, error: unknown): void {
+    if (!isWanted(job, at) || isMoved(error)) return
+    if (!(error instanceof UmbraError)) {
+      this.#parts.owner.setAside(job, error)
+      return
+    }
+    const { code, message, retryable } = error
+    void this.#parts.owner.act(job, { type: "failed", ...at, fault: { code, message, retryable } })
   }
 
   settle(job: LiveJob): void {
     if (this.#settling.has(job)) return
     this.#settling.add(job)
     this.#untilStoreAnswers(job, () => this.#settle(job))
-      .catch(error => {
-        if (!job.gone && !isMoved(error))
-          this.#parts.log.error({ job_id: job.id, error }, "could not tell the relatives of a job of its end")
-      })
+      .catch(error => this.#tellLog(job, error, "could not tell the relatives of a job of its end"))
       .finally(() => this.#settling.delete(job))
   }
 
@@ -111,6 +113,11 @@ export class Family {
       this.#parts.owner.letGo(job)
       return
     }
+  }
+
+  /** What has moved to another engine goes on there. */
+  #tellLog(job: LiveJob, error: unknown, message: string): void {
+    if (!job.gone && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
   }
 
   /** As long as the store is away the job waits: nothing is wrong with it. */

@@ -44,22 +44,35 @@ export class TaskReports implements TaskEvents {
     const job = this.#jobOf(task)
     if (job === null) return
     const { command, observer } = this.#parts
-    const at = attemptedBy(task)
     const key = taskKey(task)
     job.running.delete(key)
     job.progress?.delete(key)
-    if (outcome.type === "completed") {
-      const { output, text, usage } = outcome
-      command(job, { type: "completed", ...at, output, ...(usage === undefined ? {} : { usage }) }, text)
-    } else if (outcome.type === "failed") command(job, { type: "failed", ...at, fault: outcome.fault })
-    else if (outcome.type === "child") observer.childWanted(job, at, outcome)
-    else command(job, { type: "waiting", ...at, waiting: outcome.waiting })
+    if (outcome.type === "completed") this.#completed(job, task, outcome)
+    else if (outcome.type === "failed")
+      command(job, { type: "failed", ...attemptedBy(task), fault: outcome.fault })
+    else if (outcome.type === "child") observer.childWanted(job, attemptedBy(task), outcome)
+    else command(job, { type: "waiting", ...attemptedBy(task), waiting: outcome.waiting })
+  }
+
+  /** The commonest by far is put together by hand: spreads show in profiles. */
+  #completed(job: LiveJob, task: Task, outcome: Extract<Outcome, { type: "completed" }>): void {
+    const { output, text, usage } = outcome
+    const { node, attempt, item } = task
+    const isPlain = usage === undefined && item === undefined
+    this.#parts.command(
+      job,
+      isPlain
+        ? { type: "completed", node, attempt, output }
+        : { type: "completed", ...attemptedBy(task), output, ...(usage === undefined ? {} : { usage }) },
+      text,
+    )
   }
 
   /** null: the job has left this memory, or the attempt is not its current one. */
   #jobOf(task: Task): LiveJob | null {
     const job = this.#parts.jobs.get(task.jobId)
     if (job === undefined || job.gone) return null
+    if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
     const place = placeOf(job.state, task)
     return place?.state.attempt[place.position] === task.attempt ? job : null
   }
