@@ -141,13 +141,15 @@ export class UmbraClient implements JobCommands {
   }
 
   jobPage(filter: JobsFilter = {}): Promise<JobPage> {
-    const { statuses, workflow, labels, createdFrom, createdBefore, after, limit, deleted, signal } = filter
+    const { statuses, workflow, labels, parentId, createdFrom, createdBefore } = filter
+    const { after, limit, deleted, signal } = filter
     const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
     return this.#http.ask("/jobs", {
       query: {
         status: statuses?.join(","),
         workflow,
         label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
+        parent: parentId === null ? "none" : parentId,
         created_from: time(createdFrom),
         created_before: time(createdBefore),
         deleted,

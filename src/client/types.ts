@@ -66,7 +66,12 @@ export interface StreamedJob {
   readonly updated_at: string
   readonly finished_at: string | null
   readonly labels: { readonly [name: string]: string }
-  readonly error: { readonly code: string; readonly message: string; readonly node?: string } | null
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly node?: string
+    readonly item?: number
+  } | null
 }
 
 export interface StreamedNode {
@@ -76,6 +81,8 @@ export interface StreamedNode {
   readonly from: NodeStatus | null
   readonly attempt: number
   readonly at: string
+  /** Of a node with `for_each`: how many items it runs for. */
+  readonly items?: number
   readonly error?: { readonly code: string; readonly message: string }
   readonly [more: string]: unknown
 }

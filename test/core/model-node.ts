@@ -12,7 +12,8 @@ export interface ModelFault {
 
 export type ModelWait =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  | { readonly kind: "signal"; readonly name: string; readonly until?: number; readonly default?: Json }
+  | ModelChild
   | {
       readonly kind: "external"
       readonly provider: string
@@ -20,6 +21,14 @@ export type ModelWait =
       readonly next_poll_at?: number
       readonly until?: number
     }
+
+export interface ModelChild {
+  readonly kind: "child"
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly until?: undefined
+}
 
 export interface ModelNews {
   readonly externalId: string
@@ -84,6 +93,26 @@ export function newNode(spec: NodeSpec): ModelNode {
     output: undefined,
     fault: null,
     preview: undefined,
+  }
+}
+
+export function nodeSummary(node: ModelNode, at: { now: number; remaining: number }): NodeSummary {
+  return {
+    status: node.state,
+    remaining: at.remaining,
+    attempt: node.attempt,
+    tries: node.failures,
+    losses: node.losses,
+    output: node.output ?? null,
+    fault: node.fault,
+    preview: node.preview ?? null,
+    started: node.startKnown,
+    retry_at: isLater(node, at.now) ? node.notBefore : null,
+    waiting: node.waits,
+    awaits_slot: node.awaitsSlot,
+    poll_at: node.pollAt,
+    poll_errors: node.pollErrors,
+    operations: node.operations,
   }
 }
 

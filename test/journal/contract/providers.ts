@@ -314,7 +314,12 @@ export function providersContract(stage: () => Stage): void {
       expect(await open()).toBe(2)
       for (const inserted of [1, 0]) expect(await journal.append(second)).toMatchObject({ inserted })
       expect(await open()).toBe(1)
-      const due = await journal.providers.dueCancels({ partitions: [partition], at: NOW, limit: 10 })
+      const due = await journal.providers.dueCancels({
+        partitions: [partition],
+        providers: [provider],
+        at: NOW,
+        limit: 10,
+      })
       expect(due).toMatchObject([{ externalId: "op-0", tries: 0 }])
     })
 
