@@ -15,6 +15,7 @@ import { newKey, pause } from "./patience.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import { Tokens } from "./tokens.ts"
 import type {
+  ItemsOptions,
   JobPage,
   JobSnapshot,
   JobStreamEvent,
@@ -22,6 +23,7 @@ import type {
   JobsStreamEvent,
   RemoteEvent,
   RemoteGraph,
+  RemoteItemPage,
   RemoteNode,
   Signalled,
   SubmitOptions,
@@ -170,6 +172,12 @@ export class UmbraClient implements JobCommands {
     options: Signalled = {},
   ): Promise<RemoteNode & { readonly output: Json }> {
     return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, options)
+  }
+
+  /** A page of the items of a node with `for_each`. */
+  items(jobId: string, node: string, { after, limit, signal }: ItemsOptions = {}): Promise<RemoteItemPage> {
+    const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/items`
+    return this.#http.ask(path, { query: { after, limit }, signal })
   }
 
   async events(

@@ -1,5 +1,6 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
 import type { JobEvent } from "../core/events.ts"
+import type { ItemView } from "../core/item-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 import type { WorkflowDefinition } from "../definition/schema.ts"
@@ -39,6 +40,22 @@ export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "fi
 export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for"> & {
   readonly nodes: readonly RemoteNode[]
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
+}
+
+export type RemoteItem = Omit<Written<ItemView, "finished_at">, "waiting_on"> & {
+  readonly waiting_on: RemoteWaitingOn | null
+}
+
+export interface ItemsOptions extends Signalled {
+  /** Only items behind this index: `next` of the page before. */
+  readonly after?: number
+  readonly limit?: number
+}
+
+export interface RemoteItemPage {
+  readonly items: readonly RemoteItem[]
+  /** null: this is the last page. */
+  readonly next: number | null
 }
 
 export type RemoteEvent = Written<JobEvent, "at">

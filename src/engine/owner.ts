@@ -1,11 +1,11 @@
-import type { Broker, ChildRequest, TaskEvents } from "../broker/port.ts"
+import type { Broker, TaskEvents } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
 import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
-import { LargeOutput, ListOutput, newJobState } from "../core/state.ts"
+import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import {
   nextTimer,
@@ -25,9 +25,11 @@ import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { type ExternalWork, externalWork } from "./external-work.ts"
 import { Kin } from "./kin.ts"
+import { leaveMemory } from "./large-outputs.ts"
 import { currentTask, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
 import { TaskReports } from "./task-reports.ts"
@@ -50,26 +52,6 @@ export interface OwnerParts {
   readonly observer: OwnerObserver
   readonly measures: EngineMeasures
   readonly providers: Providers
-}
-
-/** Who wants to know what happens, after it is durable. */
-export interface OwnerObserver {
-  changed(job: LiveJob): void
-  ended(job: LiveJob): void
-  progressed(job: LiveJob, node: number): void
-  parked(wakeAt: number | null): void
-  /** A node wants another workflow to do its work. */
-  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void
-  /** It has ended, and its relatives do not know. Told again whenever it is loaded. */
-  unsettled(job: LiveJob): void
-  fenced(partition: number): void
-  /** The database will never take what happened to this job; what it has of the job is from before. */
-  refused(job: LiveJob, error: unknown): void
-  available(isAvailable: boolean): void
-  /** There are messages in the inboxes of these partitions. */
-  told(partitions: readonly number[]): void
-  /** What operations at providers left to do, durably. */
-  operations(rows: OperationRows): void
 }
 
 export type Decided = readonly Fact[] | Refusal
@@ -188,27 +170,14 @@ export class Owner implements CommitterEvents {
     if (isTriedAgain(job, command)) this.#measures.retries++
     if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.heard(job, command)
-    if (command.type === "completed" && outputText !== undefined) this.#forgetLarge(job, command, outputText)
+    if (command.type === "completed" && outputText !== undefined)
+      this.#forgetLarge(job, command, outputText.length)
     return decided
   }
 
-  /** An output too large to keep is read from the journal when somebody needs it. */
-  #forgetLarge(job: LiveJob, completed: Attempted, text: string): void {
-    if (text.length <= this.#settings.largeOutputBytes) return
-    const large = new LargeOutput(job.seq, text.length)
-    const { state, position } = placeOf(job.state, completed)!
-    const key = taskKey(completed)
-    job.leaving ??= new Set()
-    job.leaving.add(key)
-    this.committer.durable(job).then(
-      () => {
-        job.leaving?.delete(key)
-        state.outputs[position] = large
-        const whole = job.state.outputs[completed.node]
-        if (whole instanceof ListOutput) whole.partLeft()
-      },
-      () => {},
-    )
+  #forgetLarge(job: LiveJob, completed: Attempted, bytes: number): void {
+    if (bytes > this.#settings.largeOutputBytes)
+      leaveMemory(job, completed, bytes, this.committer.durable(job))
   }
 
   adopt(job: LiveJob): void {

@@ -4,7 +4,7 @@ import { placeOf } from "../core/item-list.ts"
 import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
 import { commandOf } from "./outcome-command.ts"
-import type { OwnerObserver } from "./owner.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
 
 export interface TaskReportsParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
