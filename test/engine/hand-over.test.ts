@@ -53,6 +53,7 @@ it("S7 J21 so are the items of a list", async () => {
   last.open("done")
   expect(await umbra.wait(jobId, { timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED" })
   const lost = (await umbra.events(jobId)).filter(({ type }) => type === "attempt.lost")
-  expect(lost.length).toBe(6)
-  for (const { payload } of lost) expect(payload).toMatchObject({ handed_over: true })
+  // Whoever takes over begins them again: of what was known to run, nothing is lost but handed over.
+  const begun = lost.filter(({ payload }) => payload.worker !== undefined)
+  expect(begun.map(({ payload }) => payload.handed_over)).toEqual(new Array(6).fill(true))
 })
