@@ -179,9 +179,25 @@ export const item = z
     item: json,
     status: z.string(),
     attempt: z.number().int(),
+    finished_at: time.nullable(),
+    waiting_on: z.looseObject({ kind: z.enum(waitKinds) }).nullable(),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
   })
-  .meta({ id: "Item" })
+  .meta({
+    id: "Item",
+    examples: [
+      {
+        index: 0,
+        item: { url: "https://example.org/a.png" },
+        status: "COMPLETED",
+        attempt: 1,
+        tries: 0,
+        finished_at: "2026-01-01T00:00:00.000Z",
+        waiting_on: null,
+        error: null,
+      },
+    ],
+  })
 
 export const graph = z
   .looseObject({

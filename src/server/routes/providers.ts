@@ -73,7 +73,7 @@ export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<voi
         security: [],
         params,
         response: schema.answers(
-          { 202: z.object({ received: z.literal(true), duplicate: z.boolean() }) },
+          { 202: z.object({ received: z.literal(true), duplicate: z.boolean().meta({ example: false }) }) },
           ["E660", "E661", "E662", "E635"],
           true,
         ),
