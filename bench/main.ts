@@ -3,6 +3,7 @@ import { append } from "./append.ts"
 import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
+import { items } from "./items.ts"
 import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
 import { takeover } from "./takeover.ts"
@@ -15,6 +16,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   },
   append,
   engine,
+  items,
   takeover,
   crowd,
   server,

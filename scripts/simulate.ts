@@ -8,7 +8,7 @@ const { values } = parseArgs({
 const [from, seeds] = [Number(values.from), Number(values.seeds)]
 let executions = 0
 for (let seed = from; seed < from + seeds; seed++) {
-  const outcome = await new Fleet(seed).run({ engines: 3, steps: 120 })
+  const outcome = await new Fleet(seed, { isNested: seed % 2 === 0 }).run({ engines: 3, steps: 120 })
   executions += outcome.executions
   if (outcome.violations.length > 0) {
     console.error(`seed ${seed}:\n  ${outcome.violations.join("\n  ")}`)

@@ -67,6 +67,11 @@ export const errorTable = {
   E421: kind("submitted without a provider", 422),
   E422: kind("what the provider said cannot be used", 502),
   E423: kind("provider is not known here", 503, true),
+  E430: kind("child job cancelled or expired", 500),
+  E431: kind("workflows nested too deeply", 422),
+  E432: kind("workflow would run inside itself", 422),
+  E433: kind("for_each without a list", 422),
+  E434: kind("list of for_each too long", 422),
 
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage refused the data", 422),

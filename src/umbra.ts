@@ -11,9 +11,9 @@ import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
-import type { LiveJob } from "./engine/live-job.ts"
+import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
-import { Queries } from "./engine/queries.ts"
+import { type ItemPage, type ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import { type EngineSettings, engineSettings } from "./engine/settings.ts"
 import {
@@ -166,7 +166,7 @@ export class Umbra {
       plans: this.#engine.plans,
       largeOutputBytes: figures.largeOutputBytes,
       live: id => this.#engine.live(id),
-      isRunning: (job, node) => this.#isRunning(job, node),
+      isRunning: (job, task) => this.#isRunning(job, task),
     })
   }
 
@@ -303,6 +303,11 @@ export class Umbra {
     return this.queries.node(mustBeJobId(jobId), node)
   }
 
+  /** J21: a page of the items of a node with `for_each`, from behind index `after`; `next`: that of the next page. */
+  items(jobId: string, node: string, page?: ItemPageQuery): Promise<ItemPage> {
+    return this.queries.items(mustBeJobId(jobId), node, page)
+  }
+
   /** A version of a workflow as it was stored; null if there is none or it was deleted. Without a version: the latest. */
   async workflow(key: { owner: string; name: string; version?: number }): Promise<WorkflowRow | null> {
     const row = await this.#journal.readWorkflow(key)
@@ -317,13 +322,14 @@ export class Umbra {
   /** What workers of this process do for the job right now, and what nobody here can do. */
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
-      isRunning: (job, node) => this.#isRunning(job, node),
+      isRunning: (job, task) => this.#isRunning(job, task),
       hasHandler: name => this.handlers.get(name) !== undefined,
     })
   }
 
-  #isRunning(job: LiveJob, node: number): boolean {
-    return this.#broker?.isRunning({ jobId: job.id, node, attempt: job.state.attempt[node]! }) ?? false
+  #isRunning(job: LiveJob, task: { readonly node: number; readonly item?: number }): boolean {
+    const current = currentTask(job, task)
+    return current !== null && this.#broker?.isRunning(current) === true
   }
 
   /** Does this process own the job's partition? */

@@ -181,8 +181,8 @@ export class LocalBroker implements Broker {
   }
 }
 
-function keyOf({ jobId, node, attempt }: TaskName): string {
-  return `${jobId}/${node}/${attempt}`
+function keyOf({ jobId, node, item, attempt }: TaskName): string {
+  return item === undefined ? `${jobId}/${node}/${attempt}` : `${jobId}/${node}.${item}/${attempt}`
 }
 
 interface Pool {

@@ -17,7 +17,7 @@ export class AttemptMeasures {
     let measures = this.handlers.get(handler)
     if (measures === undefined) {
       const seconds = new Tally([...secondsBounds, 300, 1800])
-      const outcomes = { completed: 0, failed: 0, waiting: 0, submitted: 0, aborted: 0 }
+      const outcomes = { completed: 0, failed: 0, waiting: 0, submitted: 0, child: 0, aborted: 0 }
       measures = { seconds, outcomes }
       this.handlers.set(handler, measures)
     }

@@ -9,6 +9,8 @@ export interface Task {
   /** Position in the document. */
   readonly node: number
   readonly nodeId: string
+  /** Of a node with `for_each`: which item, from 0. */
+  readonly item?: number
   readonly attempt: number
   readonly handler: string
   readonly owner: string
@@ -32,7 +34,7 @@ export interface Task {
 }
 
 /** What names a task; the attempt fences its result. */
-export type TaskName = Pick<Task, "jobId" | "node" | "attempt">
+export type TaskName = Pick<Task, "jobId" | "node" | "item" | "attempt">
 
 export interface LateTemplate {
   readonly path: readonly (string | number)[]
@@ -54,6 +56,14 @@ export type Outcome =
   | { readonly type: "waiting"; readonly waiting: Waiting }
   /** X1: the node's provider has taken the work. */
   | { readonly type: "submitted"; readonly externalId: string }
+  /** Another workflow does the node's work. */
+  | ({ readonly type: "child" } & ChildRequest)
+
+export interface ChildRequest {
+  /** `name`, `name@3` or `name@stable`. */
+  readonly workflow: string
+  readonly input: Json
+}
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {

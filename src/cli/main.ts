@@ -13,6 +13,7 @@ import {
   privateAddressesOption,
   providersOption,
   seconds,
+  withOption,
   withStore,
   withSubmission,
 } from "./options.ts"
@@ -52,6 +53,7 @@ withSubmission(withStore(program.command("run")))
   .argument("<file>", "the workflow")
   .addOption(handlersOption())
   .addOption(providersOption())
+  .addOption(withOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
   .addOption(privateAddressesOption())
   .action(async (file, options) => finish((await import("./run.ts")).run(file, options)))

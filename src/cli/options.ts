@@ -16,6 +16,12 @@ export const providersOption = (): Option =>
     "a module that exports providers, or a YAML file of them; may be repeated",
   ).argParser<string[]>(collect)
 
+export const withOption = (): Option =>
+  new Option(
+    "--with <file>",
+    "a workflow that its nodes run, stored before the job begins; may be repeated",
+  ).argParser<string[]>(collect)
+
 export const privateAddressesOption = (): Option =>
   new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
 

@@ -67,7 +67,8 @@ function resultText(
 
 export function errorText({ error }: Pick<JobSnapshot, "error">): string {
   if (error === null) return ""
-  const where = error.node === undefined ? "" : `node ${error.node}: `
+  const item = error.item === undefined ? "" : `, item ${error.item}`
+  const where = error.node === undefined ? "" : `node ${error.node}${item}: `
   return printable(`${where}${error.code} ${error.message}`)
 }
 

@@ -194,6 +194,10 @@ function whatText(wait: WaitingOn): string {
       return `provider ${wait.provider}, whose work is looked at again`
     case "slot":
       return `a slot of provider ${wait.provider}`
+    case "child":
+      return `its child job ${wait.job_id}`
+    case "items":
+      return `${wait.waiting} of its items`
     default:
       return "a timer"
   }

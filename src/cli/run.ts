@@ -20,6 +20,8 @@ export interface RunOptions extends StoreOptions, SubmissionFlags {
   readonly input?: string
   readonly handlers?: readonly string[]
   readonly providers?: readonly string[]
+  /** Workflows that its nodes run. */
+  readonly with?: readonly string[]
   readonly json?: boolean
 }
 
@@ -28,12 +30,19 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const providers = await loadUserProviders(options)
   const plan = await loadPlan(file, handlers)
   if (plan === null) return exitCode.invalid
+  const others: Plan[] = []
+  for (const other of options.with ?? []) {
+    const loaded = await loadPlan(other, handlers)
+    if (loaded === null) return exitCode.invalid
+    others.push(loaded)
+  }
   const input = await readJson("--input", options.input)
   mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
   const umbra = await openUmbra(location, { handlers, providers, log: log.log })
   try {
+    for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))
     const title = `${plan.name}  job ${id}  in ${storeName(location)}`

@@ -15,6 +15,7 @@ import { newKey, pause } from "./patience.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import { Tokens } from "./tokens.ts"
 import type {
+  ItemsOptions,
   JobPage,
   JobSnapshot,
   JobStreamEvent,
@@ -22,6 +23,7 @@ import type {
   JobsStreamEvent,
   RemoteEvent,
   RemoteGraph,
+  RemoteItemPage,
   RemoteNode,
   Signalled,
   SubmitOptions,
@@ -141,13 +143,15 @@ export class UmbraClient implements JobCommands {
   }
 
   jobPage(filter: JobsFilter = {}): Promise<JobPage> {
-    const { statuses, workflow, labels, createdFrom, createdBefore, after, limit, deleted, signal } = filter
+    const { statuses, workflow, labels, parentId, createdFrom, createdBefore } = filter
+    const { after, limit, deleted, signal } = filter
     const time = (at: number | undefined) => (at === undefined ? undefined : new Date(at).toISOString())
     return this.#http.ask("/jobs", {
       query: {
         status: statuses?.join(","),
         workflow,
         label: labels && Object.entries(labels).map(([name, value]) => `${name}=${value}`),
+        parent: parentId === null ? "none" : parentId,
         created_from: time(createdFrom),
         created_before: time(createdBefore),
         deleted,
@@ -168,6 +172,12 @@ export class UmbraClient implements JobCommands {
     options: Signalled = {},
   ): Promise<RemoteNode & { readonly output: Json }> {
     return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, options)
+  }
+
+  /** A page of the items of a node with `for_each`. */
+  items(jobId: string, node: string, { after, limit, signal }: ItemsOptions = {}): Promise<RemoteItemPage> {
+    const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/items`
+    return this.#http.ask(path, { query: { after, limit }, signal })
   }
 
   async events(

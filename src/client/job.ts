@@ -1,10 +1,12 @@
 import type { Json } from "../core/json.ts"
 import type { StreamOptions } from "./stream.ts"
 import type {
+  ItemsOptions,
   JobSnapshot,
   JobStreamEvent,
   RemoteEvent,
   RemoteGraph,
+  RemoteItemPage,
   RemoteNode,
   Signalled,
   StreamedProgress,
@@ -28,6 +30,7 @@ export interface JobCommands {
   job(jobId: string, options?: Signalled): Promise<JobSnapshot>
   graph(jobId: string, options?: Signalled): Promise<RemoteGraph>
   node(jobId: string, node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }>
+  items(jobId: string, node: string, options?: ItemsOptions): Promise<RemoteItemPage>
   events(jobId: string, options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]>
   cancel(jobId: string, reason?: string): Promise<JobSnapshot>
   retry(jobId: string): Promise<JobSnapshot>
@@ -76,6 +79,11 @@ export class RemoteJob<Output = Json> {
   /** One node, with its output. */
   node(node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }> {
     return this.#commands.node(this.id, node, options)
+  }
+
+  /** A page of the items of a node with `for_each`. */
+  items(node: string, options?: ItemsOptions): Promise<RemoteItemPage> {
+    return this.#commands.items(this.id, node, options)
   }
 
   cancel(reason?: string): Promise<JobSnapshot> {

@@ -1,5 +1,6 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
 import type { JobEvent } from "../core/events.ts"
+import type { ItemView } from "../core/item-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 import type { WorkflowDefinition } from "../definition/schema.ts"
@@ -41,6 +42,22 @@ export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for"> & {
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
 }
 
+export type RemoteItem = Omit<Written<ItemView, "finished_at">, "waiting_on"> & {
+  readonly waiting_on: RemoteWaitingOn | null
+}
+
+export interface ItemsOptions extends Signalled {
+  /** Only items behind this index: `next` of the page before. */
+  readonly after?: number
+  readonly limit?: number
+}
+
+export interface RemoteItemPage {
+  readonly items: readonly RemoteItem[]
+  /** null: this is the last page. */
+  readonly next: number | null
+}
+
 export type RemoteEvent = Written<JobEvent, "at">
 
 export interface JobPage {
@@ -66,7 +83,12 @@ export interface StreamedJob {
   readonly updated_at: string
   readonly finished_at: string | null
   readonly labels: { readonly [name: string]: string }
-  readonly error: { readonly code: string; readonly message: string; readonly node?: string } | null
+  readonly error: {
+    readonly code: string
+    readonly message: string
+    readonly node?: string
+    readonly item?: number
+  } | null
 }
 
 export interface StreamedNode {
@@ -76,6 +98,8 @@ export interface StreamedNode {
   readonly from: NodeStatus | null
   readonly attempt: number
   readonly at: string
+  /** Of a node with `for_each`: how many items it runs for. */
+  readonly items?: number
   readonly error?: { readonly code: string; readonly message: string }
   readonly [more: string]: unknown
 }

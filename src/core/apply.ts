@@ -1,8 +1,9 @@
+import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
+import { begin, beginHeld, enqueue, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
 import { noEffects } from "./effects.ts"
 import type {
   Fact,
-  JobRetried,
   JobSubmitted,
   NodeCompleted,
   NodeFailed,
@@ -14,6 +15,7 @@ import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
 import { abandonAll, operationFailed, pollScheduled, resumed, setPoll } from "./operations.ts"
 import type { Graph } from "./plan.ts"
+import { retried } from "./restart.ts"
 import {
   CANCELLED,
   COMPLETED,
@@ -23,14 +25,15 @@ import {
   type JobState,
   newJobState,
   type Output,
-  PENDING,
   QUEUED,
   RUNNING,
+  rememberChild,
   SKIPPED,
   skippedOutput,
   WAITING,
 } from "./state.ts"
 import type { JobStatus } from "./states.ts"
+import { setExpiry } from "./timers.ts"
 
 /**
  * Folds one fact into the shadow graph. The same code runs live and in replay.
@@ -66,7 +69,20 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
     case "tasks_lost":
       lost(state, fact, effects)
       break
+    case "node_expanded":
+      leaveFlight(state, fact.node)
+      forget(state, fact.node)
+      expanded(state, fact, effects)
+      break
+    case "item_started":
+    case "item_completed":
+    case "item_failed":
+    case "item_waiting":
+    case "items_lost":
+      itemHappened(state, fact, effects)
+      break
     case "preview_published":
+      if (fact.item !== undefined) itemPreviewed(state, { ...fact, item: fact.item })
       if (isInFlight(state, fact.node)) runs(state, fact.node)
       state.previews.set(fact.node, fact.data)
       progressed(state)
@@ -103,6 +119,10 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "job_deleted":
       state.status = "DELETED"
+      break
+    case "job_settled":
+      state.unsettled = false
+      state.orphans = []
   }
 }
 
@@ -120,12 +140,11 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.priority = fact.priority
   state.labels = fact.labels ?? {}
   state.traceparent = fact.traceparent ?? null
+  state.parent = fact.parent ?? null
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at
   setExpiry(state, fact.expires_at)
-  state.status = "DISPATCHING"
-  for (let node = 0; node < state.remaining.length; node++)
-    if (state.remaining[node] === 0) enqueue(state, node, at, effects)
+  startAll(state, at, effects)
 }
 
 function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {
@@ -139,7 +158,7 @@ function completed(state: JobState, fact: NodeCompleted, at: number, effects: Ef
   done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
 }
 
-function done(
+export function done(
   state: JobState,
   node: number,
   ended: { status: number; output: Output; at: number },
@@ -155,24 +174,17 @@ function done(
   const { starts, items } = state.graph.successors
   for (let i = starts[node]!; i < starts[node + 1]!; i++) {
     const successor = items[i]!
-    if (--state.remaining[successor]! === 0) enqueue(state, successor, ended.at, effects)
+    if (--state.remaining[successor]! === 0) begin(state, successor, ended.at, effects)
   }
-  if (state.unfinished === 0) end(state, state.fault === null ? "COMPLETED" : "FAILED", ended.at, effects)
+  leavePlace(state, ended.at, effects)
 }
 
-function setJobResult(
+export function setJobResult(
   state: JobState,
   fact: { readonly job_output?: Json; readonly job_fault?: Fault },
 ): void {
   if (fact.job_output !== undefined) state.output = fact.job_output
   if (fact.job_fault !== undefined) state.fault = { fault: fact.job_fault }
-}
-
-function enqueue(state: JobState, node: number, at: number, effects: Effects): void {
-  state.nodeStatus[node] = QUEUED
-  state.queuedAt[node] = at
-  state.active++
-  effects.dispatch(node, state.attempt[node]!)
 }
 
 function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
@@ -184,7 +196,8 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   state.tries[node]!++
   progressed(state)
   if (fact.retry_at === undefined) {
-    failFast(state, fact, at, effects)
+    if (state.goesOn) failAlone(state, fact, at, effects)
+    else failFast(state, fact, at, effects)
     return
   }
   state.attempt[node]!++
@@ -194,11 +207,34 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
 }
 
+/** The first failure is what the list fails with, once all have ended. */
+function failAlone(state: JobState, { node, fault }: NodeFailed, at: number, effects: Effects): void {
+  state.nodeStatus[node] = FAILED
+  state.endedAt[node] = at
+  state.fault ??= { fault, node }
+  state.failures++
+  leavePlace(state, at, effects)
+}
+
+/** Somebody else's turn; or nobody is left. */
+function leavePlace(state: JobState, at: number, effects: Effects): void {
+  state.room++
+  beginHeld(state, at, effects)
+  if (state.unfinished === state.failures)
+    end(state, state.fault === null ? "COMPLETED" : "FAILED", at, effects)
+}
+
 /** J9: the job fails at once; what is downstream fails with the cause named, everything else is cancelled. */
-function failFast(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
-  state.nodeStatus[fact.node] = FAILED
-  state.endedAt[fact.node] = at
-  state.fault = { fault: fact.fault, node: fact.node }
+export function failFast(
+  state: JobState,
+  fact: { readonly node: number; readonly fault: Fault; readonly item?: number },
+  at: number,
+  effects: Effects,
+): void {
+  const { node: cause, fault, item } = fact
+  state.nodeStatus[cause] = FAILED
+  state.endedAt[cause] = at
+  state.fault = item === undefined ? { fault, node: cause } : { fault, node: cause, item }
   const { starts, items } = state.graph.successors
   const stack = [fact.node]
   for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
@@ -219,6 +255,7 @@ function waits(state: JobState, fact: NodeWaiting): void {
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
+  if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
     setPoll(state, node, waiting.next_poll_at)
@@ -238,6 +275,10 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
 }
 
 function signalled(state: JobState, fact: SignalReceived & { readonly at: number }, effects: Effects): void {
+  if (fact.item !== undefined) {
+    itemSignalled(state, { ...fact, node: fact.node!, item: fact.item }, effects)
+    return
+  }
   if (fact.node !== undefined) {
     setJobResult(state, fact)
     done(state, fact.node, { status: COMPLETED, output: fact.data, at: fact.at }, effects)
@@ -253,7 +294,7 @@ function takeSignal(state: JobState, name: string): void {
 }
 
 /** Every way a job ends. Whatever is not finished is cancelled; what a worker may hold is aborted. */
-function end(state: JobState, status: JobStatus, at: number, effects: Effects): void {
+export function end(state: JobState, status: JobStatus, at: number, effects: Effects): void {
   if (state.unfinished > 0) {
     for (let node = 0; node < state.nodeStatus.length; node++) {
       if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
@@ -262,8 +303,10 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
       state.endedAt[node] = at
     }
   }
+  state.orphans = [...childrenWaitedFor(state), ...endItems(state, at, effects)]
   if (state.waiting.size > 0) abandonAll(state, effects)
   state.active = 0
+  state.unsettled = state.parent !== null || state.orphans.length > 0
   state.retryAt.clear()
   state.awaitingSlot.clear()
   state.waiting.clear()
@@ -274,40 +317,13 @@ function end(state: JobState, status: JobStatus, at: number, effects: Effects): 
   effects.end()
 }
 
-/** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
-function retried(state: JobState, fact: JobRetried, at: number, effects: Effects): void {
-  state.status = "DISPATCHING"
-  state.finishedAt = null
-  state.fault = null
-  state.cancelReason = null
-  state.output = undefined
-  setExpiry(state, fact.expires_at)
-  countRemaining(state)
-  for (let node = 0; node < state.nodeStatus.length; node++) {
-    if (isDone(state, node)) continue
-    state.nodeStatus[node] = PENDING
-    state.attempt[node]!++
-    state.tries[node] = 0
-    state.losses[node] = 0
-    state.queuedAt[node] = 0
-    state.endedAt[node] = 0
-    state.faults.delete(node)
-    state.previews.delete(node)
-    if (state.remaining[node] === 0) enqueue(state, node, at, effects)
-  }
-}
-
-function countRemaining(state: JobState): void {
-  const { starts, items } = state.graph.dependencies
-  for (let node = 0; node < state.remaining.length; node++) {
-    let open = 0
-    for (let i = starts[node]!; i < starts[node + 1]!; i++) if (!isDone(state, items[i]!)) open++
-    state.remaining[node] = open
-  }
+function childrenWaitedFor({ waiting }: JobState): readonly string[] {
+  if (waiting.size === 0) return []
+  return [...waiting.values()].flatMap(wait => (wait.kind === "child" ? [wait.job_id] : []))
 }
 
 /** A node event: work goes on, and a preview has been overtaken. */
-function progressed(state: JobState): void {
+export function progressed(state: JobState): void {
   if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"
 }
 
@@ -332,9 +348,4 @@ function forget(state: JobState, node: number): void {
   if (state.waiting.size > 0 && state.waiting.delete(node)) resumed(state, node)
   if (state.started.size > 0) state.started.delete(node)
   if (state.suspects.size > 0) state.suspects.delete(node)
-}
-
-function setExpiry(state: JobState, expiresAt: number | null): void {
-  state.expiresAt = expiresAt
-  if (expiresAt !== null) state.earliestTimer = Math.min(state.earliestTimer, expiresAt)
 }

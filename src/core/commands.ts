@@ -1,4 +1,4 @@
-import type { Waiting } from "./facts.ts"
+import type { ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy } from "./plan.ts"
@@ -6,17 +6,14 @@ import type { PollPolicy } from "./plan.ts"
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
   | Submit
-  | { readonly type: "started"; readonly node: number; readonly attempt: number; readonly worker: string }
+  | ({ readonly type: "started"; readonly worker: string } & Attempted)
   | Completed
-  | { readonly type: "failed"; readonly node: number; readonly attempt: number; readonly fault: Fault }
-  | ({
-      readonly type: "waiting"
-      readonly node: number
-      readonly attempt: number
-      readonly waiting: Waiting
-    } & JobResult)
+  | ({ readonly type: "failed"; readonly fault: Fault } & Attempted)
+  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Attempted & JobResult)
+  /** The list of a node with `for_each`. */
+  | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)
   | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
-  | { readonly type: "preview"; readonly node: number; readonly attempt: number; readonly data: Json }
+  | ({ readonly type: "preview"; readonly data: Json } & Attempted)
   | ({
       readonly type: "signal"
       readonly name: string
@@ -42,8 +39,20 @@ export type Command =
   | { readonly type: "hand_over" }
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }
-  | { readonly type: "retry" }
+  /** `expiresBy`: a child job does not outlive its parent. */
+  | { readonly type: "retry"; readonly expiresBy?: number | null }
+  /** The relatives of a job that has ended know of it. */
+  | { readonly type: "settle" }
   | { readonly type: "delete" }
+
+/** Which attempt at what: at a node, or at an item of it. */
+export interface Attempted {
+  readonly node: number
+  readonly attempt: number
+  readonly item?: number
+}
+
+type ExpandedTo = { readonly items: readonly Json[] } & JobResult
 
 export interface Submit {
   readonly type: "submit"
@@ -55,6 +64,9 @@ export interface Submit {
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
   readonly traceparent?: string
+  readonly parent?: ParentLink
+  /** Of a child: it does not outlive its parent. */
+  readonly expiresBy?: number | null
 }
 
 /** Given with what may be the last node: the job's own output, or why there is none. */
@@ -63,10 +75,8 @@ export interface JobResult {
   readonly jobFault?: Fault
 }
 
-export interface Completed extends JobResult {
+export interface Completed extends JobResult, Attempted {
   readonly type: "completed"
-  readonly node: number
-  readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
 }
@@ -147,3 +157,5 @@ export type RefusalReason =
   | "stale_operation"
   /** The job has been resumed since the token was read. */
   | "stale_token"
+  /** Nobody has to be told. */
+  | "settled"

@@ -1,9 +1,19 @@
 import type { Circumstances, Command, Completed, JobResult, Refusal, Submit } from "./commands.ts"
 import { operationNews, submitted } from "./decide-external.ts"
-import type { Fact } from "./facts.ts"
+import {
+  decideItem,
+  handOverItems,
+  isOfItem,
+  itemWaitingFor,
+  recoverItems,
+  wakeItems,
+} from "./decide-items.ts"
+import type { Fact, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
+import { placeOf } from "./item-list.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
+import { outputWhenDue } from "./timers.ts"
 import { failure, jobResult, refuse } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
 
@@ -19,9 +29,11 @@ export function decide(state: JobState, command: Command, given: Circumstances):
     case "submit":
       return submit(state, command, given)
     case "retry":
-      return retry(state, given)
+      return retry(state, command.expiresBy, given)
     case "delete":
       return remove(state, given)
+    case "settle":
+      return state.unsettled ? [{ type: "job_settled", at: given.now }] : refuse("settled")
     default:
       return state.status === "PENDING" || jobHasEnded(state.status)
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
@@ -29,7 +41,7 @@ export function decide(state: JobState, command: Command, given: Circumstances):
   }
 }
 
-type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" }>
+type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "settle" }>
 
 function decideRunning(
   state: JobState,
@@ -57,6 +69,7 @@ function decideRunning(
     case "hand_over":
       return handOver(state, given)
     default:
+      if (isOfItem(command)) return decideItem(state, command, given)
       return fence(state, command) ?? decideResult(state, command, given)
   }
 }
@@ -91,6 +104,8 @@ function decideResult(
       return [{ type: "slot_awaited", at, node, attempt, provider: command.provider }]
     case "submitted":
       return [submitted(command, given)]
+    case "expand":
+      return [{ type: "node_expanded", at, node, attempt, items: command.items, ...jobResult(command) }]
     case "skip":
       return [{ type: "node_skipped", at, node, ...jobResult(command) }]
     case "preview":
@@ -113,7 +128,11 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
     return tooLate ? refuse("node_running") : null
   }
   const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
-  const isOpen = state.nodeStatus[node] === WAITING && state.waiting.get(node)?.kind !== "external"
+  // Nobody speaks for all items of a list.
+  const isOpen =
+    state.nodeStatus[node] === WAITING &&
+    state.waiting.get(node)?.kind !== "external" &&
+    !state.lists.has(node)
   return resumes && isOpen ? null : refuse("duplicate")
 }
 
@@ -128,10 +147,11 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       workflow_version: command.workflowVersion,
       input: command.input,
       ttl_seconds: command.ttlSeconds,
-      expires_at: expiry(command.ttlSeconds, given.now),
+      expires_at: expiry(command.ttlSeconds, given.now, command.expiresBy),
       priority: command.priority,
       ...(command.labels === undefined ? {} : { labels: command.labels }),
       ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
+      ...(command.parent === undefined ? {} : { parent: command.parent }),
     },
   ]
 }
@@ -173,6 +193,9 @@ function signal(
   for (const [node, waiting] of state.waiting)
     if (waiting.kind === "signal" && waiting.name === name)
       return [{ type: "signal_received", at, name, data, node, ...jobResult(command) }]
+  const waiting = state.lists.size === 0 ? null : itemWaitingFor(state, name)
+  if (waiting !== null)
+    return [{ type: "signal_received", at, name, data, ...waiting, ...jobResult(command) }]
   return [{ type: "signal_received", at, name, data }]
 }
 
@@ -184,20 +207,22 @@ function wake(state: JobState, command: JobResult, given: Circumstances): readon
     if (waiting.until === undefined || waiting.until > at) continue
     // J17: what a provider does not do in its own time expires like the job.
     if (waiting.kind === "external") return [...facts, { type: "job_expired", at }]
+    const output = outputWhenDue(waiting)
     // The job ends here: whatever else is due ends with it.
-    if (waiting.kind === "signal")
-      return [...facts, failure(state, node, signalTimedOut(waiting.name), given)]
+    if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), given)]
     const isLast = facts.length === state.unfinished - 1
     // The last node of a job is woken alone: the job's output is rendered from all the others.
     if (isLast && facts.length > 0) break
-    const { output } = waiting
     const result = isLast ? jobResult(command) : {}
     facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
   }
-  return facts.length > 0 ? facts : refuse("nothing_due")
+  if (facts.length > 0) return facts
+  const ofItems = wakeItems(state, command, given)
+  return ofItems.length > 0 ? ofItems : refuse("nothing_due")
 }
 
-function signalTimedOut(name: string): Fault {
+function timedOut(waiting: Waiting): Fault {
+  const name = waiting.kind === "signal" ? waiting.name : ""
   return { code: "E416", message: `Signal "${name}" did not arrive in time.`, retryable: false }
 }
 
@@ -211,15 +236,18 @@ function recover(state: JobState, given: Circumstances): readonly Fact[] | Refus
       return [lostTooOften(state, node, given)]
     lost.push(node)
   }
-  return lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : refuse("nothing_due")
+  const ofItems = recoverItems(state, given)
+  if (ofItems[0]?.type === "item_failed") return ofItems
+  const facts = lost.length > 0 ? [{ type: "tasks_lost" as const, at: given.now, nodes: lost }] : []
+  return facts.length + ofItems.length > 0 ? [...facts, ...ofItems] : refuse("nothing_due")
 }
 
 /** Of the others nobody knows that they ran: whoever comes next finds them as they are. */
 function handOver(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
   const nodes = [...state.started.keys()].filter(node => isInFlight(state, node))
-  return nodes.length > 0
-    ? [{ type: "tasks_lost", at: given.now, nodes, handed_over: true }]
-    : refuse("nothing_due")
+  const facts: Fact[] = handOverItems(state, given).slice()
+  if (nodes.length > 0) facts.unshift({ type: "tasks_lost", at: given.now, nodes, handed_over: true })
+  return facts.length > 0 ? facts : refuse("nothing_due")
 }
 
 function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
@@ -231,11 +259,15 @@ function lostTooOften(state: JobState, node: number, given: Circumstances): Fact
   return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
 }
 
-function retry(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+function retry(
+  state: JobState,
+  expiresBy: number | null | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
   if (state.unfinished === 0) return refuse("nothing_to_retry")
-  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now) }]
+  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now, expiresBy) }]
 }
 
 function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
@@ -246,10 +278,14 @@ function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusa
 
 /** A result that the job already has, for those who ask twice. */
 function isRepeated(state: JobState, command: Command): boolean {
-  if (command.type !== "completed" || command.attempt !== state.attempt[command.node]) return false
-  return isDone(state, command.node)
+  if (command.type !== "completed") return false
+  const place = placeOf(state, command)
+  if (place?.state.attempt[place.position] !== command.attempt) return false
+  return isDone(place.state, place.position)
 }
 
-function expiry(ttlSeconds: number | null, now: number): number | null {
-  return ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
+/** `by`: not later than that. */
+function expiry(ttlSeconds: number | null, now: number, by: number | null = null): number | null {
+  const own = ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
+  return own === null || by === null ? (own ?? by) : Math.min(own, by)
 }

@@ -2,10 +2,10 @@ import type { ExternalWaiting } from "./facts.ts"
 
 /** What the shell must do once the facts that caused it are durable. Data, not calls. */
 export interface Effects {
-  /** Hand this node's current attempt to a worker. */
-  dispatch(node: number, attempt: number): void
+  /** Hand this node's current attempt, or that of one of its items, to a worker. */
+  dispatch(node: number, attempt: number, item?: number): void
   /** This attempt is not wanted any more: take it out of the queue or abort it. */
-  abort(node: number, attempt: number): void
+  abort(node: number, attempt: number, item?: number): void
   /** Nobody wants this operation any more: its provider is to cancel it. */
   abandon(node: number, operation: ExternalWaiting): void
   /** The provider itself says that the operation of this node failed. */

@@ -24,8 +24,13 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
       return sourceOfResult(state, fact.node, fact.at)
     case "preview_published":
       return state.waiting.get(fact.node)?.kind === "external" ? "provider" : "worker"
+    case "item_completed":
+    case "item_failed":
+      return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact.at)
     case "node_started":
     case "node_waiting":
+    case "item_started":
+    case "item_waiting":
       return "worker"
     case "poll_scheduled":
       return "provider"
@@ -34,6 +39,9 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
     case "node_skipped":
     case "tasks_lost":
     case "job_failed":
+    case "job_settled":
+    case "node_expanded":
+    case "items_lost":
       return "engine"
   }
 }
@@ -43,6 +51,7 @@ function sourceOfResult(state: JobState, node: number, at: number): EventSource 
   const waiting = state.waiting.get(node)
   if (waiting === undefined) return "worker"
   if (waiting.kind === "external") return "provider"
+  if (waiting.kind === "child") return "engine"
   if (waiting.until !== undefined && waiting.until <= at) return "timer"
   return waiting.kind === "signal" && (state.signals.get(waiting.name)?.length ?? 0) > 0 ? "signal" : "worker"
 }
@@ -66,6 +75,7 @@ export function nodePayload(
     case "RUNNING":
       return fact.type === "node_started" ? { worker: fact.worker } : {}
     case "WAITING":
+      if (state.lists.has(node)) return { items: state.lists.get(node)!.items.length }
       return fact.type === "node_waiting" ? { waiting: fact.waiting as unknown as Json } : {}
     case "COMPLETED":
       return completedPayload(state, node, fact)
@@ -74,7 +84,7 @@ export function nodePayload(
     case "FAILED":
       return failedPayload(state, node)
     case "CANCELLED":
-      return { reason: fact.type === "node_failed" ? "job_failed" : fact.type }
+      return { reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type }
     case "PENDING":
       return { reason: "job_retried" }
   }
@@ -88,7 +98,10 @@ function queuedPayload(fact: Fact, isNamed: boolean): JsonObject {
 }
 
 function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
-  const usage = fact.type === "node_completed" && fact.usage !== undefined ? { usage: fact.usage } : {}
+  const usage =
+    (fact.type === "node_completed" || fact.type === "item_completed") && fact.usage !== undefined
+      ? { usage: fact.usage }
+      : {}
   return { output: shownOutput(state.outputs[node] ?? null), ...usage }
 }
 
@@ -96,7 +109,8 @@ function failedPayload(state: JobState, node: number): JsonObject {
   const failed = state.faults.get(node)
   if (failed === undefined) return {}
   const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
-  return { fault: faultJson(failed.fault), ...cause }
+  const item = failed.item === undefined ? {} : { item: failed.item }
+  return { fault: faultJson(failed.fault), ...cause, ...item }
 }
 
 /** `state`: after the fact. */
@@ -123,7 +137,8 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
 
 function submittedPayload(fact: JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
-  return { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
+  const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
+  return { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {}, ...parent }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

@@ -2,6 +2,7 @@ import { apply } from "./apply.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload.ts"
 import type { Fact } from "./facts.ts"
+import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
 import { type JobState, newJobState, nodeStatuses, nodeStatusOf } from "./state.ts"
@@ -16,7 +17,7 @@ import { type JobStatus, type NodeStatus, nodeMayBecome } from "./states.ts"
  * 3. The same facts give the same events with the same keys, whoever asks and how often.
  * 4. Cost: O(what changed); O(nodes) only for facts that end or restart a job.
  *
- * The type is `job.` or `node.` and the new state. Some are no transitions: `attempt.lost`, `signal.received`,
+ * The type is `job.`, `node.` or `item.` and the new state. Some are no transitions: `attempt.lost`, `signal.received`,
  * `slot.awaited`, `slot.granted` and `operation.polled`.
  */
 export interface JobEvent {
@@ -31,6 +32,8 @@ export interface JobEvent {
   /** Job, seq and place among the events of one fact. */
   readonly idempotency_key: string
   readonly node?: string
+  /** Of an item of a node with `for_each`: which. */
+  readonly item?: number
   readonly attempt?: number
   /** null: it begins to be. */
   readonly from?: JobStatus | NodeStatus | null
@@ -41,6 +44,7 @@ export interface JobEvent {
 export type EventType =
   | `job.${Lowercase<JobStatus>}`
   | `node.${Lowercase<NodeStatus>}`
+  | `item.${Lowercase<NodeStatus>}`
   | "attempt.lost"
   | "signal.received"
   | "slot.awaited"
@@ -71,10 +75,17 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   const named = namedNodes(fact)
   const was = named.map(node => nodeStatusOf(state, node))
   const all = changesAll(fact) ? state.nodeStatus.slice() : null
+  const items = new ItemChanges(state, fact)
   const dispatched: number[] = []
-  apply(state, fact, collecting(dispatched))
+  apply(state, fact, collecting(dispatched, items))
   events.tellJobGoingOn()
-  for (const [index, node] of named.entries()) events.tellNode(node, was[index]!, true)
+  const tellNamed = () => {
+    for (const [index, node] of named.entries()) events.tellNode(node, was[index]!, true)
+  }
+  // A node begins before its items do, and ends after them.
+  if (fact.type === "node_expanded") tellNamed()
+  items.tell(state, change => events.tellItem(change))
+  if (fact.type !== "node_expanded") tellNamed()
   if (all !== null) {
     for (let node = 0; node < all.length; node++)
       if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
@@ -87,6 +98,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
 function namedNodes(fact: Fact): readonly number[] {
   if (fact.type === "tasks_lost") return fact.nodes
   if (isNoTransition(fact)) return []
+  if (fact.type === "items_lost") return []
   return "node" in fact && fact.node !== undefined ? [fact.node] : []
 }
 
@@ -101,23 +113,14 @@ const plainEvents = {
   poll_scheduled: "operation.polled",
 } as const
 
-/** Ends or restarts the whole job. The last completion ends it too, but then nothing is left to change. */
-function changesAll(fact: Fact): boolean {
-  switch (fact.type) {
-    case "job_failed":
-    case "job_cancelled":
-    case "job_expired":
-    case "job_retried":
-      return true
-    case "node_failed":
-      return fact.retry_at === undefined
-    default:
-      return false
+function collecting(dispatched: number[], items: ItemChanges): Effects {
+  return {
+    ...noEffects,
+    dispatch(node, _attempt, item) {
+      if (item === undefined) dispatched.push(node)
+      else items.dispatched(node, item)
+    },
   }
-}
-
-function collecting(dispatched: number[]): Effects {
-  return { ...noEffects, dispatch: node => void dispatched.push(node) }
 }
 
 class EventList {
@@ -150,18 +153,11 @@ class EventList {
         payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
       })
     if (isNoTransition(fact)) this.#tellPlain(fact)
-    if (fact.type !== "tasks_lost") return
-    for (const node of fact.nodes) {
-      const started = this.#state.started.get(node)
-      this.#add({
-        type: "attempt.lost",
-        source: "engine",
-        ...this.#which(node, this.#state.attempt[node]!),
-        payload: {
-          ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
-          ...(fact.handed_over ? { handed_over: true } : {}),
-        },
-      })
+    if (fact.type === "tasks_lost")
+      for (const node of fact.nodes) this.#tellLost(this.#state, node, this.#idOf(node))
+    if (fact.type === "items_lost") {
+      const list = this.#state.lists.get(fact.node)!.state
+      for (const item of fact.items) this.#tellLost(list, item, { ...this.#idOf(fact.node), item })
     }
   }
 
@@ -169,8 +165,25 @@ class EventList {
     this.#add({
       type: plainEvents[fact.type],
       source: this.#source,
-      ...this.#which(fact.node, fact.attempt),
+      ...this.#idOf(fact.node),
+      attempt: fact.attempt,
       payload: plainPayload(fact),
+    })
+  }
+
+  /** `of`: the job, or one of its lists. */
+  #tellLost(of: JobState, position: number, which: { node: string; item?: number }): void {
+    const started = of.started.get(position)
+    const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true
+    this.#add({
+      type: "attempt.lost",
+      source: "engine",
+      ...which,
+      attempt: of.attempt[position]!,
+      payload: {
+        ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
+        ...(isHandedOver ? { handed_over: true } : {}),
+      },
     })
   }
 
@@ -199,10 +212,10 @@ class EventList {
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     let from = was
-    if (!nodeMayBecome(was, to)) {
-      const attempt = "attempt" in fact ? fact.attempt : this.#state.attempt[node]!
-      this.#addNode(node, { from, to: "RUNNING", attempt, source: this.#source, payload: {} })
-      from = "RUNNING"
+    for (const between of statesBetween(was, to)) {
+      const attempt = "attempt" in fact && !("item" in fact) ? fact.attempt : this.#state.attempt[node]!
+      this.#addNode(node, { from, to: between, attempt, source: this.#source, payload: {} })
+      from = between
     }
     this.#addNode(node, {
       from,
@@ -211,6 +224,22 @@ class EventList {
       source: isNamed ? this.#source : "engine",
       payload: nodePayload(this.#state, node, { fact, to, isNamed }),
     })
+  }
+
+  tellItem({ node, item, was, attempt, isNamed, fact }: ItemChange): void {
+    const list = this.#state.lists.get(node)!.state
+    const to = nodeStatusOf(list, item)
+    const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
+    if (was === to && !isTriedAgain) return
+    const source = isNamed ? this.#source : "engine"
+    let from = was
+    const which = { ...this.#idOf(node), item }
+    const add = (next: NodeStatus, of: number, payload: JsonObject) => {
+      this.#add({ type: `item.${lower(next)}`, source, ...which, attempt: of, from, to: next, payload })
+      from = next
+    }
+    for (const between of statesBetween(was, to)) add(between, attempt, {})
+    add(to, list.attempt[item]!, nodePayload(list, item, { fact, to, isNamed }))
   }
 
   #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
@@ -235,11 +264,11 @@ class EventList {
     },
   ): void {
     const { from, to, attempt, source, payload } = event
-    this.#add({ type: `node.${lower(to)}`, source, ...this.#which(node, attempt), from, to, payload })
+    this.#add({ type: `node.${lower(to)}`, source, ...this.#idOf(node), attempt, from, to, payload })
   }
 
-  #which(node: number, attempt: number): { node: string; attempt: number } {
-    return { node: this.#state.graph.nodes[node]!.id, attempt }
+  #idOf(node: number): { node: string } {
+    return { node: this.#state.graph.nodes[node]!.id }
   }
 
   #add(event: Omit<JobEvent, "at" | "seq" | "correlation_id" | "idempotency_key">): void {
@@ -254,6 +283,12 @@ class EventList {
       ...rest,
     })
   }
+}
+
+/** Not recorded, but certain: what has a result has run, what runs has been queued. */
+function statesBetween(from: NodeStatus, to: NodeStatus): readonly NodeStatus[] {
+  if (nodeMayBecome(from, to)) return []
+  return nodeMayBecome(from, "RUNNING") ? ["RUNNING"] : ["QUEUED", "RUNNING"]
 }
 
 function lower<T extends string>(status: T): Lowercase<T> {

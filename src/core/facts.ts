@@ -27,6 +27,13 @@ export type Fact = { readonly at: number } & (
   | JobExpired
   | JobRetried
   | JobDeleted
+  | JobSettled
+  | NodeExpanded
+  | ItemStarted
+  | ItemCompleted
+  | ItemFailed
+  | ItemWaiting
+  | ItemsLost
 )
 
 export interface JobSubmitted {
@@ -41,6 +48,17 @@ export interface JobSubmitted {
   readonly labels?: { readonly [key: string]: string }
   /** W3C Trace Context of the submission, for the spans of the job's attempts. Absent: it was not traced. */
   readonly traceparent?: string
+  /** Of a child job: whose node it runs for. */
+  readonly parent?: ParentLink
+}
+
+/** From a child job to the node that waits for it. */
+export interface ParentLink {
+  readonly job_id: string
+  readonly node: number
+  readonly item?: number
+  /** Names of the workflows above, the outermost first: how deep it is, and that none runs itself. */
+  readonly path: readonly string[]
 }
 
 /** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */
@@ -84,7 +102,21 @@ export interface NodeWaiting {
 /** What a node waits for after its handler has returned. */
 export type Waiting =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  /** `default`: what it completes with at `until`; without, it fails. */
+  | {
+      readonly kind: "signal"
+      readonly name: string
+      readonly until?: number
+      readonly default?: Json
+    }
+  /** A child job, whose end is this node's. It is in the same partition, and there before the node waits. */
+  | {
+      readonly kind: "child"
+      readonly job_id: string
+      readonly workflow: string
+      readonly workflow_version: number
+      readonly until?: undefined
+    }
   | ExternalWaiting
 
 /** An operation at a provider (X1). Past `until` the job expires; `next_poll_at` is absent if nobody can ask. */
@@ -118,6 +150,7 @@ export interface PreviewPublished {
   readonly node: number
   readonly attempt: number
   readonly data: Json
+  readonly item?: number
 }
 
 /** `node`: the waiting node that it completes. Without: kept until a node asks for it. */
@@ -126,6 +159,7 @@ export interface SignalReceived {
   readonly name: string
   readonly data: Json
   readonly node?: number
+  readonly item?: number
   readonly job_output?: Json
   readonly job_fault?: Fault
 }
@@ -178,5 +212,73 @@ export interface JobRetried {
 export interface JobDeleted {
   readonly type: "job_deleted"
 }
+
+/** The job has ended and its relatives know: the parent has the result, children without a parent are cancelled. */
+export interface JobSettled {
+  readonly type: "job_settled"
+}
+
+/** `for_each` of the node was evaluated: this is its list, for ever. An empty one completes the node. */
+export interface NodeExpanded {
+  readonly type: "node_expanded"
+  readonly node: number
+  readonly attempt: number
+  readonly items: readonly Json[]
+  readonly job_output?: Json
+  readonly job_fault?: Fault
+}
+
+/** What happens to items means what the same means of a node; the last completion completes the node, too. */
+export interface ItemStarted {
+  readonly type: "item_started"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly worker: string
+}
+
+export interface ItemCompleted {
+  readonly type: "item_completed"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly output: Json
+  readonly usage?: JsonObject
+  readonly job_output?: Json
+  readonly job_fault?: Fault
+}
+
+/** Without `retry_at`: the node has failed, and the job with it. */
+export interface ItemFailed {
+  readonly type: "item_failed"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly fault: Fault
+  readonly retry_at?: number
+}
+
+export interface ItemWaiting {
+  readonly type: "item_waiting"
+  readonly node: number
+  readonly item: number
+  readonly attempt: number
+  readonly waiting: Waiting
+}
+
+export interface ItemsLost {
+  readonly type: "items_lost"
+  readonly node: number
+  readonly items: readonly number[]
+  readonly handed_over?: true
+}
+
+export type ItemFact = { readonly at: number } & (
+  | ItemStarted
+  | ItemCompleted
+  | ItemFailed
+  | ItemWaiting
+  | ItemsLost
+)
 
 export type FactType = Fact["type"]

@@ -1,17 +1,16 @@
 import type { Command } from "./commands.ts"
+import { isOfItem } from "./decide-items.ts"
 import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
-import { type JobState, skippedOutput } from "./state.ts"
+import { isDone, type JobState, ListOutput, type Output, skippedOutput } from "./state.ts"
+import { outputWhenDue } from "./timers.ts"
 
 /**
  * A job's `output` template is rendered before its last node is done, so that the job's end is one fact. Which node
  * would this command complete, and with what? null: none.
  */
-export function completionOf(
-  state: JobState,
-  command: Command,
-  now: number,
-): { readonly node: number; readonly output: Json } | null {
+export function completionOf(state: JobState, command: Command, now: number): Completion | null {
+  if (isOfItem(command)) return ofItem(state, command.node, { ...command, node: command.item }, now)
   switch (command.type) {
     case "completed":
       return command
@@ -19,15 +18,21 @@ export function completionOf(
       return command.result.type === "completed" && state.waiting.get(command.node)?.kind === "external"
         ? { node: command.node, output: command.result.output }
         : null
+    case "expand":
+      return command.items.length === 0 ? { node: command.node, output: [] } : null
     case "skip":
       return { node: command.node, output: skippedOutput }
     case "signal":
-      return waitingNode(state, waiting =>
-        waiting.kind === "signal" && waiting.name === command.name ? command.data : undefined,
+      return (
+        waitingNode(state, waiting =>
+          waiting.kind === "signal" && waiting.name === command.name ? command.data : undefined,
+        ) ?? ofLists(state, command, now)
       )
     case "wake":
-      return waitingNode(state, waiting =>
-        waiting.kind === "timer" && waiting.until <= now ? waiting.output : undefined,
+      return (
+        waitingNode(state, waiting =>
+          waiting.until !== undefined && waiting.until <= now ? outputWhenDue(waiting) : undefined,
+        ) ?? ofLists(state, command, now)
       )
     case "waiting": {
       const kept =
@@ -39,10 +44,30 @@ export function completionOf(
   }
 }
 
-function waitingNode(
-  state: JobState,
-  outputOf: (waiting: Waiting) => Json | undefined,
-): { readonly node: number; readonly output: Json } | null {
+interface Completion {
+  readonly node: number
+  readonly output: Output
+}
+
+/** The last item of a list completes its node. */
+function ofItem(state: JobState, node: number, command: Command, now: number): Completion | null {
+  const list = state.lists.get(node)?.state
+  if (list?.unfinished !== 1) return null
+  const { item: _, ...inner } = command as Command & { readonly item?: number }
+  const last = completionOf(list, inner, now)
+  if (last === null) return null
+  return { node, output: new ListOutput(list.outputs.with(last.node, last.output)) }
+}
+
+function ofLists(state: JobState, command: Command, now: number): Completion | null {
+  for (const node of state.lists.keys()) {
+    const last = isDone(state, node) ? null : ofItem(state, node, command, now)
+    if (last !== null) return last
+  }
+  return null
+}
+
+function waitingNode(state: JobState, outputOf: (waiting: Waiting) => Json | undefined): Completion | null {
   for (const [node, waiting] of state.waiting) {
     const output = outputOf(waiting)
     if (output !== undefined) return { node, output }

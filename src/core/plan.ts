@@ -29,6 +29,10 @@ export interface RuleNode {
   readonly handler: string
   readonly timeoutSeconds: number | null
   readonly retry: RetryPolicy
+  /** Items of `for_each` that may run at once; null: all. */
+  readonly maxParallel?: number | null
+  /** false: the other items of `for_each` go on when one has failed. */
+  readonly failFast?: boolean
 }
 
 export interface Graph {

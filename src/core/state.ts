@@ -1,5 +1,6 @@
-import type { Waiting } from "./facts.ts"
+import type { ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
+import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { Graph } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
@@ -26,11 +27,53 @@ export class LargeOutput {
   }
 }
 
-export type Output = Json | LargeOutput
+/**
+ * The outputs of a node's items, in their order; some may be too large to keep. Read as a whole again and again, so what
+ * was found is remembered, and forgotten when a part leaves memory (`partLeft`).
+ */
+export class ListOutput {
+  readonly outputs: readonly (Output | undefined)[]
+  #large: readonly LargeOutput[] | undefined
+  #whole: readonly Json[] | undefined
 
-/** An output as it is shown: one that is not in memory is shown by its size and the fact that has it. */
+  constructor(outputs: readonly (Output | undefined)[]) {
+    this.outputs = outputs
+  }
+
+  get large(): readonly LargeOutput[] {
+    this.#large ??= this.outputs.filter(part => part instanceof LargeOutput)
+    return this.#large
+  }
+
+  /** A copy: whoever reads it keeps it, while parts of this one leave. */
+  whole(read: (large: LargeOutput) => Json): readonly Json[] {
+    if (this.large.length > 0) return this.outputs.map(part => wholeOutput(part ?? null, read))
+    this.#whole ??= this.outputs.slice() as Json[]
+    return this.#whole
+  }
+
+  partLeft(): void {
+    this.#large = undefined
+    this.#whole = undefined
+  }
+}
+
+export type Output = Json | LargeOutput | ListOutput
+
+/** The output as JSON; `read` says what stands for a part that is not in memory. */
+export function wholeOutput(output: Output, read: (large: LargeOutput) => Json): Json {
+  if (output instanceof LargeOutput) return read(output)
+  return output instanceof ListOutput ? output.whole(read) : output
+}
+
+export function largeParts(output: Output | undefined): readonly LargeOutput[] {
+  if (output instanceof LargeOutput) return [output]
+  return output instanceof ListOutput ? output.large : []
+}
+
+/** An output as it is shown: what is not in memory is shown by its size and the fact that has it. */
 export function shownOutput(output: Output): Json {
-  return output instanceof LargeOutput ? { $large: { bytes: output.bytes, seq: output.seq } } : output
+  return wholeOutput(output, ({ bytes, seq }) => ({ $large: { bytes, seq } }))
 }
 
 /** J12 */
@@ -40,6 +83,8 @@ export interface NodeFault {
   readonly fault: Fault
   /** The node whose failure brought this one down. */
   readonly cause?: number
+  /** Of a node with `for_each`: the item that failed. */
+  readonly item?: number
 }
 
 /** The shadow graph of one job: its facts, folded. Only `apply` and `takeDueRetries` change it. */
@@ -60,7 +105,7 @@ export interface JobState {
   finishedAt: number | null
   cancelReason: string | null
   /** Why the job failed; `node` is absent when no node is to blame. */
-  fault: { readonly fault: Fault; readonly node?: number } | null
+  fault: { readonly fault: Fault; readonly node?: number; readonly item?: number } | null
   /** The rendered `output` template, once there is one. */
   output: Json | undefined
 
@@ -103,6 +148,26 @@ export interface JobState {
   readonly previews: Map<number, Json>
   readonly signals: Map<string, Json[]>
   readonly usage: Map<string, number>
+  /** By node with `for_each`, once its list is known. */
+  lists: ReadonlyMap<number, ItemList>
+  /** Nodes that may be begun at once. */
+  readonly places: number
+  /** Places that nobody has. */
+  room: number
+  /** No node before this one waits for a place. */
+  nextHeld: number
+  /** A node that has failed does not end it before the others have ended: a list whose items go on. */
+  readonly goesOn: boolean
+  /** Nodes that have failed while it goes on. */
+  failures: number
+  /** Of a child job. */
+  parent: ParentLink | null
+  /** Child jobs by the node that they run for, since it first waited. */
+  children: ReadonlyMap<number, string>
+  /** Child jobs that nobody waits for any more, since this job has ended. */
+  orphans: readonly string[]
+  /** It has ended, and somebody has to be told: the parent of its result, orphans of its end. */
+  unsettled: boolean
   /** Not later than the earliest timer; may be early after one was removed. */
   earliestTimer: number
 }
@@ -114,7 +179,15 @@ export interface Polls {
   readonly fault: Fault | null
 }
 
-export function newJobState(graph: Graph): JobState {
+/** Most jobs have none: two maps less for each. */
+const noLists: ReadonlyMap<number, ItemList> = new Map()
+const noChildren: ReadonlyMap<number, string> = new Map()
+
+/** A job; or, with `places` and `goesOn`, the items of a list. */
+export function newJobState(
+  graph: Graph,
+  { places = Number.POSITIVE_INFINITY, goesOn = false }: { places?: number; goesOn?: boolean } = {},
+): JobState {
   const size = graph.nodes.length
   return {
     graph,
@@ -157,8 +230,28 @@ export function newJobState(graph: Graph): JobState {
     previews: new Map(),
     signals: new Map(),
     usage: new Map(),
+    lists: noLists,
+    places,
+    room: places,
+    nextHeld: size,
+    goesOn,
+    failures: 0,
+    parent: null,
+    children: noChildren,
+    orphans: [],
+    unsettled: false,
     earliestTimer: Number.POSITIVE_INFINITY,
   }
+}
+
+export function addList(state: JobState, node: number, list: ItemList): void {
+  if (state.lists === noLists) state.lists = new Map()
+  ;(state.lists as Map<number, ItemList>).set(node, list)
+}
+
+export function rememberChild(state: JobState, node: number, jobId: string): void {
+  if (state.children === noChildren) state.children = new Map()
+  ;(state.children as Map<number, string>).set(node, jobId)
 }
 
 export function nodeStatusOf(state: JobState, node: number): NodeStatus {
@@ -172,8 +265,10 @@ export function isInFlight(state: JobState, node: number): boolean {
 }
 
 /** X1: changes with each resume. No secret: it tells whether the job has gone on since somebody looked. */
-export function resumeToken({ resumes }: JobState): string {
-  return `r${resumes}`
+export function resumeToken({ resumes, lists }: JobState): string {
+  let ended = resumes
+  for (const { state: list } of lists.values()) ended += list.resumes
+  return `r${ended}`
 }
 
 /** Is the node finished with an output that others can read? */

@@ -1,3 +1,5 @@
+import type { Waiting } from "./facts.ts"
+import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
 
@@ -6,16 +8,22 @@ export function nextTimer(state: JobState): number | null {
   return state.earliestTimer === Number.POSITIVE_INFINITY ? null : state.earliestTimer
 }
 
-/** The `wakeAt` of a job with something in flight: before any real time, so that the two are never confused. */
+/** The `wakeAt` of a job with something in flight, or with somebody to tell: before any real time, so that the two are never confused. */
 const AT_ONCE = 0
 
 /**
  * When an owner that takes the job over has to look at it: at once if anything is in flight, else at its next timer.
- * null: the job has ended, or waits for something that has no time.
+ * null: the job has ended and everybody knows, or it waits for something that has no time.
  */
 export function wakeAt(state: JobState): number | null {
-  if (jobHasEnded(state.status)) return null
+  if (jobHasEnded(state.status)) return state.unsettled ? AT_ONCE : null
   return state.active > 0 || state.polling.size > 0 ? AT_ONCE : nextTimer(state)
+}
+
+/** What a waiting node completes with when its time comes; undefined: it fails. */
+export function outputWhenDue(waiting: Waiting): Json | undefined {
+  if (waiting.kind === "timer") return waiting.output
+  return waiting.kind === "signal" ? waiting.default : undefined
 }
 
 /** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */
@@ -35,6 +43,15 @@ export function takeDuePolls(state: JobState, now: number): number[] {
   return due
 }
 
+/** The same for items of nodes with `for_each`. */
+export function takeDueItems(state: JobState, now: number): { node: number; item: number }[] {
+  const due: { node: number; item: number }[] = []
+  for (const [node, { state: list }] of state.lists)
+    for (const item of list.retryAt.size === 0 ? [] : takeDueRetries(list, now)) due.push({ node, item })
+  state.active += due.length
+  return due
+}
+
 /** After timers fired: find the earliest that is left. */
 export function resetEarliestTimer(state: JobState): void {
   let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
@@ -42,5 +59,14 @@ export function resetEarliestTimer(state: JobState): void {
   for (const waiting of state.waiting.values())
     earliest = Math.min(earliest, waiting.until ?? Number.POSITIVE_INFINITY)
   for (const [node, at] of state.pollAt) if (!state.polling.has(node)) earliest = Math.min(earliest, at)
+  for (const { state: list } of state.lists.values()) {
+    resetEarliestTimer(list)
+    earliest = Math.min(earliest, list.earliestTimer)
+  }
   state.earliestTimer = jobHasEnded(state.status) ? Number.POSITIVE_INFINITY : earliest
+}
+
+export function setExpiry(state: JobState, expiresAt: number | null): void {
+  state.expiresAt = expiresAt
+  if (expiresAt !== null) state.earliestTimer = Math.min(state.earliestTimer, expiresAt)
 }

@@ -1,9 +1,11 @@
-import type { ExternalWaiting } from "./facts.ts"
+import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
+import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { Adjacency } from "./plan.ts"
 import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
+import { nextTimer } from "./timers.ts"
 
 /**
  * A job's shadow graph as JSON for people and programs: `GET /jobs/{id}/graph` and the CLI. Times are milliseconds
@@ -40,7 +42,15 @@ export type WaitingOn =
   | { readonly kind: "dependencies"; readonly nodes: readonly string[] }
   | { readonly kind: "retry"; readonly at: number }
   | { readonly kind: "timer"; readonly until: number }
-  | { readonly kind: "signal"; readonly name: string; readonly until: number | null }
+  | { readonly kind: "signal"; readonly name: string; readonly until: number | null; readonly default?: Json }
+  | {
+      readonly kind: "child"
+      readonly job_id: string
+      readonly workflow: string
+      readonly workflow_version: number
+    }
+  /** Items of `for_each`, none of which runs: how many wait, and until when at the latest for the first. */
+  | { readonly kind: "items"; readonly waiting: number; readonly until: number | null }
   | {
       readonly kind: "external"
       readonly provider: string
@@ -60,6 +70,8 @@ export interface ErrorView {
   readonly details?: JsonObject
   /** Of a job: the node that failed. Of a node: the one whose failure brought it down. */
   readonly node?: string
+  /** The item of the node that failed, counted from 0. */
+  readonly item?: number
 }
 
 export interface NodeView {
@@ -80,6 +92,10 @@ export interface NodeView {
   readonly error: ErrorView | null
   readonly progress: Progress | null
   readonly preview?: Json
+  /** The job that does this node's work, once there is one. */
+  readonly child_job_id?: string
+  /** Of a node with `for_each`: how many of its items are in each state. */
+  readonly items?: ItemCounts
 }
 
 export interface GraphView {
@@ -130,10 +146,15 @@ function nodeView(
   places: ReadonlyMap<number, number | null>,
 ): NodeView {
   const { id, handler } = state.graph.nodes[node]!
-  const runs = state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
+  const list = isDone(state, node) ? undefined : state.lists.get(node)?.state
+  const runs =
+    list === undefined
+      ? state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
+      : state.nodeStatus[node] === WAITING && list.active > 0
   const status = runs ? "RUNNING" : nodeStatusOf(state, node)
   const started = state.started.get(node)
   const preview = state.previews.get(node)
+  const child = state.children.get(node)
   return {
     id,
     handler,
@@ -150,11 +171,14 @@ function nodeView(
     error: nodeError(state, node),
     progress: (status === "RUNNING" || status === "WAITING" ? live?.progress?.(node) : undefined) ?? null,
     ...(preview === undefined ? {} : { preview }),
+    ...(child === undefined ? {} : { child_job_id: child }),
+    ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
   }
 }
 
 /** null: it runs, or it is over. */
-function waitingOn(state: JobState, node: number, position: number | null): WaitingOn | null {
+/** `position`: its place in the queue for a slot. */
+export function waitingOn(state: JobState, node: number, position: number | null = null): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
       return { kind: "dependencies", nodes: openDependencies(state, node) }
@@ -167,11 +191,12 @@ function waitingOn(state: JobState, node: number, position: number | null): Wait
         : { kind: "retry", at }
     }
     case WAITING: {
+      const list = state.lists.get(node)?.state
+      if (list !== undefined)
+        return { kind: "items", waiting: list.waiting.size + list.retryAt.size, until: nextTimer(list) }
       const waiting = state.waiting.get(node)!
       if (waiting.kind === "external") return operationView(state, node, waiting)
-      return waiting.kind === "timer"
-        ? { kind: "timer", until: waiting.until }
-        : { kind: "signal", name: waiting.name, until: waiting.until ?? null }
+      return waitView(waiting)
     }
     default:
       return null
@@ -187,7 +212,23 @@ function operationView(state: JobState, node: number, waiting: ExternalWaiting):
     next_poll_at: state.pollAt.get(node) ?? null,
     until: waiting.until ?? null,
     polls: polls?.count ?? 0,
-    poll_error: polls?.fault ? errorView(state, polls.fault, undefined) : null,
+    poll_error: polls?.fault ? errorView(state, polls.fault, {}) : null,
+  }
+}
+
+/** `default` only where there is one: without, the node fails at `until`. */
+function waitView(waiting: Exclude<Waiting, ExternalWaiting>): WaitingOn {
+  switch (waiting.kind) {
+    case "timer":
+      return { kind: "timer", until: waiting.until }
+    case "signal": {
+      const { kind, name, until = null, default: otherwise } = waiting
+      return otherwise === undefined ? { kind, name, until } : { kind, name, until, default: otherwise }
+    }
+    case "child": {
+      const { kind, job_id, workflow, workflow_version } = waiting
+      return { kind, job_id, workflow, workflow_version }
+    }
   }
 }
 
@@ -202,17 +243,24 @@ function neighbours({ starts, items }: Adjacency, node: number): number[] {
 }
 
 /** A node that is done has got over its earlier failures. */
-function nodeError(state: JobState, node: number): ErrorView | null {
+export function nodeError(state: JobState, node: number): ErrorView | null {
   const failed = state.faults.get(node)
-  return failed === undefined || isDone(state, node) ? null : errorView(state, failed.fault, failed.cause)
+  return failed === undefined || isDone(state, node)
+    ? null
+    : errorView(state, failed.fault, { node: failed.cause, item: failed.item })
 }
 
-function errorView(state: JobState, fault: Fault, node: number | undefined): ErrorView {
+function errorView(
+  state: JobState,
+  fault: Fault,
+  { node, item }: { readonly node?: number | undefined; readonly item?: number | undefined },
+): ErrorView {
   return {
     code: fault.code,
     message: fault.message,
     ...(fault.details === undefined ? {} : { details: fault.details }),
     ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
+    ...(item === undefined ? {} : { item }),
   }
 }
 
@@ -234,7 +282,13 @@ function isReady({ waiting_on }: NodeView): boolean {
 }
 
 function isWait({ kind }: WaitingOn): boolean {
-  return kind === "retry" || kind === "timer" || kind === "signal" || kind === "external" || kind === "slot"
+  switch (kind) {
+    case "dependencies":
+    case "worker":
+      return false
+    default:
+      return true
+  }
 }
 
 function isBegun(status: NodeStatus): boolean {
@@ -251,7 +305,10 @@ function edgesOf({ graph }: JobState): { from: string; to: string }[] {
 export function progressOf(state: JobState): number {
   if (hasCompleted(state)) return 100
   const size = state.graph.nodes.length
-  return Math.min(99, Math.floor(((size - state.unfinished) * 100) / size))
+  let done = size - state.unfinished
+  for (const [node, { items, state: list }] of state.lists)
+    if (!isDone(state, node)) done += (items.length - list.unfinished) / items.length
+  return Math.min(99, Math.floor((done * 100) / size))
 }
 
 /** A DELETED job still shows what it came to. */

@@ -15,7 +15,14 @@ import { inputJsonSchema, type SelfDescribing } from "./typed/input.ts"
 import type { Resolved, TemplatedJson } from "./typed/types.ts"
 
 export type { AnyFlow, Flow, JobInfo } from "./typed/flow.ts"
-export type { EachOptions, NodeHandle, NodeOptions, RetryOptions } from "./typed/node.ts"
+export type {
+  EachOptions,
+  NodeHandle,
+  NodeOptions,
+  RetryOptions,
+  RunEachOptions,
+  RunOptions,
+} from "./typed/node.ts"
 export { cast, expr, orElse, text } from "./typed/operations.ts"
 export type { ConfigOf, OutputOf, Ref, Resolved, Skippable, Templated } from "./typed/types.ts"
 
@@ -28,6 +35,8 @@ export interface Workflow<Input = unknown, Output = unknown> {
   readonly definition: WorkflowDefinition
   /** The handlers its nodes name, each once. */
   readonly handlers: readonly HandlerSpec[]
+  /** The workflows its nodes run, each once: stored together with it. */
+  readonly workflows: readonly Workflow[]
   /** Exists for the compiler only. */
   readonly [types]?: { readonly input: Input; readonly output: Output }
 }
@@ -75,7 +84,7 @@ export function workflow(name: string, ...rest: unknown[]): Workflow {
   const options = (rest[0] ?? {}) as Partial<WorkflowOptions<StandardSchemaV1>>
   const flow = new Flow<unknown>(name)
   const output = build(flow)
-  const { nodes, handlers, place } = contentOf(flow)
+  const { nodes, handlers, workflows, place } = contentOf(flow)
   const definition: WorkflowDefinition = {
     name,
     ...(options.description !== undefined && { description: options.description }),
@@ -84,5 +93,5 @@ export function workflow(name: string, ...rest: unknown[]): Workflow {
     ...(output !== undefined && { output: emit(output, place("output")) }),
     ...(options.ttlSeconds !== undefined && { ttl_seconds: options.ttlSeconds }),
   }
-  return Object.freeze({ name, definition, handlers })
+  return Object.freeze({ name, definition, handlers, workflows })
 }

@@ -46,6 +46,7 @@ function planNode({ definition, config, when, forEach, reads }: AnalysedNode): P
     forEach,
     reads,
     maxParallel: definition.max_parallel ?? null,
+    failFast: definition.fail_fast ?? true,
     provider: definition.provider ?? null,
   })
 }
@@ -118,6 +119,7 @@ function canonicalNode(
   const node: Record<string, Json> = {}
   if (Object.keys(config.source as JsonObject).length > 0) node.config = config.source
   if (dependencies.length > 0) node.dependencies = dependencies
+  if (definition.fail_fast === false) node.fail_fast = false
   if (forEach !== null) node.for_each = forEach.source
   node.handler = definition.handler
   node.id = definition.id

@@ -100,6 +100,12 @@ export const nodeSchema = z.strictObject({
     .nullish()
     .describe("A list, or a template that yields one: the node runs once per item, as `item` and `index`."),
   max_parallel: z.int().min(1).max(100_000).nullish().describe("Items of `for_each` that may run at once."),
+  fail_fast: z
+    .boolean()
+    .nullish()
+    .describe(
+      "false: when an item of `for_each` fails, the others go on, and the node fails when all have ended. Default true.",
+    ),
 })
 
 const workflowFields = {

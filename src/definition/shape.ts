@@ -44,9 +44,10 @@ export function checkNodeShape(
   if (!parsed.success) reportIssues(parsed.error.issues, source, path, context)
   const node = parsed.success ? (source as SoundNode) : without(source, parsed.error.issues)
   checkId(node.id, path, context)
-  if (node.max_parallel != null && source.for_each == null) {
-    const message = '"max_parallel" has no meaning without "for_each". Remove it.'
-    context.problems.add("E101", [...path, "max_parallel"], message, { key: true })
+  for (const key of ["max_parallel", "fail_fast"] as const) {
+    if (node[key] == null || source.for_each != null) continue
+    const message = `"${key}" has no meaning without "for_each". Remove it.`
+    context.problems.add("E101", [...path, key], message, { key: true })
   }
   checkIsTemplate(node, path, context)
   return node

@@ -1,10 +1,16 @@
 import type { Progress } from "../core/view.ts"
-import type { LiveJob } from "./live-job.ts"
+import { type LiveJob, taskOfKey } from "./live-job.ts"
+
+type TaskPlace = ReturnType<typeof taskOfKey>
 
 export interface JobActivity {
   /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
   readonly isHere: boolean
-  readonly running: readonly { readonly node: string; readonly progress: Progress | null }[]
+  readonly running: readonly {
+    readonly node: string
+    readonly item?: number
+    readonly progress: Progress | null
+  }[]
   /** Ready nodes with a handler that is not registered here; `provider`: it is, but their provider is not. */
   readonly unserved: readonly {
     readonly node: string
@@ -17,18 +23,21 @@ export interface JobActivity {
 export function activityOf(
   live: LiveJob | undefined,
   knows: {
-    readonly isRunning: (job: LiveJob, node: number) => boolean
+    readonly isRunning: (job: LiveJob, task: TaskPlace) => boolean
     readonly hasHandler: (name: string) => boolean
   },
 ): JobActivity {
   if (live === undefined) return { isHere: false, running: [], unserved: [] }
   const { nodes } = live.plan
-  const running = [...live.running].filter(node => knows.isRunning(live, node))
+  const running = [...live.running].filter(key => knows.isRunning(live, taskOfKey(key)))
   return {
     isHere: true,
-    running: running.map(node => ({ node: nodes[node]!.id, progress: live.progress?.get(node) ?? null })),
-    unserved: [...(live.unserved ?? [])].map(node => {
-      const { id, handler, provider } = nodes[node]!
+    running: running.map(key => {
+      const { node, ...item } = taskOfKey(key)
+      return { node: nodes[node]!.id, ...item, progress: live.progress?.get(key) ?? null }
+    }),
+    unserved: [...(live.unserved ?? [])].map(key => {
+      const { id, handler, provider } = nodes[taskOfKey(key).node]!
       return { node: id, handler, provider: knows.hasHandler(handler) ? provider : null }
     }),
   }

@@ -1,3 +1,4 @@
+import type { Attempted } from "../core/commands.ts"
 import type { Effects } from "../core/effects.ts"
 import type { Fact } from "../core/facts.ts"
 import { failpoint } from "../failpoints.ts"
@@ -17,8 +18,8 @@ import { Sending, type SendingParts, type Sent } from "./sending.ts"
  *    append is known (`sending.ts`) nothing is acted on.
  */
 export interface LaneEvents {
-  dispatch(job: LiveJob, node: number, attempt: number): void
-  abort(job: LiveJob, node: number, attempt: number): void
+  dispatch(job: LiveJob, attempted: Attempted): void
+  abort(job: LiveJob, attempted: Attempted): void
   ended(job: LiveJob): void
   /** All facts of these jobs so far are durable. */
   durable(jobs: Iterable<LiveJob>): void
@@ -60,8 +61,8 @@ export class AppendLane {
 
   readonly #sink: Effects & { job: LiveJob } = {
     job: null as unknown as LiveJob,
-    dispatch: (node, attempt) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt),
-    abort: (node, attempt) => this.#open.effect(ABORT, this.#sink.job, node, attempt),
+    dispatch: (node, attempt, item) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt, item),
+    abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
     abandon: node => this.#operations().abandon(this.#sink.job, node, this.#clock.now()),
     operationFailed: node => this.#operations().failed(this.#sink.job, node, this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
@@ -213,12 +214,12 @@ export class AppendLane {
       if (epoch !== undefined && epoch === waiter.epoch) waiter.resolve()
       else waiter.reject(partitionMoved(waiter.partition))
     }
-    const { effectKinds, effectJobs, effectNodes, effectAttempts } = batch
+    const { effectKinds, effectJobs } = batch
     for (let i = 0; i < effectKinds.length; i++) {
       const job = effectJobs[i]!
       if (job.gone) continue
-      if (effectKinds[i] === DISPATCH) this.#events.dispatch(job, effectNodes[i]!, effectAttempts[i]!)
-      else if (effectKinds[i] === ABORT) this.#events.abort(job, effectNodes[i]!, effectAttempts[i]!)
+      if (effectKinds[i] === DISPATCH) this.#events.dispatch(job, batch.attempted(i))
+      else if (effectKinds[i] === ABORT) this.#events.abort(job, batch.attempted(i))
       else this.#events.ended(job)
     }
     this.#events.durable(batch.jobs)

@@ -69,10 +69,11 @@ function checkSignal(name: unknown, data: unknown, maxBytes: number): Json {
 }
 
 /** For a list of jobs. */
-export function checkFilter({ limit, after }: Partial<JobFilter>): void {
+export function checkFilter({ limit, after, parentId }: Partial<JobFilter>): void {
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0))
     wrong("limit must be a whole number from 0")
   if (after != null && !isJobId(after)) wrong("after must be a job's id")
+  if (parentId != null && !isJobId(parentId)) wrong("parentId must be a job's id, or null")
 }
 
 const signalBounds = { depth: 64, values: 10_000_000 }

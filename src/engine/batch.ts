@@ -1,3 +1,4 @@
+import type { Attempted } from "../core/commands.ts"
 import { wakeAt } from "../core/timers.ts"
 import type { JobChange, NewFact, NewJob, NewMessage, Batch as StoredBatch } from "../journal/port.ts"
 import { jobErrorText, jobOutputText } from "./job-result.ts"
@@ -21,15 +22,24 @@ export class Batch {
   readonly effectJobs: LiveJob[] = []
   readonly effectNodes: number[] = []
   readonly effectAttempts: number[] = []
+  readonly effectItems: (number | undefined)[] = []
   bytes = 0
   /** null: nothing in this batch concerns providers. */
   operations: OperationRows | null = null
 
-  effect(kind: number, job: LiveJob, node: number, attempt: number): void {
+  effect(kind: number, job: LiveJob, node: number, attempt: number, item?: number): void {
     this.effectKinds.push(kind)
     this.effectJobs.push(job)
     this.effectNodes.push(node)
     this.effectAttempts.push(attempt)
+    this.effectItems.push(item)
+  }
+
+  /** Whose the effect at this place is. */
+  attempted(index: number): Attempted {
+    const [node, attempt] = [this.effectNodes[index]!, this.effectAttempts[index]!]
+    const item = this.effectItems[index]
+    return item === undefined ? { node, attempt } : { node, attempt, item }
   }
 
   get isEmpty(): boolean {
@@ -137,7 +147,7 @@ function newJobRow(job: LiveJob): NewJob {
     owner: state.owner,
     workflow: state.workflow,
     workflowVersion: state.workflowVersion,
-    parentId: null,
+    parentId: state.parent?.job_id ?? null,
     labels: hasKeys(labels) ? JSON.stringify(labels) : null,
     priority: state.priority,
     createdAt: state.createdAt,

@@ -1,23 +1,17 @@
 import type { Broker } from "../broker/port.ts"
-import type { Command, JobResult } from "../core/commands.ts"
+import type { Attempted, Command, JobResult } from "../core/commands.ts"
+import { isCurrent } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
-import { isInFlight } from "../core/state.ts"
+import { isDone, largeParts, type Output, wholeOutput } from "../core/state.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
 import type { ExternalWork } from "./external-work.ts"
-import type { LiveJob } from "./live-job.ts"
-import { readOutput } from "./load.ts"
-import {
-  type LargeInput,
-  largeInputs,
-  largeInputsOfOutput,
-  leavingInputs,
-  renderJobOutput,
-  renderNode,
-} from "./render.ts"
+import { type LiveJob, taskKey } from "./live-job.ts"
+import { readOutput, readWhole } from "./load.ts"
+import { largeInputs, largeInputsOfOutput, leavingInputs, renderJobOutput, renderNode } from "./render.ts"
 import type { Fetched } from "./scope.ts"
 
 /** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
@@ -28,6 +22,7 @@ export class Dispatcher {
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
   readonly #external: ExternalWork
+  readonly #maxItems: number
 
   constructor(parts: {
     broker: Broker
@@ -37,6 +32,7 @@ export class Dispatcher {
     /** Something that should not happen: the job cannot go on. */
     failed: (job: LiveJob, error: unknown) => void
     external: ExternalWork
+    maxItems: number
   }) {
     this.#broker = parts.broker
     this.#journal = parts.journal
@@ -44,21 +40,22 @@ export class Dispatcher {
     this.#command = parts.command
     this.#failed = parts.failed
     this.#external = parts.external
+    this.#maxItems = parts.maxItems
   }
 
-  dispatch(job: LiveJob, node: number, attempt: number): void {
-    if (!isWanted(job, node, attempt)) return
-    if (!this.#isServed(job.plan.nodes[node]!)) {
+  dispatch(job: LiveJob, at: Attempted): void {
+    if (!isWanted(job, at)) return
+    const planNode = job.plan.nodes[at.node]!
+    if (!this.#isServed(planNode)) {
       job.unserved ??= new Set()
-      job.unserved.add(node)
+      job.unserved.add(taskKey(at))
       return
     }
     failpoint("dispatch.before")
-    const large =
-      job.plan.nodes[node]!.reads.length === 0 && job.plan.inDegrees[node] === 0 ? [] : largeInputs(job, node)
-    if (large.length === 0) this.#hand(job, node, leavingInputs(job))
-    else
-      this.#fetchThen(job, large, fetched => isWanted(job, node, attempt) && this.#hand(job, node, fetched))
+    const { reads } = planNode
+    const large = reads.length === 0 && job.plan.inDegrees[at.node] === 0 ? [] : largeInputs(job, at.node)
+    if (large.length === 0) this.#hand(job, at, leavingInputs(job))
+    else this.#fetchThen(job, at, large)
     failpoint("dispatch.after")
   }
 
@@ -73,52 +70,65 @@ export class Dispatcher {
   /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
   withJobOutput<T>(
     job: LiveJob,
-    last: { node: number; output: Json },
+    last: { node: number; output: Output },
     use: (result: JobResult) => T,
   ): T | Promise<T> {
     const large = largeInputsOfOutput(job)
-    if (large.length === 0) return use(renderJobOutput(job, last, leavingInputs(job)))
-    return this.#fetch(job, large).then(fetched => use(renderJobOutput(job, last, fetched)))
+    const { node } = last
+    if (large.length === 0 && largeParts(last.output).length === 0) {
+      const output = wholeOutput(last.output, () => null)
+      return use(renderJobOutput(job, { node, output }, leavingInputs(job)))
+    }
+    return this.#fetch(job, large).then(async fetched => {
+      const output = await readWhole(last.output, seq => this.#readOutput(job, seq))
+      return use(renderJobOutput(job, { node, output }, fetched))
+    })
   }
 
-  #hand(job: LiveJob, node: number, fetched: Fetched): void {
+  #hand(job: LiveJob, at: Attempted, fetched: Fetched): void {
     try {
-      this.#render(job, node, fetched)
+      this.#render(job, at, fetched)
     } catch (error) {
       this.#failed(job, error)
     }
   }
 
-  #render(job: LiveJob, node: number, fetched: Fetched): void {
-    const attempt = job.state.attempt[node]!
-    const rendered = renderNode(job, node, fetched)
+  #render(job: LiveJob, at: Attempted, fetched: Fetched): void {
+    const rendered = renderNode(job, at, fetched, this.#maxItems)
     if ("task" in rendered) {
-      job.running.add(node)
+      job.running.add(taskKey(at))
       const { task } = rendered
       const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
       if (terms === undefined) this.#broker.dispatch(task)
       else this.#external.capacity.admit(job, task, terms)
-      return
-    }
-    this.#command(
-      job,
-      "fault" in rendered
-        ? { type: "failed", node, attempt, fault: rendered.fault }
-        : { type: "skip", node, attempt },
-    )
+    } else if ("fault" in rendered) this.#command(job, { type: "failed", ...at, fault: rendered.fault })
+    else if ("items" in rendered) this.#command(job, { type: "expand", ...at, items: rendered.items })
+    else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })
   }
 
-  #fetchThen(job: LiveJob, large: readonly LargeInput[], use: (fetched: Fetched) => void): void {
-    this.#fetch(job, large)
-      .then(fetched => job.gone || use(fetched))
+  #fetchThen(job: LiveJob, at: Attempted, large: readonly number[]): void {
+    const fetching = at.item === undefined ? this.#fetch(job, large) : this.#fetchOnce(job, at.node, large)
+    fetching
+      .then(fetched => !job.gone && isWanted(job, at) && this.#hand(job, at, fetched))
       .catch(error => this.#failed(job, error))
   }
 
-  async #fetch(job: LiveJob, large: readonly LargeInput[]): Promise<Fetched> {
+  /** The items of a node all read the same: it would be read ten thousand times. Kept until the node is done. */
+  #fetchOnce(job: LiveJob, node: number, large: readonly number[]): Promise<Fetched> {
+    job.fetched ??= new Map()
+    for (const other of job.fetched.keys()) if (isDone(job.state, other)) job.fetched.delete(other)
+    const known = job.fetched.get(node)
+    if (known !== undefined) return known
+    const fetching = this.#fetch(job, large)
+    job.fetched.set(node, fetching)
+    fetching.catch(() => job.fetched?.delete(node))
+    return fetching
+  }
+
+  async #fetch(job: LiveJob, large: readonly number[]): Promise<Fetched> {
     const fetched = new Map<number, Json>(leavingInputs(job))
-    for (const { node, seq } of large) {
-      fetched.set(node, await this.#readOutput(job, seq))
-    }
+    for (const node of large)
+      fetched.set(node, await readWhole(job.state.outputs[node]!, seq => this.#readOutput(job, seq)))
     return fetched
   }
 
@@ -138,8 +148,6 @@ export class Dispatcher {
 const AGAIN_MS = 1000
 
 /** The world may have moved on while the fact that asked for this was being written. */
-function isWanted(job: LiveJob, node: number, attempt: number): boolean {
-  return (
-    !job.gone && isInFlight(job.state, node) && job.state.attempt[node] === attempt && !job.running.has(node)
-  )
+function isWanted(job: LiveJob, at: Attempted): boolean {
+  return !job.gone && isCurrent(job.state, at) && !job.running.has(taskKey(at))
 }

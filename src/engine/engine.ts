@@ -6,6 +6,7 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import { Family } from "./family.ts"
 import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
@@ -13,7 +14,8 @@ import type { LiveJob } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
 import { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
-import { Owner, type OwnerObserver } from "./owner.ts"
+import { Owner } from "./owner.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
 import { Ownership } from "./ownership.ts"
 import { Plans } from "./plans.ts"
 import { noProviders, type Providers } from "./providers.ts"
@@ -57,6 +59,7 @@ export class Engine {
   readonly #parts: EngineParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
+  readonly #family: Family
   readonly #inbox: Inbox
   readonly #ownership: Ownership
   readonly #retention: Retention
@@ -91,6 +94,15 @@ export class Engine {
     })
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
+    this.#family = new Family({
+      journal,
+      owner: this.owner,
+      plans: this.plans,
+      recovery: this.#recovery,
+      clock,
+      settings,
+      log,
+    })
     this.#wakeups = new Wakeups({
       clock,
       recovery: this.#recovery,
@@ -315,8 +327,10 @@ export class Engine {
       ended: job => observer.ended(job),
       progressed: (job, node) => observer.progressed(job, node),
       parked: wakeAt => this.#wakeups.parked(wakeAt),
+      childWanted: (job, at, request) => this.#family.childWanted(job, at, request),
+      unsettled: job => this.#family.settle(job),
       fenced: partition => this.#ownership.lost(partition),
-      refused: (job, error) => void this.#failRefused(job.id, error),
+      refused: (job, error) => void this.#failRefused(job, error),
       available: isAvailable => {
         this.#isAvailable = isAvailable
       },
@@ -333,15 +347,16 @@ export class Engine {
   }
 
   /** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
-  async #failRefused(jobId: string, error: unknown): Promise<void> {
+  async #failRefused(refused: LiveJob, error: unknown): Promise<void> {
     const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
     try {
-      const job = await this.#recovery.load(jobId)
-      if (job !== null)
-        await this.owner.act(job, { type: "fail_job", fault: { code, message, retryable: false } })
+      const fault = { code, message, retryable: false }
+      const job = await this.#recovery.load(refused.id)
+      if (job === null) await this.#family.refused(refused, fault)
+      else await this.owner.act(job, { type: "fail_job", fault })
     } catch (failure) {
       this.#parts.log.error(
-        { job_id: jobId, error: String(failure) },
+        { job_id: refused.id, error: String(failure) },
         "job set aside: it cannot be failed either",
       )
     }

@@ -1,4 +1,4 @@
-import { randomBytes } from "node:crypto"
+import { createHash, randomBytes } from "node:crypto"
 
 /**
  * A job id is a UUIDv7 whose 12 bits behind the version are the job's partition: nobody ever looks a partition up.
@@ -23,6 +23,22 @@ export function newJobId(partition: number, now: number): string {
 export function firstIdOf(time: number): string {
   const hex = Math.floor(time).toString(16).padStart(12, "0")
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
+}
+
+/**
+ * The job that runs for a node: its id follows from the node, so that whoever tries again finds the same one. It has its
+ * parent's time and partition, so a family has one owner, and lies together in the primary key of the store.
+ */
+export function childJobId(parentId: string, node: number, item?: number): string {
+  const place = item === undefined ? `${node}` : `${node}/${item}`
+  const hash = createHash("sha256").update(`${parentId}/${place}`).digest("hex")
+  const variant = "89ab"[Number.parseInt(hash[0]!, 16) & 3]
+  return `${familyOf(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
+}
+
+/** What the ids of a job, its children and theirs begin with. */
+function familyOf(jobId: string): string {
+  return jobId.slice(0, 18)
 }
 
 const pattern = /^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/

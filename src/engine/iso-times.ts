@@ -1,5 +1,6 @@
 /** Views as programs read them, over HTTP and with `--json`: times are ISO 8601 text, as those of a job are. */
 import type { JobEvent } from "../core/events.ts"
+import type { ItemView } from "../core/item-view.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 
@@ -21,6 +22,15 @@ export function isoNode<N extends NodeView>(node: N) {
     ...node,
     queued_at: maybeTime(queued_at),
     started_at: maybeTime(started_at),
+    finished_at: maybeTime(finished_at),
+    waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
+  }
+}
+
+export function isoItem(item: ItemView) {
+  const { finished_at, waiting_on } = item
+  return {
+    ...item,
     finished_at: maybeTime(finished_at),
     waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
   }

@@ -11,6 +11,8 @@ export interface JobSnapshot {
   readonly workflow: string
   readonly workflow_version: number
   readonly owner: string
+  /** Of a child job: the job it runs for. */
+  readonly parent_id: string | null
   readonly status: JobStatus
   readonly output: Json
   /** In lists: it has one, too large to be shown there. */
@@ -31,6 +33,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
     workflow: state.workflow,
     workflow_version: state.workflowVersion,
     owner: state.owner,
+    parent_id: state.parent?.job_id ?? null,
     status: state.status,
     output: state.status === "COMPLETED" ? (outputInMemory(state) ?? null) : null,
     error: jobErrorOf(job.plan, state),
@@ -48,6 +51,7 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     workflow: row.workflow,
     workflow_version: row.workflowVersion,
     owner: row.owner,
+    parent_id: row.parentId,
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut ? { output_left_out: true as const } : {}),

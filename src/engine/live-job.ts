@@ -1,4 +1,5 @@
-import type { Fact, NodeCompleted } from "../core/facts.ts"
+import type { Fact, ItemCompleted, NodeCompleted } from "../core/facts.ts"
+import { placeOf } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
 import type { JobState } from "../core/state.ts"
 import type { JobStatus } from "../core/states.ts"
@@ -23,16 +24,44 @@ export interface LiveJob {
   /** Place in the alarm heap; -1: none set. */
   alarmIndex: number
   alarmAt: number
-  /** Latest progress by node; never stored. */
+  /** Latest progress by task; never stored. */
   progress: Map<number, Progress> | null
-  /** Nodes a worker has right now. */
+  /** Tasks a worker has right now, by key. */
   readonly running: Set<number>
-  /** Ready nodes for whose handler nobody here is registered. */
+  /** Keys of ready tasks for whose handler nobody here is registered. */
   unserved: Set<number> | null
   /** Looks at operations that are under way, by node. */
   looks: Map<number, AbortController> | null
-  /** Nodes whose output leaves memory as soon as it is durable: what reads it now must take it along. */
+  /** Keys of tasks whose output leaves memory as soon as it is durable: what reads it now must take it along. */
   leaving: Set<number> | null
+  /** What the items of a node with `for_each` read that is too large to keep, fetched once for all of them. */
+  fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
+}
+
+/** More than a job has nodes. */
+const NODES = 2 ** 24
+
+/** A node, or an item of it, as one number: a busy job has thousands of them in sets. */
+export function taskKey({ node, item }: { readonly node: number; readonly item?: number }): number {
+  return item === undefined ? node : (item + 1) * NODES + node
+}
+
+export function taskOfKey(key: number): { readonly node: number; readonly item?: number } {
+  return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
+}
+
+/** Its current attempt, by which a broker knows it; null: there is no such list. */
+export function currentTask(
+  { id, state }: LiveJob,
+  task: { readonly node: number; readonly item?: number },
+): {
+  readonly jobId: string
+  readonly node: number
+  readonly item?: number
+  readonly attempt: number
+} | null {
+  const place = placeOf(state, task)
+  return place === null ? null : { jobId: id, ...task, attempt: place.state.attempt[place.position]! }
 }
 
 export interface Progress {
@@ -67,19 +96,22 @@ export function newLiveJob(job: {
     unserved: null,
     looks: null,
     leaving: null,
+    fetched: null,
   }
 }
 
 /** A fact's `data` column. An output that is already text goes in as it is. */
 export function encodeFact(fact: Fact, outputText?: string): string {
-  if (fact.type === "node_completed" && outputText !== undefined) return encodeCompleted(fact, outputText)
+  if ((fact.type === "node_completed" || fact.type === "item_completed") && outputText !== undefined)
+    return encodeCompleted(fact, outputText)
   const { type: _type, at: _at, ...data } = fact
   return JSON.stringify(data)
 }
 
 /** The commonest fact by far, put together by hand. */
-function encodeCompleted(fact: NodeCompleted, outputText: string): string {
+function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string): string {
   let text = `{"node":${fact.node},"attempt":${fact.attempt}`
+  if (fact.type === "item_completed") text += `,"item":${fact.item}`
   if (fact.usage !== undefined) text += `,"usage":${JSON.stringify(fact.usage)}`
   if (fact.job_output !== undefined) text += `,"job_output":${JSON.stringify(fact.job_output)}`
   if (fact.job_fault !== undefined) text += `,"job_fault":${JSON.stringify(fact.job_fault)}`

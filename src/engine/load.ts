@@ -1,7 +1,14 @@
 import { apply } from "../core/apply.ts"
 import type { Fact, JobSubmitted } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
-import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
+import {
+  type JobState,
+  LargeOutput,
+  largeParts,
+  newJobState,
+  type Output,
+  wholeOutput,
+} from "../core/state.ts"
 import { resetEarliestTimer, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
@@ -64,6 +71,16 @@ export async function readOutput(journal: Journal, jobId: string, seq: number): 
   return (JSON.parse(data) as { readonly output: Json }).output
 }
 
+/** An output with its large parts read. Parts leave memory as they become durable: what was there may be gone on a second look. */
+export async function readWhole(output: Output, read: (seq: number) => Promise<Json>): Promise<Json> {
+  const parts = new Map<number, Json>()
+  for (;;) {
+    const missing = largeParts(output).filter(({ seq }) => !parts.has(seq))
+    if (missing.length === 0) return wholeOutput(output, ({ seq }) => parts.get(seq)!)
+    for (const { seq } of missing) parts.set(seq, await read(seq))
+  }
+}
+
 /** What is too large to keep is read, looked at, and left where it is. */
 async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
   if (row.data !== null) return decodeFact({ ...row, data: row.data })
@@ -71,7 +88,7 @@ async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
   if (data === null)
     throw new UmbraError("E507", `Fact ${row.seq} of job ${row.jobId} is not there any more.`)
   const fact = decodeFact({ ...row, data })
-  if (fact.type !== "node_completed") return fact
+  if (fact.type !== "node_completed" && fact.type !== "item_completed") return fact
   return { ...fact, output: new LargeOutput(row.seq, row.bytes) as never }
 }
 

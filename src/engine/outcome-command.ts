@@ -1,28 +1,45 @@
-import type { Outcome, Task } from "../broker/port.ts"
-import type { Command } from "../core/commands.ts"
+import type { Outcome } from "../broker/port.ts"
+import type { Attempted, Command } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { ProviderTerms } from "./providers.ts"
 
 /** What an attempt's outcome asks of its job. `terms`: of the node's provider, if it has one that is known here. */
-export function commandOf(task: Task, outcome: Outcome, terms: ProviderTerms | undefined): Command {
-  const { node, attempt, provider } = task
+export function commandOf(
+  at: Attempted,
+  outcome: Exclude<Outcome, { type: "child" }>,
+  terms: (ProviderTerms & { readonly provider: string }) | undefined,
+): Command {
   switch (outcome.type) {
-    case "completed": {
-      const { output, usage } = outcome
-      return { type: "completed", node, attempt, output, ...(usage === undefined ? {} : { usage }) }
-    }
+    case "completed":
+      return completed(at, outcome)
     case "failed":
-      return { type: "failed", node, attempt, fault: outcome.fault }
+      return { type: "failed", ...at, fault: outcome.fault }
     case "waiting":
-      return { type: "waiting", node, attempt, waiting: outcome.waiting }
+      return { type: "waiting", ...at, waiting: outcome.waiting }
     case "submitted": {
-      if (provider === undefined || terms === undefined)
-        return { type: "failed", node, attempt, fault: nobodyToAsk }
-      const { poll, ttlSeconds } = terms
-      const { externalId } = outcome
-      return { type: "submitted", node, attempt, provider, externalId, poll, ttlSeconds }
+      // Items have no provider.
+      if (terms === undefined || at.item !== undefined) return { type: "failed", ...at, fault: nobodyToAsk }
+      const { provider, poll, ttlSeconds } = terms
+      const { node, attempt } = at
+      return {
+        type: "submitted",
+        node,
+        attempt,
+        provider,
+        externalId: outcome.externalId,
+        poll,
+        ttlSeconds,
+      }
     }
   }
+}
+
+/** The commonest by far is put together by hand: spreads show in profiles. */
+function completed(at: Attempted, outcome: Extract<Outcome, { type: "completed" }>): Command {
+  const { output, usage } = outcome
+  const { node, attempt } = at
+  if (usage === undefined && at.item === undefined) return { type: "completed", node, attempt, output }
+  return { type: "completed", ...at, output, ...(usage === undefined ? {} : { usage }) }
 }
 
 const nobodyToAsk: Fault = {

@@ -1,12 +1,20 @@
-import type { Broker, Outcome, Task, TaskEvents } from "../broker/port.ts"
+import type { Broker, TaskEvents } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
-import type { Command, External, Refusal } from "../core/commands.ts"
+import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
+import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
-import { LargeOutput, newJobState } from "../core/state.ts"
+import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
-import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries, wakeAt } from "../core/timers.ts"
+import {
+  nextTimer,
+  resetEarliestTimer,
+  takeDueItems,
+  takeDuePolls,
+  takeDueRetries,
+  wakeAt,
+} from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
@@ -16,12 +24,15 @@ import { Committer, type CommitterEvents } from "./committer.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { type ExternalWork, externalWork } from "./external-work.ts"
 import { type Holding, partitionMoved } from "./holding.ts"
-import { type LiveJob, newLiveJob, type Progress } from "./live-job.ts"
+import { Kin } from "./kin.ts"
+import { leaveMemory } from "./large-outputs.ts"
+import { currentTask, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
-import { commandOf } from "./outcome-command.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
+import { TaskReports } from "./task-reports.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -29,7 +40,8 @@ import type { EngineSettings } from "./settings.ts"
  * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
  *    they depend on is durable.
  * 2. Fenced or failed: the memory is thrown away, never patched.
- * 3. A job is in memory while something of it is in flight or undurable; otherwise its facts and `wakeAt` are enough.
+ * 3. A job is in memory while something of it, or one of its children, is in flight or undurable; otherwise its facts
+ *    and `wakeAt` are enough.
  */
 export interface OwnerParts {
   readonly journal: Journal
@@ -42,25 +54,9 @@ export interface OwnerParts {
   readonly providers: Providers
 }
 
-/** Who wants to know what happens, after it is durable. */
-export interface OwnerObserver {
-  changed(job: LiveJob): void
-  ended(job: LiveJob): void
-  progressed(job: LiveJob, node: number): void
-  parked(wakeAt: number | null): void
-  fenced(partition: number): void
-  /** The database will never take what happened to this job; what it has of the job is from before. */
-  refused(job: LiveJob, error: unknown): void
-  available(isAvailable: boolean): void
-  /** There are messages in the inboxes of these partitions. */
-  told(partitions: readonly number[]): void
-  /** What operations at providers left to do, durably. */
-  operations(rows: OperationRows): void
-}
-
 export type Decided = readonly Fact[] | Refusal
 
-export class Owner implements TaskEvents, CommitterEvents {
+export class Owner implements CommitterEvents {
   readonly jobs = new Map<string, LiveJob>()
   readonly holdings = new Map<number, Holding>()
   readonly broker: Broker
@@ -72,8 +68,11 @@ export class Owner implements TaskEvents, CommitterEvents {
   readonly #measures: EngineMeasures
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
+  readonly #reports: TaskReports
   readonly #triesBeforePause: number
   readonly external: ExternalWork
+  readonly #kin = new Kin()
+  #isJoined = false
 
   constructor(parts: OwnerParts) {
     const { journal, clock, settings, log, observer, measures } = parts
@@ -85,16 +84,21 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#triesBeforePause = journal.capabilities.retry.tries
     this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings, measures })
     this.#alarms = new Alarms(clock, job => this.ring(job))
-    this.broker = parts.broker(this)
-    const command = (job: LiveJob, command: Command) => this.#try(job, command)
-    const failed = (job: LiveJob, error: unknown) => this.#quarantine(job, error)
+    const command = (job: LiveJob, command: Command, outputText?: string) =>
+      this.#try(job, command, outputText)
+    const failed = (job: LiveJob, error: unknown) => this.setAside(job, error)
+    const durable = (job: LiveJob) => this.committer.durable(job)
     const { providers } = parts
     this.external = externalWork({
-      ...{ journal, clock, log, settings, providers, command, failed },
+      ...{ journal, clock, log, settings, providers, command, failed, durable },
       dispatch: task => this.broker.dispatch(task),
-      durable: job => this.committer.durable(job),
       told: partitions => observer.told(partitions),
     })
+    this.#reports = new TaskReports({
+      ...{ jobs: this.jobs, command, durable, observer },
+      external: this.external,
+    })
+    this.broker = parts.broker(this.#reports)
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
       journal,
@@ -102,6 +106,7 @@ export class Owner implements TaskEvents, CommitterEvents {
       command,
       failed,
       external: this.external,
+      maxItems: settings.maxItems,
     })
   }
 
@@ -113,7 +118,19 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.#decide(job, command)
     this.#measures.jobsSubmitted++
     this.jobs.set(id, job)
+    this.#kin.came(job)
     return job
+  }
+
+  /** What `decide` does to jobs of one partition is stored together or not at all. */
+  inOneCommit(partition: number, decide: () => void): void {
+    this.committer.closeIfFull({ partition })
+    this.#isJoined = true
+    try {
+      decide()
+    } finally {
+      this.#isJoined = false
+    }
   }
 
   /**
@@ -138,7 +155,7 @@ export class Owner implements TaskEvents, CommitterEvents {
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
-    this.committer.closeIfFull(job)
+    if (!this.#isJoined) this.committer.closeIfFull(job)
     try {
       for (const fact of decided) {
         apply(job.state, fact, this.committer.effectsFor(job))
@@ -146,42 +163,28 @@ export class Owner implements TaskEvents, CommitterEvents {
       }
     } catch (error) {
       // Half applied: invariant 2.
-      this.#quarantine(job, error)
+      this.setAside(job, error)
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
-    if (tellsOfFailure(command) && job.state.retryAt.has(command.node)) this.#measures.retries++
+    if (isTriedAgain(job, command)) this.#measures.retries++
     if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
-    if (command.type === "external") this.#heard(job, command)
+    if (command.type === "external") this.#reports.heard(job, command)
     if (command.type === "completed" && outputText !== undefined)
-      this.#forgetLarge(job, command.node, outputText)
+      this.#forgetLarge(job, command, outputText.length)
     return decided
   }
 
-  #heard(job: LiveJob, { node, result }: External): void {
-    if (result.type === "running" && result.progress !== undefined)
-      this.#progressed(job, node, result.progress)
-    else if (result.type === "completed" || result.type === "failed") job.progress?.delete(node)
-  }
-
-  /** An output too large to keep is read from the journal when somebody needs it. */
-  #forgetLarge(job: LiveJob, node: number, text: string): void {
-    if (text.length <= this.#settings.largeOutputBytes) return
-    const large = new LargeOutput(job.seq, text.length)
-    job.leaving ??= new Set()
-    job.leaving.add(node)
-    this.committer.durable(job).then(
-      () => {
-        job.leaving?.delete(node)
-        job.state.outputs[node] = large
-      },
-      () => {},
-    )
+  #forgetLarge(job: LiveJob, completed: Attempted, bytes: number): void {
+    if (bytes > this.#settings.largeOutputBytes)
+      leaveMemory(job, completed, bytes, this.committer.durable(job))
   }
 
   adopt(job: LiveJob): void {
     this.jobs.set(job.id, job)
+    this.#kin.came(job)
     this.#alarms.set(job, nextTimer(job.state))
+    if (job.state.unsettled) this.#observer.unsettled(job)
   }
 
   /** For those who need no answer. What should not happen sets the job aside. */
@@ -189,9 +192,9 @@ export class Owner implements TaskEvents, CommitterEvents {
     if (job.gone) return
     try {
       const decided = this.act(job, command, outputText)
-      if (decided instanceof Promise) decided.catch(error => this.#quarantine(job, error))
+      if (decided instanceof Promise) decided.catch(error => this.setAside(job, error))
     } catch (error) {
-      this.#quarantine(job, error)
+      this.setAside(job, error)
     }
   }
 
@@ -207,11 +210,14 @@ export class Owner implements TaskEvents, CommitterEvents {
       return
     }
     this.#try(job, { type: "wake" })
-    const due = takeDueRetries(job.state, this.#clock.now())
-    const looks = takeDuePolls(job.state, this.#clock.now())
+    const { state } = job
+    const due = takeDueRetries(state, this.#clock.now())
+    const dueItems = state.lists.size === 0 ? [] : takeDueItems(state, this.#clock.now())
+    const looks = takeDuePolls(state, this.#clock.now())
     resetEarliestTimer(job.state)
     this.#alarms.set(job, nextTimer(job.state))
-    for (const node of due) this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+    for (const node of due) this.#dispatchCurrent(job, { node })
+    for (const item of dueItems) this.#dispatchCurrent(job, item)
     for (const node of looks) this.external.polls.start(job, node)
     this.letGo(job)
   }
@@ -219,19 +225,27 @@ export class Owner implements TaskEvents, CommitterEvents {
   /** Somebody can run this handler, or knows this provider, now. */
   serve(name: string): void {
     for (const job of this.jobs.values()) {
-      for (const node of [...(job.unserved ?? [])]) {
-        const { handler, provider } = job.plan.nodes[node]!
+      for (const key of [...(job.unserved ?? [])]) {
+        const task = taskOfKey(key)
+        const { handler, provider } = job.plan.nodes[task.node]!
         if (handler !== name && provider !== name) continue
-        job.unserved?.delete(node)
-        this.#dispatcher.dispatch(job, node, job.state.attempt[node]!)
+        job.unserved?.delete(key)
+        this.#dispatchCurrent(job, task)
       }
     }
+  }
+
+  #dispatchCurrent(job: LiveJob, task: { readonly node: number; readonly item?: number }): void {
+    const current = currentTask(job, task)
+    if (current === null) return
+    const { jobId: _, ...at } = current
+    this.#dispatcher.dispatch(job, at)
   }
 
   /** What still runs is left to the next owner: it is begun again there, and this is no loss that counts. */
   handOver(): void {
     for (const job of [...this.jobs.values()])
-      if (job.state.started.size > 0) this.#try(job, { type: "hand_over" })
+      if (job.state.started.size > 0 || job.state.lists.size > 0) this.#try(job, { type: "hand_over" })
   }
 
   stop(): void {
@@ -240,59 +254,17 @@ export class Owner implements TaskEvents, CommitterEvents {
     this.committer.stop()
   }
 
-  // What workers say.
-
-  started(task: Task, worker: string): Promise<void> {
-    const job = this.#jobOf(task)
-    if (job === null) return Promise.resolve()
-    this.#try(job, { type: "started", node: task.node, attempt: task.attempt, worker })
-    return task.announce ? this.committer.durable(job) : Promise.resolve()
-  }
-
-  progress(task: Task, progress: Progress): void {
-    const job = this.#jobOf(task)
-    if (job !== null) this.#progressed(job, task.node, progress)
-  }
-
-  #progressed(job: LiveJob, node: number, progress: Progress): void {
-    job.progress ??= new Map()
-    job.progress.set(node, progress)
-    this.#observer.progressed(job, node)
-  }
-
-  preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
-    const job = this.#jobOf(task)
-    if (job !== null) this.#try(job, { type: "preview", node: task.node, attempt: task.attempt, data })
-  }
-
-  finished(task: Task, outcome: Outcome): void {
-    const job = this.#jobOf(task)
-    if (job === null) return
-    job.running.delete(task.node)
-    job.progress?.delete(task.node)
-    const { provider } = task
-    if (provider !== undefined && outcome.type === "failed")
-      this.external.capacity.complain(provider, "submit", outcome.fault)
-    const terms = provider === undefined ? undefined : this.external.providers.terms(provider)
-    this.#try(job, commandOf(task, outcome, terms), outcome.type === "completed" ? outcome.text : undefined)
-  }
-
-  /** null: the job has left this memory, or the attempt is not its current one. */
-  #jobOf(task: Task): LiveJob | null {
-    const job = this.jobs.get(task.jobId)
-    return job === undefined || job.gone || job.state.attempt[task.node] !== task.attempt ? null : job
-  }
-
   // What the committer says.
 
-  dispatch(job: LiveJob, node: number, attempt: number): void {
-    this.#dispatcher.dispatch(job, node, attempt)
+  dispatch(job: LiveJob, attempted: Attempted): void {
+    this.#dispatcher.dispatch(job, attempted)
   }
 
-  abort(job: LiveJob, node: number, attempt: number): void {
-    job.running.delete(node)
-    job.unserved?.delete(node)
-    this.broker.cancel({ jobId: job.id, node, attempt })
+  abort(job: LiveJob, attempted: Attempted): void {
+    const key = taskKey(attempted)
+    job.running.delete(key)
+    job.unserved?.delete(key)
+    this.broker.cancel({ jobId: job.id, ...attempted })
   }
 
   ended(job: LiveJob): void {
@@ -307,6 +279,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   durable(jobs: Iterable<LiveJob>): void {
     for (const job of jobs) {
       this.#observer.changed(job)
+      if (job.state.unsettled && job.undurable === 0 && !job.gone) this.#observer.unsettled(job)
       this.letGo(job)
     }
   }
@@ -347,7 +320,7 @@ export class Owner implements TaskEvents, CommitterEvents {
   }
 
   /** A bug that makes one job's work throw stops that job, never the partition. */
-  #quarantine(job: LiveJob, error: unknown): void {
+  setAside(job: LiveJob, error: unknown): void {
     if (job.gone) return
     this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
     this.#discard(job)
@@ -355,29 +328,41 @@ export class Owner implements TaskEvents, CommitterEvents {
 
   #discard(job: LiveJob): void {
     job.gone = true
-    for (const node of job.running)
-      this.broker.cancel({ jobId: job.id, node, attempt: job.state.attempt[node]! })
+    for (const key of job.running) {
+      const task = currentTask(job, taskOfKey(key))
+      if (task !== null) this.broker.cancel(task)
+    }
     this.external.polls.drop(job)
-    this.#alarms.clear(job)
-    this.jobs.delete(job.id)
+    this.#remove(job)
     this.#observer.changed(job)
+  }
+
+  #remove(job: LiveJob): void {
+    job.gone = true
+    this.#alarms.clear(job)
+    if (!this.jobs.delete(job.id)) return
+    const parent = this.#kin.left(job)
+    const inMemory = parent === null ? undefined : this.jobs.get(parent)
+    if (inMemory !== undefined) this.letGo(inMemory)
   }
 
   /** Invariant 3. Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
     if (job.gone || job.undurable > 0 || job.state.active > 0 || job.state.polling.size > 0) return
+    if (job.state.unsettled || this.#kin.hasChildren(job.id)) return
     const hasEnded = jobHasEnded(job.state.status)
     const wake = wakeAt(job.state)
     if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
     if (!hasEnded && job.projected?.wakeAt !== wake) return
-    job.gone = true
-    this.#alarms.clear(job)
-    this.jobs.delete(job.id)
+    this.#remove(job)
     if (!hasEnded) this.#observer.parked(wake)
   }
 }
 
 /** Of an attempt, or of an operation that its provider had. */
-function tellsOfFailure(command: Command): command is Extract<Command, { type: "failed" | "external" }> {
-  return command.type === "failed" || command.type === "external"
+function isTriedAgain({ state }: LiveJob, command: Command): boolean {
+  if (command.type === "external") return state.retryAt.has(command.node)
+  if (command.type !== "failed") return false
+  const place = placeOf(state, command)
+  return place?.state.retryAt.has(place.position) === true
 }

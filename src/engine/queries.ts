@@ -1,6 +1,7 @@
 import { expand, type JobEvent } from "../core/events.ts"
+import { type ItemView, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
-import { type JobState, LargeOutput, newJobState } from "../core/state.ts"
+import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
 import { type GraphView, graphView, type NodeView } from "../core/view.ts"
@@ -9,7 +10,15 @@ import type { JobFilter, JobRow } from "../journal/port.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
-import { decodeRows, type FoldedJob, foldJob, type LoadParts, readJobs, readOutput } from "./load.ts"
+import {
+  decodeRows,
+  type FoldedJob,
+  foldJob,
+  type LoadParts,
+  readJobs,
+  readOutput,
+  readWhole,
+} from "./load.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
@@ -21,7 +30,18 @@ export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
   /** Is a worker of this process at it right now? */
-  isRunning?(job: LiveJob, node: number): boolean
+  isRunning?(job: LiveJob, task: { readonly node: number; readonly item?: number }): boolean
+}
+
+export interface ItemPageQuery {
+  readonly after?: number
+  readonly limit?: number
+}
+
+export interface ItemPage {
+  readonly items: readonly ItemView[]
+  /** `after` of the next page. */
+  readonly next: number | null
 }
 
 /** What can be asked of the store without owning anything: the journal, folded. */
@@ -62,7 +82,7 @@ export class Queries {
     const places = waits ? await this.#places(jobId, live.state) : undefined
     if (live !== undefined && !live.gone && live.undurable === 0) {
       const overlay = {
-        isRunning: (node: number) => this.#parts.isRunning?.(live, node) ?? false,
+        isRunning: (node: number) => this.#parts.isRunning?.(live, { node }) ?? false,
         progress: (node: number) => live.progress?.get(node),
       }
       return graphView(live.state, overlay, places)
@@ -89,20 +109,32 @@ export class Queries {
 
   /** One node of the graph, with its output. */
   async node(jobId: string, id: string): Promise<NodeView & { readonly output: Json }> {
-    const position = (state: JobState) => state.graph.nodes.findIndex(node => node.id === id)
     const live = this.#parts.live(jobId)
     const isHere = live !== undefined && live.undurable === 0
     const state = isHere ? live.state : (await this.fold(jobId)).state
-    const node = position(state)
-    if (node === -1)
-      throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists those that it has.`)
+    const node = this.#position(jobId, state, id)
     const view = (isHere ? await this.graph(jobId) : graphView(state)).nodes[node]!
-    const output = state.outputs[node] ?? null
-    return {
-      ...view,
-      output:
-        output instanceof LargeOutput ? await readOutput(this.#parts.journal, jobId, output.seq) : output,
-    }
+    return { ...view, output: await this.#whole(jobId, state.outputs[node] ?? null) }
+  }
+
+  /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
+  async items(jobId: string, id: string, { after = -1, limit = 100 }: ItemPageQuery = {}): Promise<ItemPage> {
+    const live = this.#parts.live(jobId)
+    const isHere = live !== undefined && live.undurable === 0
+    const state = isHere ? live.state : (await this.fold(jobId)).state
+    const node = this.#position(jobId, state, id)
+    const list = state.lists.get(node)
+    if (list === undefined) return { items: [], next: null }
+    const isRunning = (item: number) => isHere && (this.#parts.isRunning?.(live, { node, item }) ?? false)
+    const items = itemViews(list, { after, limit, isRunning })
+    const last = after + items.length
+    return { items, next: items.length > 0 && last + 1 < list.items.length ? last : null }
+  }
+
+  #position(jobId: string, state: JobState, id: string): number {
+    const node = state.graph.nodes.findIndex(found => found.id === id)
+    if (node >= 0) return node
+    throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists those that it has.`)
   }
 
   async events(jobId: string): Promise<JobEvent[]> {
@@ -178,9 +210,12 @@ export class Queries {
 
   async #fetchLarge(jobId: string, state: JobState): Promise<void> {
     for (const [node, output] of state.outputs.entries()) {
-      if (!(output instanceof LargeOutput)) continue
-      state.outputs[node] = await readOutput(this.#parts.journal, jobId, output.seq)
+      if (largeParts(output).length > 0) state.outputs[node] = await this.#whole(jobId, output!)
     }
+  }
+
+  #whole(jobId: string, output: Output): Promise<Json> {
+    return readWhole(output, seq => readOutput(this.#parts.journal, jobId, seq))
   }
 }
 

@@ -1,48 +1,74 @@
 import type { LateTemplate, Task } from "../broker/port.ts"
-import type { JobResult } from "../core/commands.ts"
+import type { Attempted, JobResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
-import { LargeOutput } from "../core/state.ts"
+import { largeParts, wholeOutput } from "../core/state.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
 import type { Scope, Template, ValuePath } from "../template/types.ts"
-import type { LiveJob } from "./live-job.ts"
-import { type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
+import { type LiveJob, taskOfKey } from "./live-job.ts"
+import { type Each, type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
 
-/** What becomes of a node that is ready: a task for a worker, a skip, or a fault. */
-export type Rendered = { readonly task: Task } | { readonly skip: true } | { readonly fault: Fault }
+/** What becomes of a node that is ready: a task for a worker, a list of items, a skip, or a fault. */
+export type Rendered =
+  | { readonly task: Task }
+  | { readonly items: readonly Json[] }
+  | { readonly skip: true }
+  | { readonly fault: Fault }
 
-export function renderNode(job: LiveJob, node: number, fetched: Fetched): Rendered {
-  const planNode = job.plan.nodes[node]!
+export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, maxItems: number): Rendered {
+  const planNode = job.plan.nodes[at.node]!
   try {
-    const { when, config } = planNode
-    if (when === null && config.templates.length === 0)
-      return { task: taskOf(job, node, config.source, fetched) }
-    const scope = scopeOf(job, fetched)
-    if (when !== null && !isTruthy(when.render(scope))) return { skip: true }
-    const late: LateTemplate[] = []
-    const rendered = config.render(scope, { late: (template, path) => postpone(late, template, path, scope) })
-    return { task: taskOf(job, node, rendered, fetched, late) }
+    if (at.item !== undefined) return { task: renderTask(job, at, fetched, eachOf(job, at.node, at.item)) }
+    const { when, forEach } = planNode
+    if (when !== null && !isTruthy(when.render(scopeOf(job, fetched)))) return { skip: true }
+    if (forEach !== null) return itemsOf(forEach.render(scopeOf(job, fetched)), planNode, maxItems)
+    return { task: renderTask(job, at, fetched) }
   } catch (error) {
     return { fault: renderingFault(error, planNode) }
   }
 }
 
+function renderTask(job: LiveJob, at: Attempted, fetched: Fetched, each?: Each): Task {
+  const { config } = job.plan.nodes[at.node]!
+  if (config.templates.length === 0) return taskOf(job, at, config.source, fetched)
+  const scope = scopeOf(job, fetched, each)
+  const late: LateTemplate[] = []
+  const rendered = config.render(scope, { late: (template, path) => postpone(late, template, path, scope) })
+  return taskOf(job, at, rendered, fetched, late)
+}
+
+function eachOf(job: LiveJob, node: number, index: number): Each {
+  return { item: job.state.lists.get(node)!.items[index]!, index }
+}
+
+function itemsOf(list: Json, { id }: PlanNode, maxItems: number): Rendered {
+  if (!Array.isArray(list)) {
+    const found = list === null ? "nothing" : typeof list === "object" ? "a mapping" : `a ${typeof list}`
+    const message = `for_each of node "${id}" yields ${found}, not a list. Write an expression that yields a list.`
+    return { fault: { code: "E433", message, retryable: false } }
+  }
+  if (list.length <= maxItems) return { items: list }
+  const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
+  return { fault: { code: "E434", message, retryable: false } }
+}
+
 function taskOf(
   job: LiveJob,
-  node: number,
+  { node, item, attempt }: Attempted,
   config: Json,
   fetched: Fetched,
   late: readonly LateTemplate[] = [],
 ): Task {
   const { state, plan } = job
   const { id, handler, timeoutSeconds, provider } = plan.nodes[node]!
-  return {
+  const { suspects } = item === undefined ? state : state.lists.get(node)!.state
+  const task: Task = {
     jobId: job.id,
     node,
     nodeId: id,
-    attempt: state.attempt[node]!,
+    attempt,
     handler,
     owner: state.owner,
     workflow: state.workflow,
@@ -54,9 +80,10 @@ function taskOf(
     input: state.input,
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
-    announce: state.suspects.size > 0 && state.suspects.has(node),
+    announce: suspects.size > 0 && suspects.has(item ?? node),
     ...(provider === null ? {} : { provider, operation: state.operations.get(node) ?? 0 }),
   }
+  return item === undefined ? task : Object.assign(task, { item })
 }
 
 function parentsOf(job: LiveJob, node: number, fetched: Fetched): JsonObject {
@@ -104,13 +131,13 @@ export function renderJobOutput(
   }
 }
 
-/** Outputs the node needs that are not in memory. */
-export function largeInputs(job: LiveJob, node: number): LargeInput[] {
+/** Nodes whose outputs this one needs and which are, in part at least, not in memory. */
+export function largeInputs(job: LiveJob, node: number): number[] {
   const { starts, items } = job.plan.dependencies
   return largeOf(job, [...job.plan.nodes[node]!.reads, ...items.subarray(starts[node], starts[node + 1])])
 }
 
-export function largeInputsOfOutput(job: LiveJob): LargeInput[] {
+export function largeInputsOfOutput(job: LiveJob): number[] {
   const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
   const nodes = read.map(({ name, path }) =>
     job.plan.positions.get(name === "nodes" ? String(path[0]) : name),
@@ -124,21 +151,20 @@ export function largeInputsOfOutput(job: LiveJob): LargeInput[] {
 /** Outputs that are still here and will not be when the handler, or a later fetch, reads them. */
 export function leavingInputs(job: LiveJob): Fetched {
   if (job.leaving === null || job.leaving.size === 0) return nothingFetched
-  return new Map([...job.leaving].map(node => [node, job.state.outputs[node] as Json]))
-}
-
-export interface LargeInput {
-  readonly node: number
-  readonly seq: number
-}
-
-function largeOf(job: LiveJob, nodes: readonly number[]): LargeInput[] {
-  const large = new Map<number, LargeInput>()
-  for (const node of nodes) {
+  const kept = new Map<number, Json>()
+  for (const { node } of [...job.leaving].map(taskOfKey)) {
     const output = job.state.outputs[node]
-    if (output instanceof LargeOutput) large.set(node, { node, seq: output.seq })
+    if (output === undefined || kept.has(node)) continue
+    kept.set(
+      node,
+      wholeOutput(output, () => null),
+    )
   }
-  return [...large.values()]
+  return kept
+}
+
+function largeOf(job: LiveJob, nodes: readonly number[]): number[] {
+  return [...new Set(nodes)].filter(node => largeParts(job.state.outputs[node]).length > 0)
 }
 
 function renderingFault(error: unknown, node: PlanNode | null): Fault {

@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts"
-import { isDone, LargeOutput } from "../core/state.ts"
+import { isDone, largeParts, wholeOutput } from "../core/state.ts"
 import { UmbraError } from "../errors.ts"
 import type { Scope } from "../template/types.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -9,15 +9,22 @@ export type Fetched = ReadonlyMap<number, Json>
 
 export const nothingFetched: Fetched = new Map()
 
+/** What the config of a node with `for_each` can read besides. */
+export interface Each {
+  readonly item: Json
+  readonly index: number
+}
+
 /** What a job's templates can read. Nothing is copied: a look-up goes to the state itself. */
-export function scopeOf(job: LiveJob, fetched: Fetched): Scope {
-  return {
-    names: {
-      input: job.state.input,
-      get job() {
-        return jobName(job)
-      },
+export function scopeOf(job: LiveJob, fetched: Fetched, each?: Each): Scope {
+  const names = {
+    input: job.state.input,
+    get job() {
+      return jobName(job)
     },
+  }
+  return {
+    names: each === undefined ? names : Object.assign(names, each),
     node: id => outputOf(job, job.plan.positions.get(id), fetched),
     nodeIds: () =>
       job.plan.nodes.filter((_, node) => isDone(job.state, node) || fetched.has(node)).map(node => node.id),
@@ -40,7 +47,8 @@ export function outputOf(job: LiveJob, node: number | undefined, fetched: Fetche
   if (known !== undefined) return known
   if (!isDone(job.state, node)) return undefined
   const output = job.state.outputs[node]
-  if (!(output instanceof LargeOutput)) return output
+  if (output === undefined || largeParts(output).length === 0)
+    return output === undefined ? undefined : wholeOutput(output, () => null)
   throw new UmbraError(
     "E202",
     `The output of node "${job.plan.nodes[node]!.id}" is too large to be found by a computed name; refer to it by its id.`,

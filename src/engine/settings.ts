@@ -19,6 +19,10 @@ export interface EngineSettings {
   readonly parkAfterMs: number
   /** Jobs in memory beyond which new ones are refused. */
   readonly maxLiveJobs: number
+  /** How deep workflows may run inside workflows. */
+  readonly maxDepth: number
+  /** How long a list of `for_each` may be. */
+  readonly maxItems: number
   /** How long running handlers may take to end when the engine closes. */
   readonly drainSeconds: number
   /** A provider's slot that nobody renews comes free after this. */
@@ -43,6 +47,8 @@ export const engineTable: SettingTable<EngineSettings> = {
   largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
   parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
+  maxDepth: wholeNumber("UMBRA_MAX_DEPTH", 16),
+  maxItems: wholeNumber("UMBRA_MAX_ITEMS", 100_000),
   drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
   slotLeaseSeconds: amount("UMBRA_SLOT_LEASE_SECONDS", 3600),
   pollConcurrency: wholeNumber("UMBRA_POLL_CONCURRENCY", 50),

@@ -158,12 +158,23 @@ export class Submissions {
     const byOwner = this.#knownAs(source)
     let stored = again ? undefined : byOwner.get(owner)
     if (stored === undefined) {
-      stored = this.#store(planOf(source, this.#handlers), owner)
+      stored = this.#storeFamily(source, owner, again)
       byOwner.set(owner, stored)
       // What failed is tried anew, not remembered.
       stored.catch(() => byOwner.delete(owner))
     }
     return stored
+  }
+
+  /** What its nodes run first: a job may come to them at once. */
+  async #storeFamily(
+    source: Exclude<WorkflowSource, string>,
+    owner: string,
+    again: boolean,
+  ): Promise<NewlyStored> {
+    const plan = planOf(source, this.#handlers)
+    if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
+    return this.#store(plan, owner)
   }
 
   #knownAs(source: Exclude<WorkflowSource, string>): Known["byOwner"] {
@@ -261,12 +272,15 @@ function invalidWorkflow(problems: readonly Problem[]): UmbraError {
   )
 }
 
-function checkSubmission(plan: Plan, input: unknown): Json {
-  const unsupported = plan.nodes.find(node => node.forEach !== null)
+/** The input, checked and a copy of its own. */
+export function checkSubmission(plan: Plan, input: unknown): Json {
+  // Slots and operations are a node's: a list of items would share one.
+  const unsupported = plan.nodes.find(node => node.provider !== null && node.forEach !== null)
   if (unsupported !== undefined)
     throw new UmbraError(
       "E308",
-      `Node "${unsupported.id}" uses for_each, which this engine does not run yet.`,
+      `Node "${unsupported.id}" has both for_each and provider, which do not go together. ` +
+        'Put the node with the provider into a workflow of its own, and run that for each item with handler "workflow".',
     )
   const { value, problems } = checkInput(plan.input, input)
   // A copy: the caller may go on with its own, the job's input stays as the journal has it.

@@ -1,4 +1,8 @@
-/** From facts to what a stream tells: the transitions of J18, each with the job or the node as it then was. */
+/**
+ * From facts to what a stream tells: the transitions of J18, each with the job or the node as it then was. Those of the
+ * items of `for_each` are left out: ten thousand of them would drown the nodes, and who wants them asks for them
+ * (`GET /jobs/{job}/nodes/{node}/items`).
+ */
 import { expand, type JobEvent } from "../core/events.ts"
 import type { ExternalWaiting, Fact } from "../core/facts.ts"
 import type { JsonObject } from "../core/json.ts"
@@ -81,15 +85,17 @@ function nodeLine({ correlation_id, node, to, from, attempt, at, payload }: JobE
     attempt: attempt ?? null,
     at: isoTime(at),
     ...(typeof payload.reason === "string" ? { reason: payload.reason } : {}),
+    ...(typeof payload.items === "number" ? { items: payload.items } : {}),
     ...errorOf(payload),
     ...waitingOf(payload),
   }
 }
 
-function errorOf({ fault, cause }: JsonObject): { error?: JsonObject } {
+function errorOf({ fault, cause, item }: JsonObject): { error?: JsonObject } {
   if (fault === undefined) return {}
   const { code, message } = fault as { code: string; message: string }
-  return { error: { code, message, ...(cause === undefined ? {} : { node: cause }) } }
+  const where = { ...(cause === undefined ? {} : { node: cause }), ...(item === undefined ? {} : { item }) }
+  return { error: { code, message, ...where } }
 }
 
 /** In the words of the graph: why the node does not run right now. */
@@ -97,6 +103,7 @@ function waitingOf({ retry_at, waiting }: JsonObject): { waiting_on?: JsonObject
   if (typeof retry_at === "number") return { waiting_on: { kind: "retry", at: isoTime(retry_at) } }
   if (waiting === undefined) return {}
   const { kind, name, until, ...rest } = waiting as { kind: string; name?: string; until?: number }
+  if (kind === "child") return { waiting_on: waiting as JsonObject }
   return {
     waiting_on: {
       kind,

@@ -3,7 +3,7 @@
  * streamed are states.
  */
 import { apply } from "../core/apply.ts"
-import type { Fact } from "../core/facts.ts"
+import type { Fact, Waiting } from "../core/facts.ts"
 import { type JobState, newJobState } from "../core/state.ts"
 import type { Plan } from "../definition/plan.ts"
 import { decodeFact } from "../engine/live-job.ts"
@@ -81,11 +81,18 @@ const heavy = ["input", "output", "data", "job_output"] as const
 function withoutData(fact: Fact): Fact {
   const light: Record<string, unknown> = { ...fact }
   for (const key of heavy) if (key in light) light[key] = null
-  if (fact.type === "node_waiting" && fact.waiting.kind === "timer")
-    light.waiting = { ...fact.waiting, output: null }
+  if (fact.type === "node_waiting" || fact.type === "item_waiting")
+    light.waiting = waitingWithoutData(fact.waiting)
+  // How many items there are counts; what they are stays out.
+  if (fact.type === "node_expanded") light.items = new Array<null>(fact.items.length).fill(null)
   // What a provider said when it could not be asked: streams do not tell it.
   if (fact.type === "poll_scheduled") delete light.fault
   return light as unknown as Fact
+}
+
+function waitingWithoutData(waiting: Waiting): Waiting {
+  if (waiting.kind === "timer") return { ...waiting, output: null }
+  return waiting.kind === "signal" && waiting.default !== undefined ? { ...waiting, default: null } : waiting
 }
 
 /** So many of them at most; who was not needed for longest goes. */

@@ -4,11 +4,9 @@ import type * as port from "./port.ts"
 
 export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
   const partitions = new Set(query.partitions)
-  const unfinished = (id: string | null) => id !== null && store.jobs.get(id)?.finishedAt === null
+  const isThere = (id: string | null) => id !== null && store.jobs.has(id)
   return [...store.jobs.values()]
-    .filter(
-      job => partitions.has(job.partition) && endedBefore(job, query.before) && !unfinished(job.parentId),
-    )
+    .filter(job => partitions.has(job.partition) && endedBefore(job, query.before) && !isThere(job.parentId))
     .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0))
     .slice(0, query.limit)
     .map(job => job.id)

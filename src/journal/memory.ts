@@ -98,6 +98,7 @@ class MemoryJournal implements port.Journal {
         (statuses === undefined || statuses.includes(job.status)) &&
         (workflow === undefined || job.workflow === workflow) &&
         (after === undefined || job.id < after) &&
+        (filter.parentId === undefined || job.parentId === filter.parentId) &&
         (deleted || job.status !== "DELETED") &&
         job.createdAt >= createdFrom &&
         job.createdAt < createdBefore &&

@@ -99,7 +99,7 @@ export interface Journal {
   /** Takes back a message nobody has answered. True: it will never be acted on. */
   withdrawMessage(messageId: number): Promise<boolean>
 
-  /** Jobs of these partitions that ended before then, oldest first; never one whose parent is unfinished. */
+  /** Jobs of these partitions that ended before then, oldest first; never a child before its parent. */
   endedJobs(query: {
     readonly partitions: readonly number[]
     readonly before: number
@@ -205,7 +205,7 @@ export interface JobChange {
   readonly status: JobStatus
   readonly updatedAt: number
   readonly finishedAt: number | null
-  /** When the job next needs its owner; null once it is finished. */
+  /** When the job next needs its owner; null once it is finished and its relatives know. */
   readonly wakeAt: number | null
   readonly output: string | null
   readonly error: string | null
@@ -233,6 +233,8 @@ export interface JobFilter {
   readonly workflow?: string
   /** Jobs with all of these. */
   readonly labels?: { readonly [name: string]: string }
+  /** The children of this job; null: jobs that are nobody's child. */
+  readonly parentId?: string | null
   readonly createdFrom?: number
   readonly createdBefore?: number
   readonly after?: string

@@ -127,16 +127,27 @@ export class SqlJournal implements port.Journal {
       filter.createdBefore === undefined ? null : String(filter.createdBefore),
       ...labelFilter(filter.labels),
     ]
-    const found =
-      filter.owner === undefined
-        ? await this.#database.query("listJobs", shared)
-        : await this.#database.query("listJobsOfOwner", [...shared, filter.owner])
+    const found = await this.#listed(filter, shared)
     return found.map(rows.jobRow)
   }
 
   async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
     const parameters = [owner, arrayLiteral(known), after, String(limit)]
     return (await this.#database.query("unfinishedJobs", parameters)).map(row => rows.text(row, 0))
+  }
+
+  #listed({ owner, parentId }: port.JobFilter, shared: (string | null)[]): Promise<Row[]> {
+    if (typeof parentId === "string")
+      return this.#database.query("listJobsOfParent", [
+        ...shared,
+        parentId.slice(0, FAMILY_LENGTH),
+        parentId,
+        owner ?? null,
+      ])
+    const isTop = String(parentId === null)
+    return owner === undefined
+      ? this.#database.query("listJobs", [...shared, isTop])
+      : this.#database.query("listJobsOfOwner", [...shared, owner, isTop])
   }
 
   async dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): Promise<port.DueJobs> {
@@ -272,6 +283,9 @@ export class SqlJournal implements port.Journal {
     }
   }
 }
+
+/** Of what the ids of a job and its children have in common. */
+const FAMILY_LENGTH = 18
 
 function labelFilter(labels: port.JobFilter["labels"]): [string, string] | [null, null] {
   if (labels === undefined) return [null, null]

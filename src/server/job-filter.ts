@@ -14,6 +14,10 @@ export const listQuery = z.strictObject({
     .meta({ description: "One or several, separated by commas.", example: "FAILED,EXPIRED" }),
   workflow: schema.workflowName.optional(),
   label: texts.optional().meta({ description: "NAME=VALUE; may be repeated.", example: "team=shop" }),
+  parent: z.string().optional().meta({
+    description: "A job's id: its children. `none`: jobs that are nobody's child.",
+    example: "none",
+  }),
   created_from: z.iso.datetime({ offset: true }).optional(),
   created_before: z.iso.datetime({ offset: true }).optional(),
   deleted: z.enum(["true", "false"]).optional().meta({ description: "Show deleted jobs too." }),
@@ -30,11 +34,18 @@ export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
     ...(statuses === undefined ? {} : { statuses }),
     ...(workflow === undefined ? {} : { workflow }),
     ...(query.label === undefined ? {} : { labels: labelsOf([query.label].flat()) }),
+    ...(query.parent === undefined ? {} : { parentId: parentOf(query.parent) }),
     ...(created_from === undefined ? {} : { createdFrom: Date.parse(created_from) }),
     ...(created_before === undefined ? {} : { createdBefore: Date.parse(created_before) }),
     ...(after === undefined ? {} : { after }),
     deleted: deleted === "true" || (statuses?.includes("DELETED") ?? false),
   }
+}
+
+function parentOf(text: string): string | null {
+  if (text === "none") return null
+  if (!isJobId(text)) throw wrong("parent", "is a job's id, or none")
+  return text
 }
 
 function statusesOf(text: string): JobStatus[] {

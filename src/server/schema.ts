@@ -47,6 +47,7 @@ export const job = z
     workflow: z.string(),
     workflow_version: z.number().int(),
     owner: z.string(),
+    parent_id: z.string().nullable().meta({ description: "Of a child job: the job it runs for." }),
     status: z.enum(jobStatuses as [string, ...string[]]),
     output: json,
     output_left_out: z
@@ -54,7 +55,12 @@ export const job = z
       .optional()
       .meta({ description: "In lists: the output is too large to be shown here. The job itself has it." }),
     error: z
-      .object({ code: z.string(), message: z.string(), node: z.string().optional() })
+      .object({
+        code: z.string(),
+        message: z.string(),
+        node: z.string().optional(),
+        item: z.number().int().optional(),
+      })
       .nullable()
       .meta({ description: "Why the job failed." }),
     labels: z.record(z.string(), z.string()),
@@ -71,6 +77,7 @@ export const job = z
         workflow: "order",
         workflow_version: 3,
         owner: "local",
+        parent_id: null,
         status: "COMPLETED",
         output: { total: 42 },
         error: null,
@@ -132,6 +139,18 @@ export const waitQuery = z.strictObject({
     .meta({ description: "Seconds to wait for the job's end before answering.", example: 30 }),
 })
 
+const waitKinds = [
+  "dependencies",
+  "retry",
+  "timer",
+  "signal",
+  "external",
+  "slot",
+  "child",
+  "items",
+  "worker",
+] as const
+
 export const node = z
   .looseObject({
     id: z.string(),
@@ -143,14 +162,42 @@ export const node = z
     started_at: time.nullable().meta({ description: "Recorded only for work that takes over a second." }),
     finished_at: time.nullable(),
     waiting_on: z
-      .looseObject({
-        kind: z.enum(["dependencies", "retry", "timer", "signal", "external", "slot", "worker"]),
-      })
+      .looseObject({ kind: z.enum(waitKinds) })
       .nullable()
       .meta({ description: "Why the node does not run right now." }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+    items: z
+      .looseObject({ total: z.number().int() })
+      .optional()
+      .meta({ description: "Of a node with for_each: how many of its items are in each state." }),
   })
   .meta({ id: "Node" })
+
+export const item = z
+  .looseObject({
+    index: z.number().int().meta({ description: "From 0." }),
+    item: json,
+    status: z.string(),
+    attempt: z.number().int(),
+    finished_at: time.nullable(),
+    waiting_on: z.looseObject({ kind: z.enum(waitKinds) }).nullable(),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .meta({
+    id: "Item",
+    examples: [
+      {
+        index: 0,
+        item: { url: "https://example.org/a.png" },
+        status: "COMPLETED",
+        attempt: 1,
+        tries: 0,
+        finished_at: "2026-01-01T00:00:00.000Z",
+        waiting_on: null,
+        error: null,
+      },
+    ],
+  })
 
 export const graph = z
   .looseObject({

@@ -19,6 +19,7 @@ import type { Redactor } from "./redact.ts"
 export interface Call {
   readonly jobId: string
   readonly nodeId: string
+  readonly item?: number
   readonly attempt: number
   readonly handler: string
   readonly input: Json
@@ -72,7 +73,8 @@ export class Context implements HandlerContext {
   }
 
   get idempotencyKey(): string {
-    const { operation = 0 } = this.#options.call
+    const { operation = 0, item } = this.#options.call
+    if (item !== undefined) return `${this.jobId}/${this.nodeId}/${item}`
     return operationKey(this.jobId, this.nodeId, operation)
   }
 
@@ -169,7 +171,14 @@ export class Context implements HandlerContext {
 
   #makeLog(): Log {
     const { call, reports, redactor } = this.#options
-    const own = { job_id: call.jobId, node_id: call.nodeId, attempt: call.attempt, handler: call.handler }
+    const item = call.item === undefined ? {} : { item: call.item }
+    const own = {
+      job_id: call.jobId,
+      node_id: call.nodeId,
+      ...item,
+      attempt: call.attempt,
+      handler: call.handler,
+    }
     if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message), own)
     return logTo(
       (level, fields, message) =>

@@ -15,7 +15,7 @@ import type { Handler } from "./handler.ts"
 import { type Checked, checkOutput } from "./output.ts"
 import type { Redactor } from "./redact.ts"
 import { checkSchema } from "./schema.ts"
-import { externalIdOf, isWait, outputOf, type Wait, waitingOf } from "./waiting.ts"
+import { isWait, jsonOf, outcomeOfWait, type Wait } from "./waiting.ts"
 
 export interface Execution {
   readonly handler: Handler
@@ -59,7 +59,7 @@ async function conclusionOf(execution: Execution, returned: PromiseLike<unknown>
 }
 
 function conclude(execution: Execution, returned: unknown): Outcome | Promise<Outcome> {
-  if (isWait(returned)) return conclusion(execution, outputOf(returned), returned)
+  if (isWait(returned)) return conclusion(execution, jsonOf(returned), returned)
   const { output: schema, name } = execution.handler
   if (schema === undefined) return conclusion(execution, returned)
   const what = `output of handler "${name}"`
@@ -85,17 +85,10 @@ function conclusion(execution: Execution, returned: unknown, wait?: Wait): Outco
   const { value, text } = redactor === null ? checked : redacted(checked, redactor)
   const usage = context.used
   context.end()
-  if (wait !== undefined) return waiting(wait, value, redactor?.clean ?? asItIs)
+  if (wait !== undefined) return outcomeOfWait(wait, value, redactor?.clean ?? asItIs)
   return usage === undefined
     ? { type: "completed", output: value, text }
     : { type: "completed", output: value, text, usage }
-}
-
-function waiting(wait: Wait, output: Json, clean: (text: string) => string): Outcome {
-  const externalId = externalIdOf(wait)
-  return externalId === undefined
-    ? { type: "waiting", waiting: waitingOf(wait as Parameters<typeof waitingOf>[0], output, clean) }
-    : { type: "submitted", externalId: clean(externalId) }
 }
 
 const asItIs = (text: string) => text

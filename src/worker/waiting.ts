@@ -1,4 +1,5 @@
 /** What a handler returns instead of an output when its node should wait without holding a worker. */
+import type { Outcome } from "../broker/port.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
 import { wholeTime } from "../core/whole-time.ts"
@@ -7,9 +8,15 @@ import { wholeTime } from "../core/whole-time.ts"
 const brand = Symbol.for("umbra.wait")
 
 export type Wait =
+  | { readonly [brand]: "child"; readonly workflow: string; readonly input: unknown }
   | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
-  | { readonly [brand]: "signal"; readonly name: string; readonly until?: number }
+  | { readonly [brand]: "signal"; readonly name: string; readonly until?: number; readonly default?: unknown }
   | { readonly [brand]: "external"; readonly externalId: string }
+
+/** What the built-in handler `workflow` returns: a child job does the work, and its end is the node's. */
+export function runWorkflow(workflow: string, input: unknown): Wait {
+  return { [brand]: "child", workflow, input }
+}
 
 /** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
 export function waitUntil(time: Date | number, output: unknown = null): Wait {
@@ -18,14 +25,26 @@ export function waitUntil(time: Date | number, output: unknown = null): Wait {
   return { [brand]: "timer", until: wholeTime(until), output }
 }
 
-/** `return waitForSignal(name)`: the node waits for a signal and completes with what it carries; it fails at `until`. */
-export function waitForSignal(name: string, options: { readonly until?: Date | number } = {}): Wait {
+/**
+ * `return waitForSignal(name)`: the node waits for a signal and completes with what it carries. At `until` it completes
+ * with `default`, or fails (E416) where there is none.
+ */
+export function waitForSignal(
+  name: string,
+  options: { readonly until?: Date | number; readonly default?: unknown } = {},
+): Wait {
   if (typeof name !== "string" || name === "") throw new TypeError("waitForSignal expects the signal's name.")
-  if (options.until === undefined) return { [brand]: "signal", name }
+  if (options.until === undefined) {
+    if (options.default === undefined) return { [brand]: "signal", name }
+    throw new TypeError(
+      "waitForSignal: a default is what the node completes with at until, so say until when.",
+    )
+  }
   const until = Number(options.until)
   if (!Number.isFinite(until))
     throw new TypeError("waitForSignal: until must be a Date or milliseconds since 1970.")
-  return { [brand]: "signal", name, until: wholeTime(until) }
+  const wait = { [brand]: "signal", name, until: wholeTime(until) } as const
+  return options.default === undefined ? wait : { ...wait, default: options.default }
 }
 
 /**
@@ -49,23 +68,40 @@ export function isWait(value: unknown): value is Wait {
   return typeof value === "object" && value !== null && brand in value
 }
 
-/** `output` has been checked by then: it is what the timer's node completes with. `clean` takes secrets out of a name. */
-export function waitingOf(
-  wait: Exclude<Wait, { readonly [brand]: "external" }>,
-  output: Json,
-  clean: (text: string) => string,
-): Waiting {
+/** `value` has been checked by then: what the node completes with when its time comes, or the child's input. */
+export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => string): Outcome {
+  switch (wait[brand]) {
+    case "child":
+      return { type: "child", workflow: clean(wait.workflow), input: value }
+    case "external":
+      return { type: "submitted", externalId: clean(wait.externalId) }
+    default:
+      return { type: "waiting", waiting: waitingOf(wait as Timed, value, clean) }
+  }
+}
+
+type Timed = Extract<Wait, { readonly [brand]: "timer" | "signal" }>
+
+/** `clean` takes secrets out of a name. */
+function waitingOf(wait: Timed, output: Json, clean: (text: string) => string): Waiting {
   if (wait[brand] === "timer") return { kind: "timer", until: wait.until, output }
   const { until } = wait
   const name = clean(wait.name)
-  return until === undefined ? { kind: "signal", name } : { kind: "signal", name, until }
+  if (until === undefined) return { kind: "signal", name }
+  const waiting = { kind: "signal", name, until } as const
+  return wait.default === undefined ? waiting : { ...waiting, default: output }
 }
 
-/** undefined: it waits for something else. */
-export function externalIdOf(wait: Wait): string | undefined {
-  return wait[brand] === "external" ? wait.externalId : undefined
-}
-
-export function outputOf(wait: Wait): unknown {
-  return wait[brand] === "timer" ? wait.output : null
+/** What a wait carries that must be JSON. */
+export function jsonOf(wait: Wait): unknown {
+  switch (wait[brand]) {
+    case "child":
+      return wait.input
+    case "timer":
+      return wait.output
+    case "signal":
+      return wait.default ?? null
+    case "external":
+      return null
+  }
 }

@@ -49,6 +49,32 @@ describe("umbra run", () => {
     expect(stdout).toMatch(/\{\n {2}"text": "Hello Ada"\n\}\n$/)
   })
 
+  it("J14 runs a workflow that runs another, given with --with", async () => {
+    const child = {
+      name: "child",
+      nodes: [{ id: "a", handler: "transform", config: { value: 21 } }],
+      output: "{{ a }}",
+    }
+    const parent = {
+      name: "parent",
+      nodes: [{ id: "c", handler: "workflow", config: { workflow: "child" } }],
+      output: "{{ c * 2 }}",
+    }
+    writeFileSync(path("child.json"), JSON.stringify(child))
+    writeFileSync(path("parent.json"), JSON.stringify(parent))
+    const missing = await run("parent.json", "--json", ...onPostgres())
+    expect(JSON.parse(missing.stdout)).toMatchObject({ status: "FAILED", error: { code: "E305", node: "c" } })
+    const { code, stdout } = await run("parent.json", "--with", path("child.json"), "--json", ...onPostgres())
+    const job = JSON.parse(stdout)
+    expect({ code, output: job.output }).toEqual({ code: 0, output: 42 })
+    const list = async (...flags: string[]) =>
+      JSON.parse((await umbra(["jobs", "list", "--json", ...flags, ...onPostgres()])).stdout).jobs
+    expect(await list("--parent", job.job_id)).toMatchObject([{ workflow: "child", parent_id: job.job_id }])
+    const top = (await list("--top")).map(({ workflow }: { workflow: string }) => workflow)
+    expect(top).toContain("parent")
+    expect(top).not.toContain("child")
+  })
+
   it("prints only the job with --json, and tells the rest on standard error", async () => {
     const { code, stdout, stderr } = await run(
       "greeting.yaml",

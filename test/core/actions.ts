@@ -5,7 +5,13 @@ export type Result =
   | { readonly kind: "completed"; readonly usage: boolean; readonly job: "plain" | "output" | "fault" }
   | { readonly kind: "failed"; readonly retryable: boolean; readonly retryAfter: number | null }
   | { readonly kind: "timer"; readonly seconds: number }
-  | { readonly kind: "signal"; readonly name: string; readonly seconds: number | null }
+  | {
+      readonly kind: "signal"
+      readonly name: string
+      readonly seconds: number | null
+      readonly byDefault: boolean
+    }
+  | { readonly kind: "child" }
   | { readonly kind: "skip" | "started" | "preview" | "slot" }
   | { readonly kind: "submitted"; readonly polls: boolean; readonly ttl: number | null }
 
@@ -34,7 +40,9 @@ export type Action =
     }
   /** Time goes by; with `wakes`, the owner notices. */
   | { readonly do: "pass"; readonly seconds: number; readonly wakes: boolean }
-  | { readonly do: "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" }
+  | { readonly do: Deed }
+
+type Deed = "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job" | "settle"
 
 const seconds = fc.constantFrom(0, 1, 15, 31, 200)
 const names = fc.constantFrom("approve", "pay")
@@ -63,8 +71,10 @@ const results: fc.Arbitrary<Result> = fc.oneof(
       kind: fc.constant("signal" as const),
       name: names,
       seconds: fc.oneof(fc.constant(null), seconds),
+      byDefault: fc.boolean(),
     }),
   },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant("child" as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
@@ -88,8 +98,7 @@ const answers = (from: "live" | "ever" | "forged") =>
     result: results,
   })
 
-const only = (what: "crash" | "hand_over" | "cancel" | "retry" | "delete" | "fail_job") =>
-  fc.constant({ do: what })
+const only = (what: Deed) => fc.constant({ do: what })
 
 export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 40, arbitrary: answers("live") },
@@ -121,4 +130,5 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
   { weight: 6, arbitrary: only("retry") },
   { weight: 1, arbitrary: only("delete") },
   { weight: 1, arbitrary: only("fail_job") },
+  { weight: 2, arbitrary: only("settle") },
 )

@@ -22,7 +22,7 @@ export function follow(events: readonly JobEvent[], nodeIds: readonly string[]):
       const to = event.to as JobStatus
       demand(job === null ? to === "PENDING" : jobMayBecome(job, to), `${step} is not in the table`)
       job = to
-    } else {
+    } else if (event.item === undefined) {
       const was = nodes.get(event.node ?? "")
       demand(was !== undefined && event.from === was, `${step}, but ${event.node} was ${was}`)
       demand(nodeMayBecome(was, event.to as NodeStatus), `${step} is not in the table`)

@@ -48,7 +48,7 @@ describe("J18 every transition can be read as an event", () => {
       const events = eventsFor(job)
       for (const event of events) {
         expect(event.type).toMatch(
-          /^(job|node)\.[a-z]+$|^attempt\.lost$|^signal\.received$|^slot\.|^operation\.polled$/,
+          /^(job|node|item)\.[a-z]+$|^attempt\.lost$|^signal\.received$|^slot\.|^operation\.polled$/,
         )
         expect(["command", "worker", "timer", "signal", "provider", "engine"]).toContain(event.source)
         expect(event.correlation_id).toBe("job-1")

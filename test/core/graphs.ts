@@ -7,6 +7,7 @@ export interface NodeSpec {
   readonly dependencies: readonly string[]
   readonly handler?: string
   readonly retry?: Partial<RetryPolicy>
+  readonly maxParallel?: number
 }
 
 /** X7: 15 s → 30 s → 60 s, cap 300 s, 3 tries. */
@@ -25,11 +26,12 @@ export function graphOf(specs: readonly NodeSpec[]): Graph {
   for (const [position, list] of dependencies.entries())
     for (const dependency of list) successors[dependency]!.push(position)
   return {
-    nodes: specs.map(({ id, handler, retry }) => ({
+    nodes: specs.map(({ id, handler, retry, maxParallel }) => ({
       id,
       handler: handler ?? "work",
       timeoutSeconds: null,
       retry: { ...usualRetry, ...retry },
+      ...(maxParallel === undefined ? {} : { maxParallel }),
     })),
     inDegrees: Int32Array.from(dependencies, list => list.length),
     dependencies: adjacency(dependencies),

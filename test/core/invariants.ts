@@ -142,7 +142,9 @@ function verifyEnded({ state, pool }: Checked): void {
     "an ended job waits for something",
   )
   demand(state.pollAt.size + state.polls.size + state.polling.size === 0, "an ended job would be looked at")
-  demand(nextTimer(state) === null && wakeAt(state) === null, "an ended job would be woken")
+  demand(nextTimer(state) === null, "an ended job has a timer")
+  // Whoever owns it next must tell its relatives; with nobody left to tell it is never looked at again.
+  demand(wakeAt(state) === (state.unsettled ? 0 : null), "an ended job is woken for nothing, or not at all")
 }
 
 /** Invariant 4. */

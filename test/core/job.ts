@@ -2,7 +2,7 @@
 import { apply } from "../../src/core/apply.ts"
 import type { Command, External, OperationResult, RefusalReason } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
-import type { Fact } from "../../src/core/facts.ts"
+import type { Fact, ParentLink } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
 import type { Json } from "../../src/core/json.ts"
 import type { PollPolicy } from "../../src/core/plan.ts"
@@ -31,7 +31,7 @@ export class Job {
   now = 1_000_000
   random = 0
 
-  constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number } = {}) {
+  constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number; parent?: ParentLink } = {}) {
     this.specs = specs
     this.state = newJobState(graphOf(specs))
     this.send({
@@ -43,6 +43,7 @@ export class Job {
       ttlSeconds: options.ttlSeconds ?? null,
       priority: 0,
       labels: { team: "core" },
+      ...(options.parent === undefined ? {} : { parent: options.parent }),
     })
   }
 

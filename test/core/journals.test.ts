@@ -33,7 +33,7 @@ describe("journals recorded by each release fold to the same graph for ever", ()
 
   it("hold every kind of fact", () => {
     const types = new Set(journals.flatMap(({ journal }) => journal.facts.map(({ type }) => type)))
-    expect(types.size).toBe(17)
+    expect(types.size).toBe(24)
   })
 })
 

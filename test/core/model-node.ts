@@ -12,7 +12,8 @@ export interface ModelFault {
 
 export type ModelWait =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  | { readonly kind: "signal"; readonly name: string; readonly until?: number }
+  | { readonly kind: "signal"; readonly name: string; readonly until?: number; readonly default?: Json }
+  | ModelChild
   | {
       readonly kind: "external"
       readonly provider: string
@@ -20,6 +21,14 @@ export type ModelWait =
       readonly next_poll_at?: number
       readonly until?: number
     }
+
+export interface ModelChild {
+  readonly kind: "child"
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly until?: undefined
+}
 
 export interface ModelNews {
   readonly externalId: string
@@ -87,6 +96,26 @@ export function newNode(spec: NodeSpec): ModelNode {
   }
 }
 
+export function nodeSummary(node: ModelNode, at: { now: number; remaining: number }): NodeSummary {
+  return {
+    status: node.state,
+    remaining: at.remaining,
+    attempt: node.attempt,
+    tries: node.failures,
+    losses: node.losses,
+    output: node.output ?? null,
+    fault: node.fault,
+    preview: node.preview ?? null,
+    started: node.startKnown,
+    retry_at: isLater(node, at.now) ? node.notBefore : null,
+    waiting: node.waits,
+    awaits_slot: node.awaitsSlot,
+    poll_at: node.pollAt,
+    poll_errors: node.pollErrors,
+    operations: node.operations,
+  }
+}
+
 /** X7: 15 s, doubled with each failure, never over 300 s, less the random share. */
 export function backoff(node: ModelNode, random: number): number {
   let seconds = 15
@@ -103,26 +132,3 @@ export function nextLook(node: ModelNode, jitter: number, random: number): numbe
 export const isLater = (node: ModelNode, now: number) => node.notBefore !== null && node.notBefore > now
 export const isDone = (state: string) => state === "COMPLETED" || state === "SKIPPED"
 export const isInFlight = (state: string) => state === "QUEUED" || state === "RUNNING"
-
-export function nodeSummary(
-  node: ModelNode,
-  { now, remaining }: { now: number; remaining: number },
-): NodeSummary {
-  return {
-    status: node.state,
-    remaining,
-    attempt: node.attempt,
-    tries: node.failures,
-    losses: node.losses,
-    output: node.output ?? null,
-    fault: node.fault,
-    preview: node.preview ?? null,
-    started: node.startKnown,
-    retry_at: isLater(node, now) ? node.notBefore : null,
-    waiting: node.waits,
-    awaits_slot: node.awaitsSlot,
-    poll_at: node.pollAt,
-    poll_errors: node.pollErrors,
-    operations: node.operations,
-  }
-}

@@ -2,7 +2,7 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { RefusalReason } from "../../src/core/commands.ts"
 import { eventsOf } from "../../src/core/events.ts"
-import type { Fact, FactType } from "../../src/core/facts.ts"
+import type { Fact, FactType, ItemFact } from "../../src/core/facts.ts"
 import { COMPLETED, nodeStatusOf, QUEUED, RUNNING } from "../../src/core/state.ts"
 import { actions } from "./actions.ts"
 import { follow } from "./event-story.ts"
@@ -10,6 +10,7 @@ import { dags } from "./graphs.ts"
 import { demand } from "./invariants.ts"
 import { type Core, core, Simulation } from "./simulation.ts"
 
+/** What happens to items is compared with what happens to nodes: items.test.ts. */
 const everyFact = Object.keys({
   job_submitted: true,
   node_started: true,
@@ -28,7 +29,8 @@ const everyFact = Object.keys({
   job_expired: true,
   job_retried: true,
   job_deleted: true,
-} satisfies Record<FactType, true>)
+  job_settled: true,
+} satisfies Record<Exclude<FactType, ItemFact["type"] | "node_expanded">, true>)
 
 /** All but `job_exists`: a simulated job is submitted once. */
 const everyRefusal = Object.keys({
@@ -43,6 +45,7 @@ const everyRefusal = Object.keys({
   nothing_due: true,
   stale_operation: true,
   stale_token: true,
+  settled: true,
 } satisfies Record<Exclude<RefusalReason, "job_exists">, true>)
 
 const ttls = fc.constantFrom(null, null, 100, 600)
@@ -50,12 +53,13 @@ const ttls = fc.constantFrom(null, null, 100, 600)
 const histories = fc.record({
   specs: dags(7),
   ttlSeconds: ttls,
+  isChild: fc.boolean(),
   script: fc.array(actions, { minLength: 5, maxLength: 60, size: "max" }),
 })
 
 const plays = (mutant: Core = core) =>
-  fc.property(histories, ({ specs, ttlSeconds, script }) => {
-    const simulation = new Simulation(specs, { ttlSeconds, core: mutant })
+  fc.property(histories, ({ specs, ttlSeconds, isChild, script }) => {
+    const simulation = new Simulation(specs, { ttlSeconds, isChild, core: mutant })
     for (const action of script) simulation.act(action)
     simulation.finish()
     verifyStory(simulation)
@@ -211,6 +215,12 @@ const mutants: Record<string, Partial<Core>> = {
       core.decide(command.type === "recover" ? { ...state, awaitingSlot: new Map() } : state, command, given),
   },
   "operations are not looked at": { takeDuePolls: () => [] },
+  "children that nobody waits for any more are forgotten": {
+    apply(state, fact, effects) {
+      core.apply(state, fact, effects)
+      state.orphans = []
+    },
+  },
   "retry times are forgotten": { takeDueRetries: () => [] },
   "lost tasks are not handed out again": {
     decide: (state, command, given) =>

@@ -11,11 +11,9 @@ import {
   isLater,
   type JobResult,
   type ModelFault,
-  type ModelNews,
   type ModelNode,
   type ModelWait,
   newNode,
-  nextLook,
   nodeSummary,
   type Wanted,
 } from "./model-node.ts"
@@ -36,11 +34,15 @@ export class Model {
   private waitOrder: string[] = []
   private resumes = 0
   /** Operations that nobody wants any more, since the last `settle`. */
-  private readonly abandoned: string[] = []
+  readonly abandoned: string[] = []
+  private isUnsettled = false
+  private orphans: string[] = []
+  private readonly isChild: boolean
   private readonly ttlSeconds: number | null
   expiresAt: number | null
 
-  constructor(specs: readonly NodeSpec[], ttlSeconds: number | null, now: number) {
+  constructor(specs: readonly NodeSpec[], ttlSeconds: number | null, now: number, isChild = false) {
+    this.isChild = isChild
     this.ttlSeconds = ttlSeconds
     this.expiresAt = ttlSeconds === null ? null : now + ttlSeconds * 1000
     for (const spec of specs) this.nodes.set(spec.id, newNode(spec))
@@ -93,37 +95,6 @@ export class Model {
   submitted(id: string, wait: Extract<ModelWait, { kind: "external" }>): void {
     this.waits(id, wait)
     this.nodes.get(id)!.pollAt = wait.next_poll_at ?? null
-  }
-
-  /** X4: news of an operation count for the node that waits for it, and only while it does. */
-  news(id: string, news: ModelNews, now: number, random: number, extra: JobResult = {}): boolean {
-    const node = this.nodes.get(id)
-    if (this.isOver() || node?.waits?.kind !== "external" || node.waits.external_id !== news.externalId)
-      return false
-    if (news.token !== undefined && news.token !== `r${this.resumes}`) return false
-    const { result, byPoll, poll } = news
-    if (result.type === "completed") this.completed(id, result.output, extra)
-    if (result.type === "failed") {
-      node.operations++
-      this.failed(id, result.fault, now, random)
-    }
-    const looked = byPoll && poll !== null && (result.type === "running" || result.type === "error")
-    if (result.type === "error" && poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors) {
-      const { external_id } = node.waits
-      this.failed(id, result.fault, now, random)
-      if (node.state === "FAILED") this.abandoned.push(`${id}:${external_id}`)
-      return true
-    }
-    if (looked) {
-      node.polls++
-      node.pollErrors = result.type === "error" ? node.pollErrors + 1 : 0
-      node.pollAt = now + nextLook(node, poll.jitter, random)
-    }
-    if (result.type === "hint" && poll !== null) node.pollAt = now
-    if (result.type === "postponed" && byPoll && poll !== null) node.pollAt = Math.max(now, result.until)
-    if (result.type === "running" && result.preview !== undefined && result.preview !== node.preview)
-      this.previewed(id, result.preview)
-    return true
   }
 
   started(id: string): boolean {
@@ -230,8 +201,10 @@ export class Model {
         return
       }
       const isLast = this.unfinished().length === 1
-      if (isLast && unfinished > 1 && waits.kind === "timer") break
-      if (waits.kind === "timer") this.completed(id, waits.output, isLast ? extra : {})
+      const output =
+        waits.kind === "timer" ? waits.output : waits.kind === "signal" ? waits.default : undefined
+      if (isLast && unfinished > 1 && output !== undefined) break
+      if (output !== undefined) this.completed(id, output, isLast ? extra : {})
       else this.failed(id, { code: "E416", message: "", retryable: false }, now, 0)
     }
     for (const node of this.nodes.values())
@@ -288,6 +261,8 @@ export class Model {
     if (!["FAILED", "CANCELLED", "EXPIRED"].includes(this.status()) || this.unfinished().length === 0)
       return false
     this.endedBy = null
+    this.isUnsettled = false
+    this.orphans = []
     this.jobFault = null
     this.jobOutput = undefined
     this.finishedAt = null
@@ -298,6 +273,14 @@ export class Model {
       const { spec, attempt, operations } = this.nodes.get(id)!
       this.nodes.set(id, { ...newNode(spec), attempt: attempt + 1, operations })
     }
+    return true
+  }
+
+  /** J14: a job that has ended tells its parent of it, and the children that it waited for. */
+  settled(): boolean {
+    if (!this.isUnsettled) return false
+    this.isUnsettled = false
+    this.orphans = []
     return true
   }
 
@@ -312,6 +295,11 @@ export class Model {
     if (this.isOver() && !this.wasOver) {
       this.wasOver = true
       this.finishedAt = now
+      this.orphans = this.waitOrder.flatMap(id => {
+        const { waits } = this.nodes.get(id)!
+        return waits?.kind === "child" ? [waits.job_id] : []
+      })
+      this.isUnsettled = this.isChild || this.orphans.length > 0
       for (const [id, node] of this.nodes) {
         if (node.waits?.kind === "external") {
           node.operations++
@@ -390,6 +378,7 @@ export class Model {
       resumes: this.resumes,
       usage: this.usage,
       signals,
+      ...(this.isUnsettled ? { untold: this.orphans } : {}),
       nodes,
     }
   }

@@ -2,6 +2,7 @@
 import type { OperationResult } from "../../src/core/commands.ts"
 import type { PollPolicy } from "../../src/core/plan.ts"
 import type { Action, News, Result } from "./actions.ts"
+import { newsInModel } from "./model-external.ts"
 import { nextLook } from "./model-node.ts"
 import { jobResultOf, type Move, type Stage } from "./moves.ts"
 
@@ -59,7 +60,12 @@ export function newsOf(stage: Stage, action: Extract<Action, { do: "news" }>): M
       ...extra,
     },
     inModel: () =>
-      model.news(id, { externalId, byPoll, poll, result: result as never, ...token }, now, random, extra),
+      newsInModel(
+        model,
+        id,
+        { externalId, byPoll, poll, result: result as never, ...token },
+        { now, random, extra },
+      ),
   }
 }
 

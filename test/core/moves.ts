@@ -3,7 +3,7 @@ import type { Command } from "../../src/core/commands.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import type { Action, Result } from "./actions.ts"
 import type { Model } from "./model.ts"
-import type { JobResult, ModelFault } from "./model-node.ts"
+import type { JobResult, ModelFault, ModelWait } from "./model-node.ts"
 import { submittedOf } from "./moves-external.ts"
 
 export interface Move {
@@ -64,6 +64,8 @@ export function moveOf(stage: Stage, action: Told): Move {
         command: { type: "fail_job", fault: jobFault },
         inModel: unlessOver(() => model.jobFailed(jobFault)),
       }
+    case "settle":
+      return { command: { type: "settle" }, inModel: () => model.settled() }
     case "retry":
       return { command: { type: "retry" }, inModel: () => model.retried(now) }
     case "delete":
@@ -115,6 +117,7 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       }
     }
     case "timer":
+    case "child":
     case "signal": {
       const waiting = waitingOf(stage, result)
       const extra = jobResultOf(stage, "output")
@@ -150,11 +153,15 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
   }
 }
 
-function waitingOf(stage: Stage, result: Extract<Result, { kind: "timer" | "signal" }>) {
+function waitingOf(stage: Stage, result: Extract<Result, { kind: "timer" | "signal" | "child" }>): ModelWait {
+  if (result.kind === "child")
+    return { kind: "child", job_id: stage.fresh("child"), workflow: "inner", workflow_version: 1 }
   if (result.kind === "timer") {
     const until = stage.now + result.seconds * 1000
     return { kind: "timer" as const, until, output: stage.fresh("slept") }
   }
-  const until = result.seconds === null ? {} : { until: stage.now + result.seconds * 1000 }
-  return { kind: "signal" as const, name: result.name, ...until }
+  const waiting = { kind: "signal" as const, name: result.name }
+  if (result.seconds === null) return waiting
+  const until = stage.now + result.seconds * 1000
+  return { ...waiting, until, ...(result.byDefault ? { default: stage.fresh("default") } : {}) }
 }

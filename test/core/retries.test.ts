@@ -88,6 +88,20 @@ describe("tries count failures, attempts fence", () => {
     expect(job.state.losses[0]).toBe(1)
   })
 
+  it("J21 hands over items as it does nodes", () => {
+    const job = new Job(chain("a"))
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
+    for (let attempt = 1; attempt < 10; attempt++) {
+      job.send({ type: "started", node: 0, item: 1, attempt, worker: "w" })
+      job.send({ type: "hand_over" })
+    }
+    const list = job.state.lists.get(0)!.state
+    expect([...list.losses]).toEqual([0, 0])
+    expect([...list.attempt]).toEqual([1, 10])
+    expect(job.facts.at(-1)).toMatchObject({ type: "items_lost", node: 0, items: [1], handed_over: true })
+    expect(job.send({ type: "hand_over" })).toBe("nothing_due")
+  })
+
   it("a failure after a loss waits as long as a first failure", () => {
     const job = new Job(chain("a"))
     job.send({ type: "recover" })

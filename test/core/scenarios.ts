@@ -146,4 +146,42 @@ export const scenarios: Readonly<Record<string, () => Job>> = {
     job.send({ type: "fail_job", fault: final })
     return job
   },
+  "items-failed-then-partially-retried"() {
+    const job = new Job([
+      { id: "each", dependencies: [], maxParallel: 2 },
+      { id: "after", dependencies: ["each"] },
+    ])
+    const item = (index: number, attempt: number) => ({ node: 0, item: index, attempt })
+    job.send({ type: "expand", node: 0, attempt: 1, items: ["a", { b: 1 }, null, 4] })
+    job.send({ type: "started", ...item(0, 1), worker: "w1" })
+    job.send({ type: "completed", ...item(1, 1), output: { one: 1 }, usage: { tokens: 2 } })
+    job.send({ type: "recover" })
+    job.send({ type: "failed", ...item(2, 2), fault: passing })
+    job.send({ type: "waiting", ...item(0, 2), waiting: { kind: "signal", name: "go" } })
+    job.send({ type: "signal", name: "go", data: "gone" })
+    job.send({ type: "failed", ...item(3, 1), fault: final })
+    job.send({ type: "retry" })
+    job.send({ type: "preview", ...item(2, 4), data: "half" })
+    job.send({ type: "completed", ...item(2, 4), output: null })
+    job.send({ type: "completed", ...item(3, 2), output: [4] })
+    job.complete("after")
+    return job
+  },
+  "children-waited-for-and-orphaned"() {
+    const job = new Job(apart("done", "open", "fails"))
+    const child = (name: string) =>
+      ({ kind: "child", job_id: `child of ${name}`, workflow: "inner", workflow_version: 2 }) as const
+    for (const node of [0, 1]) job.send({ type: "waiting", node, attempt: 1, waiting: child(`${node}`) })
+    job.complete("done", "the child's output")
+    job.fail("fails", final)
+    job.send({ type: "settle" })
+    return job
+  },
+  "a-child-that-told-its-parent"() {
+    const parent = { job_id: "the parent", node: 3, item: 1, path: ["outer", "middle"] }
+    const job = new Job(chain("a"), { parent })
+    job.complete("a")
+    job.send({ type: "settle" })
+    return job
+  },
 }

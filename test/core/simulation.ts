@@ -40,13 +40,18 @@ export class Simulation {
   private readonly core: Core
   private effects = noneYet()
 
-  constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number | null; core?: Core } = {}) {
+  constructor(
+    specs: readonly NodeSpec[],
+    options: { ttlSeconds?: number | null; isChild?: boolean; core?: Core } = {},
+  ) {
     const ttlSeconds = options.ttlSeconds ?? null
     this.core = options.core ?? core
     this.graph = graphOf(specs)
     this.state = newJobState(this.graph)
-    this.model = new Model(specs, ttlSeconds, this.now)
-    this.step({ command: { type: "submit", ...origin, ttlSeconds }, inModel: () => true })
+    const { isChild = false } = options
+    this.model = new Model(specs, ttlSeconds, this.now, isChild)
+    const parent = isChild ? { parent: { job_id: "outer", node: 0, path: ["outer"] } } : {}
+    this.step({ command: { type: "submit", ...origin, ttlSeconds, ...parent }, inModel: () => true })
   }
 
   act(action: Action): void {
@@ -70,6 +75,7 @@ export class Simulation {
       demand(turn < 500, "the job goes on for ever")
       const [task] = this.pool
       const signal = [...this.state.waiting.values()].find(waiting => waiting.kind === "signal")
+      const child = [...this.state.waiting].find(([, waiting]) => waiting.kind === "child")
       const timer = nextTimer(this.state)
       if (task !== undefined)
         this.act({
@@ -82,10 +88,26 @@ export class Simulation {
       else if (this.state.awaitingSlot.size > 0)
         this.act({ do: "grant", pick: this.state.awaitingSlot.keys().next().value! })
       else if ([...this.state.waiting.values()].some(({ kind }) => kind === "external")) this.act(ended)
+      else if (child !== undefined) this.endChild(child[0])
       else if (timer !== null)
         this.act({ do: "pass", seconds: Math.max(0, timer - this.now) / 1000, wakes: true })
       else demand(false, "nothing will ever wake the job")
     }
+  }
+
+  /** The family tells the node of its child's end. */
+  private endChild(node: number): void {
+    const attempt = this.state.attempt[node]!
+    const output = this.fresh("child output")
+    const extra = jobResultOf(this, "output")
+    const { id } = this.graph.nodes[node]!
+    this.step({
+      command: { type: "completed", node, attempt, output, ...extra },
+      inModel: () => {
+        this.model.completed(id, output, extra)
+        return true
+      },
+    })
   }
 
   /** As the owner does it: what is due becomes facts, then retries that are due are handed out. */

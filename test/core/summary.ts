@@ -1,6 +1,8 @@
 /** A job's state as plain JSON by node ids: what the model, the live state, a fold and a fixture are compared by. */
+
+import type { ItemList } from "../../src/core/item-list.ts"
 import type { Json } from "../../src/core/json.ts"
-import { isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"
+import { isInFlight, type JobState, nodeStatusOf, shownOutput } from "../../src/core/state.ts"
 import type { NodeStatus } from "../../src/core/states.ts"
 
 export interface NodeSummary {
@@ -19,6 +21,7 @@ export interface NodeSummary {
   readonly poll_at: number | null
   readonly poll_errors: number
   readonly operations: number
+  readonly items?: readonly NodeSummary[]
 }
 
 export interface JobSummary {
@@ -32,6 +35,8 @@ export interface JobSummary {
   readonly usage: { readonly [key: string]: number }
   readonly signals: { readonly [name: string]: readonly Json[] }
   readonly resumes: number
+  /** It has ended and its relatives do not know: the children among them. */
+  readonly untold?: readonly string[]
   readonly nodes: { readonly [id: string]: NodeSummary }
 }
 
@@ -50,6 +55,7 @@ export function summaryOf(state: JobState, now: number): JobSummary {
     usage: Object.fromEntries(state.usage),
     resumes: state.resumes,
     signals: Object.fromEntries([...state.signals].filter(([, kept]) => kept.length > 0)),
+    ...(state.unsettled ? { untold: state.orphans } : {}),
     nodes: Object.fromEntries(
       state.graph.nodes.map(({ id }, node) => [id, nodeSummary(state, node, { now, idOf })]),
     ),
@@ -69,7 +75,7 @@ function nodeSummary(
     attempt: state.attempt[node]!,
     tries: state.tries[node]!,
     losses: state.losses[node]!,
-    output: (state.outputs[node] as Json | undefined) ?? null,
+    output: shownOutput(state.outputs[node] ?? null),
     fault: fault === undefined ? null : { code: fault.fault.code, cause: idOf(fault.cause) },
     preview: state.previews.get(node) ?? null,
     started: isInFlight(state, node) && state.started.has(node),
@@ -79,5 +85,11 @@ function nodeSummary(
     poll_at: state.pollAt.get(node) ?? null,
     poll_errors: state.polls.get(node)?.errors ?? 0,
     operations: state.operations.get(node) ?? 0,
+    ...(state.lists.has(node) ? { items: itemSummaries(state.lists.get(node)!, now) } : {}),
   }
+}
+
+/** By index; what is said of a node, for each item. */
+function itemSummaries({ state }: ItemList, now: number): readonly NodeSummary[] {
+  return state.graph.nodes.map((_, item) => nodeSummary(state, item, { now, idOf: () => null }))
 }

@@ -4,6 +4,7 @@
  */
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
+import { childJobId } from "../../src/engine/ids.ts"
 import type { FoldedJob } from "../../src/engine/load.ts"
 import { Plans } from "../../src/engine/plans.ts"
 import { Queries } from "../../src/engine/queries.ts"
@@ -12,6 +13,7 @@ import type { Shape, Workload } from "./workload.ts"
 
 export interface Verdict {
   readonly jobs: number
+  readonly children: number
   readonly executions: number
   /** Executions whose outcome was lost with their process: the at-least-once of handlers. */
   readonly repeated: number
@@ -35,8 +37,31 @@ export async function check(parts: {
   const executions = await readExecutions(folder)
   const violations = [...acknowledged.violations]
   const rows = await allJobs(journal)
-  if (rows.size !== workload.jobs.length)
-    violations.push(`${workload.jobs.length} jobs were submitted, ${rows.size} are stored`)
+  const top = [...rows.values()].filter(row => row.parentId === null).length
+  if (top !== workload.jobs.length)
+    violations.push(`${workload.jobs.length} jobs were submitted, ${top} are stored`)
+  const judge = async (row: JobRow, shape: Shape) => {
+    const folded = await queries.fold(row.id)
+    return [
+      ...outcome(row, shape),
+      ...(row.wakeAt === null ? [] : ["has ended and not told its relatives"]),
+      ...(await queries.verify(row)),
+      ...acceptedTwice(folded),
+      ...ranAgain(executions.get(row.id) ?? [], folded, shape),
+    ]
+  }
+  const judgeFamily = async (row: JobRow, shape: Shape): Promise<string[]> => {
+    const found = await judge(row, shape)
+    for (const [node, child] of shape.children) {
+      const position = shape.definition.nodes.findIndex(({ id }) => id === node)
+      const childRow = rows.get(childJobId(row.id, position))
+      if (childRow !== undefined && shape.status === "COMPLETED")
+        found.push(...(await judgeFamily(childRow, child)).map(violation => `${node}: ${violation}`))
+      else if (childRow === undefined ? shape.status === "COMPLETED" : childRow.finishedAt === null)
+        found.push(`its child for ${node} is ${childRow === undefined ? "missing" : "not ended"}`)
+    }
+    return found
+  }
   for (const [index, shapeIndex] of workload.jobs.entries()) {
     const id = acknowledged.ids.get(index)
     const row = id === undefined ? undefined : rows.get(id)
@@ -44,19 +69,13 @@ export async function check(parts: {
       violations.push(`job ${index} (${id}) is lost`)
       continue
     }
-    const shape = workload.shapes[shapeIndex]!
-    const folded = await queries.fold(row.id)
-    const found = [
-      ...outcome(row, shape),
-      ...(await queries.verify(row)),
-      ...acceptedTwice(folded),
-      ...ranAgain(executions.get(row.id) ?? [], folded, shape),
-    ]
+    const found = await judgeFamily(row, workload.shapes[shapeIndex]!)
     violations.push(...found.map(violation => `job ${index} (${row.id}): ${violation}`))
   }
   const all = [...executions.values()].flat().filter(line => line.what === "start")
   const distinct = new Set(all.map(({ job, node }) => `${job}/${node}`))
-  return { jobs: rows.size, executions: all.length, repeated: all.length - distinct.size, violations }
+  const children = rows.size - top
+  return { jobs: top, children, executions: all.length, repeated: all.length - distinct.size, violations }
 }
 
 function outcome(row: JobRow, shape: Shape): string[] {
@@ -68,14 +87,22 @@ function outcome(row: JobRow, shape: Shape): string[] {
 
 /** At most one completion per node, and never one of an attempt that was not the current one. */
 function acceptedTwice({ facts, plan }: FoldedJob): string[] {
-  const done = new Set<number>()
+  const done = new Set<string>()
   const violations: string[] = []
   for (const { fact } of facts) {
-    if (fact.type !== "node_completed" && fact.type !== "node_skipped") continue
-    if (done.has(fact.node)) violations.push(`node ${plan.nodes[fact.node]!.id} was completed twice`)
-    done.add(fact.node)
+    if (fact.type !== "node_completed" && fact.type !== "node_skipped" && fact.type !== "item_completed")
+      continue
+    const name = nameOf(plan, fact)
+    if (done.has(name)) violations.push(`node ${name} was completed twice`)
+    done.add(name)
   }
   return violations
+}
+
+/** An item is `id[item]`, as in the log of executions. */
+function nameOf(plan: FoldedJob["plan"], { node, item }: { node: number; item?: number }): string {
+  const { id } = plan.nodes[node]!
+  return item === undefined ? id : `${id}[${item}]`
 }
 
 /**
@@ -86,7 +113,8 @@ function ranAgain(lines: readonly Execution[], { facts, plan }: FoldedJob, shape
   const violations: string[] = []
   const completedBy = new Map<string, number>()
   for (const { fact } of facts)
-    if (fact.type === "node_completed") completedBy.set(plan.nodes[fact.node]!.id, fact.attempt)
+    if (fact.type === "node_completed" || fact.type === "item_completed")
+      completedBy.set(nameOf(plan, fact), fact.attempt)
   const latest = new Map<string, number>()
   const ended = new Set<string>()
   for (const { what, node, attempt } of lines) {
@@ -99,7 +127,7 @@ function ranAgain(lines: readonly Execution[], { facts, plan }: FoldedJob, shape
     const completed = completedBy.get(node)
     if (completed !== undefined && attempt > completed)
       violations.push(`${node} ran (attempt ${attempt}) after attempt ${completed} had completed it`)
-    for (const parent of shape.dependencies.get(node) ?? [])
+    for (const parent of shape.dependencies.get(node.replace(/\[\d+\]$/, "")) ?? [])
       if (shape.executed.has(parent) && !ended.has(parent))
         violations.push(`${node} ran before its dependency ${parent}`)
   }

@@ -24,7 +24,9 @@ function logged(name, work) {
   return defineHandler({
     name,
     run(config, ctx) {
-      const line = `${ctx.jobId} ${ctx.nodeId} ${ctx.attempt} ${process.pid}\n`
+      const [, , item] = ctx.idempotencyKey.split("/")
+      const which = item === undefined ? ctx.nodeId : `${ctx.nodeId}[${item}]`
+      const line = `${ctx.jobId} ${which} ${ctx.attempt} ${process.pid}\n`
       writeSync(executions, `start ${line}`)
       return work(config, ctx, () => writeSync(executions, `end ${line}`))
     },
@@ -49,6 +51,19 @@ const flaky = logged("flaky", (config, ctx, end) => {
   end()
   return sum(config, ctx)
 })
+const number = ({ number }) => number
+const itemHandler = logged("item", (config, _ctx, end) => {
+  const finish = () => {
+    end()
+    return number(config)
+  }
+  return config.ms === 0 ? finish() : new Promise(resolve => setTimeout(resolve, config.ms)).then(finish)
+})
+const flakyItem = logged("flaky_item", (config, ctx, end) => {
+  if (ctx.attempt === 1) throw Object.assign(new Error("not the first time"), { retryable: true })
+  end()
+  return number(config)
+})
 const doomed = logged("doomed", () => {
   throw Object.assign(new Error("never"), { status: 400 })
 })
@@ -62,11 +77,13 @@ function tell(fields, message) {
 }
 
 const umbra = await openUmbra(task.location, {
-  handlers: [stepHandler, flaky, doomed],
+  handlers: [stepHandler, flaky, itemHandler, flakyItem, doomed],
   engine: task.engine,
   log,
 })
 console.log("open")
+// Those that a node of another one runs must be there before it.
+for (const workflow of task.workflows) await umbra.register(workflow)
 
 const known = new Map()
 for (const line of readFileSync(join(task.folder, "acknowledged.log"), "utf8").split("\n")) {

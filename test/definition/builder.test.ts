@@ -285,6 +285,57 @@ describe("what cannot be part of a definition is refused where it is written", (
   })
 })
 
+describe("J14 workflows that run others", () => {
+  const child = workflow("child", { input: z.object({ n: z.number() }) }, flow => flow.input.n)
+
+  it("become nodes with handler workflow, and know their children", () => {
+    const built = workflow("parent", { input: z.object({ list: z.array(z.number()) }) }, flow => {
+      flow.run("one", child, { n: 1 }, { at: 3, timeoutSeconds: 60 })
+      flow.run("two", child)
+      flow.runEach(
+        "all",
+        child,
+        flow.input.list,
+        (item, index) => ({ n: expr<number>`${item} + ${index}` }),
+        {
+          maxParallel: 4,
+          failFast: false,
+          at: "stable",
+        },
+      )
+    })
+    expect(built.definition.nodes).toEqual([
+      {
+        id: "one",
+        handler: "workflow",
+        config: { workflow: "child@3", input: { n: 1 } },
+        timeout_seconds: 60,
+      },
+      { id: "two", handler: "workflow", config: { workflow: "child" } },
+      {
+        id: "all",
+        handler: "workflow",
+        config: { workflow: "child@stable", input: { n: "{{ item + index }}" } },
+        for_each: "{{ input.list }}",
+        max_parallel: 4,
+        fail_fast: false,
+      },
+    ])
+    expect(built.workflows).toEqual([child])
+    expect(built.handlers).toEqual([])
+  })
+
+  it("refuse two different workflows of one name", () => {
+    const twin = workflow("child", flow => void flow.transform("a", 1))
+    expect(() =>
+      workflow("w", flow => {
+        flow.run("a", child, { n: 1 })
+        flow.run("b", twin)
+      }),
+    ).toThrow(/runs two different workflows called "child"/)
+  })
+})
+
 describe("input schemas", () => {
   const build = (input: z.ZodType) => () => workflow("w", { input }, () => {})
 

@@ -45,6 +45,7 @@ const workflow = {
       handler: "echo",
       for_each: "{{ d.list }}",
       max_parallel: 2,
+      fail_fast: false,
       config: { i: "{{ item }}" },
       provider: "p",
     },

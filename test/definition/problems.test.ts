@@ -124,6 +124,7 @@ describe("messages say what to do", () => {
     ["for_each: 3", '"for_each" is 3; expected a list or a template.'],
     ["for_each: 'x {{ input.l }}'", expect.stringContaining('"for_each" yields text here.')],
     ["max_parallel: 3", '"max_parallel" has no meaning without "for_each". Remove it.'],
+    ["fail_fast: false", '"fail_fast" has no meaning without "for_each". Remove it.'],
     ["config: [1]", '"config" is a list; expected a mapping.'],
     ["dependencies: b", '"dependencies" is "b"; expected a list of node ids.'],
   ])("%s", (field, expected) => {

@@ -47,6 +47,7 @@ const slow: Shape = {
     ["total", ["n0"]],
   ]),
   executed: new Set(["n0", "total"]),
+  children: new Map(),
 }
 
 function slowJobs(count: number): Workload {

@@ -78,6 +78,26 @@ describe("the examples run as they are", () => {
     )
   })
 
+  it("approval.js: a signal, or silence", async () => {
+    expect(await run("examples/approval.js")).toEqual({
+      code: 0,
+      stdout: "{ approved_by: 'Ada', paid: 12 }\n{ approved_by: 'nobody', paid: 0 }\n",
+      stderr: "",
+    })
+  })
+
+  it("for-each.js: J21 only the item that failed runs again", async () => {
+    const { code, stdout } = await run("examples/for-each.js")
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      [
+        "FAILED { code: 'E401', message: 'no route to it', node: 'sizes', item: 2 }",
+        "home COMPLETED, about COMPLETED, news FAILED, contact CANCELLED",
+        "COMPLETED { first: 'home', total: 2000 } { home: 1, about: 1, news: 2, contact: 1 }\n",
+      ].join("\n"),
+    )
+  })
+
   it("typed-builder.ts", async () => {
     const { code, stdout } = await run("examples/typed-builder.ts", [], { node: ["--import", "tsx"] })
     expect(code).toBe(0)
@@ -92,6 +112,16 @@ describe("the examples run as they are", () => {
     expect({ code, stderr }).toEqual({ code: 0, stderr: "umbra: SIGTERM, stopping\n" })
     expect(stdout).toBe(
       "COMPLETED { gross: 119 }\none job\nstream: job_ended\ninvoice@1 { customer: 'Ada' }\nE304 422\n",
+    )
+  })
+
+  it("nested.ts: J14 a child job, and a retry that goes down into it", async () => {
+    const { code, stdout } = await run("examples/nested.ts", [], { node: ["--import", "tsx"] })
+    expect(code).toBe(0)
+    expect(stdout).toBe(
+      'FAILED Child job … (letter@1) failed at node "printed": the printer is jammed\n' +
+        "letter FAILED\n" +
+        "COMPLETED { pages: 2 }\n",
     )
   })
 

@@ -192,6 +192,54 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await post("/jobs/bulk", { jobs: [...many, ...many] })).status).toBe(400)
   })
 
+  it("J14 lists the children of a job, and jobs that are nobody's child", async () => {
+    const nested = {
+      name: "nested",
+      nodes: [{ id: "c", handler: "workflow", config: { workflow: "asked" } }],
+    }
+    const asked = { name: "asked", nodes: [{ id: "ask", handler: "approval" }] }
+    for (const body of [asked, nested]) await post("/workflows", body)
+    const { job_id } = await submit({ workflow: "nested" })
+    let waiting: { job_id: string }[] = []
+    while (waiting.length === 0) waiting = (await ask(`/jobs/${job_id}/graph`)).body.waiting_for
+    expect(waiting).toMatchObject([{ node: "c", kind: "child", workflow: "asked", workflow_version: 1 }])
+    const child = waiting[0]!.job_id
+    expect((await ask(`/jobs/${child}`)).body).toMatchObject({ parent_id: job_id })
+    expect((await ask(`/jobs?parent=${job_id}`)).body.jobs).toMatchObject([{ job_id: child }])
+    const top = (await ask("/jobs?parent=none&workflow=asked")).body.jobs
+    expect(top).toEqual([])
+    await post(`/jobs/${child}/signals/approved`, { by: "Ada" })
+    expect((await ask(`/jobs/${job_id}?wait=20`)).body).toMatchObject({
+      status: "COMPLETED",
+      output: { c: { ask: { by: "Ada" } } },
+    })
+  })
+
+  it("J21 lists the items of a node page by page", async () => {
+    const each = {
+      name: "each",
+      nodes: [
+        { id: "each", handler: "transform", config: { value: "{{ item * 2 }}" }, for_each: "{{ range(5) }}" },
+      ],
+    }
+    await push(each)
+    const { job_id, output } = await submit({ workflow: "each" }, "?wait=20")
+    expect(output).toEqual({ each: [0, 2, 4, 6, 8] })
+    const path = `/jobs/${job_id}/nodes/each/items`
+    const first = (await ask(`${path}?limit=3`)).body
+    expect(first).toMatchObject({ items: [{ index: 0, item: 0, status: "COMPLETED" }, {}, {}], next: 2 })
+    const rest = (await ask(`${path}?limit=3&after=${first.next}`)).body
+    expect(rest).toMatchObject({ items: [{ index: 3 }, { index: 4 }], next: null })
+    expect((await ask(`/jobs/${job_id}/nodes/each`)).body).toMatchObject({
+      items: { total: 5, completed: 5 },
+    })
+    expect(await ask(`/jobs/${job_id}/nodes/none/items`)).toMatchObject({
+      status: 404,
+      body: { code: "E310" },
+    })
+    expect(await ask(`${path}?after=x`)).toMatchObject({ status: 400 })
+  })
+
   it("S2 lists jobs newest first with a cursor, by status, workflow, label and time", async () => {
     const labels = { list: "yes" }
     const before = new Date().toISOString()
@@ -212,7 +260,15 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect(await list(`&created_from=${before}`)).toEqual(ids)
     expect(await list(`&created_before=${before}`)).toEqual([])
     expect(await list("&label=other%3D1")).toEqual([])
-    for (const query of ["status=NO", "label=no", "after=no", "created_from=now", "limit=0", "limit=x"])
+    for (const query of [
+      "status=NO",
+      "label=no",
+      "after=no",
+      "parent=no",
+      "created_from=now",
+      "limit=0",
+      "limit=x",
+    ])
       expect(await ask(`/jobs?${query}`), query).toMatchObject({ status: 400, body: { code: "E633" } })
   })
 

@@ -18,6 +18,7 @@ import { SimulatedWorker } from "./worker.ts"
 
 const PARTITIONS = 4
 const OWNER = "simulation"
+const WORKFLOWS = 6
 
 interface Member {
   readonly engine: Engine
@@ -45,7 +46,11 @@ export class Fleet {
   #deaths = 0
   #ids = 0
 
-  constructor(seed: number) {
+  readonly #isNested: boolean
+
+  /** `isNested`: some nodes run other workflows, and some run for each item of a list. */
+  constructor(seed: number, { isNested = false } = {}) {
+    this.#isNested = isNested
     this.#random = randomFrom(seed)
     this.#clock = new VirtualClock({ seed })
   }
@@ -178,12 +183,14 @@ export class Fleet {
     const holding = member.engine.owner.holdings.get(partition)
     if (holding?.epoch !== this.#store.partitions[partition]!.epoch) return
     this.#executions++
-    const name = `${task.jobId} ${task.nodeId} attempt ${task.attempt}`
+    const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`
     if (this.#started.has(name)) this.#violations.push(`${name} started twice`)
     this.#started.add(name)
-    const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(
-      ({ type, data }) => type === "node_completed" && JSON.parse(data!).node === task.node,
-    )
+    const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(({ type, data }) => {
+      if (type !== "node_completed" && type !== "item_completed") return false
+      const done = JSON.parse(data!) as { node: number; item?: number }
+      return done.node === task.node && done.item === task.item
+    })
     if (isComplete) this.#violations.push(`${name} started although the node is complete`)
   }
 
@@ -196,11 +203,16 @@ export class Fleet {
     for (const row of this.#store.jobs.values()) {
       const found = await queries.verify(row)
       const { facts } = await queries.fold(row.id)
-      const done = facts.flatMap(({ fact }) => (fact.type === "node_completed" ? [fact.node] : []))
+      const done = facts.flatMap(({ fact }) => {
+        if (fact.type === "item_completed") return [`${fact.node}/${fact.item}`]
+        return fact.type === "node_completed" ? [`${fact.node}`] : []
+      })
       if (new Set(done).size < done.length) found.push("a node was completed twice")
       if (facts.filter(({ fact }) => fact.type === "job_submitted").length !== 1)
         found.push("submitted twice")
       if (row.finishedAt === null) found.push(`is stuck in ${row.status}`)
+      else if (row.wakeAt !== null) found.push("has ended and not told its relatives")
+      if (row.parentId !== null && !this.#store.jobs.has(row.parentId)) found.push("has no parent")
       this.#violations.push(...found.map(violation => `${row.id}: ${violation}`))
     }
     const owned = this.#members.reduce((sum, { engine }) => sum + engine.ownedPartitions, 0)
@@ -211,13 +223,38 @@ export class Fleet {
     const journal = openMemory(this.#store)
     const handlers = { get: (name: string) => ({ name }), names: () => [] }
     const plans: { plan: Plan; version: number }[] = []
-    for (let i = 0; i < 6; i++) {
-      const { plan } = compileWorkflow(randomWorkflow(this.#random, `w${i}`), { handlers })
+    for (let i = 0; i < WORKFLOWS; i++) {
+      const { plan } = compileWorkflow(this.#randomWorkflow(i), { handlers })
       const definition = JSON.stringify(plan!.canonical)
       const row = { owner: OWNER, name: plan!.name, hash: plan!.hash, definition, createdAt: 0 }
       plans.push({ plan: plan!, version: (await journal.putWorkflow(row)).version })
     }
     this.#plans = plans
+  }
+
+  #randomWorkflow(index: number) {
+    const random = this.#random
+    const nodes = Array.from({ length: random.between(1, 6) }, (_, node) => ({
+      id: `n${node}`,
+      handler: this.#handler(index),
+      dependencies: Array.from({ length: node }, (_, other) => `n${other}`).filter(() => random.chance(0.4)),
+      retry: { max_attempts: 3, initial_seconds: 0.5, max_seconds: 2, jitter: 0.5 },
+      ...this.#forEach(),
+    }))
+    return { name: `w${index}`, nodes }
+  }
+
+  #forEach(): { for_each?: number[]; max_parallel?: number } {
+    const random = this.#random
+    if (!this.#isNested || !random.chance(0.25)) return {}
+    const for_each = Array.from({ length: random.between(0, 4) }, (_, item) => item)
+    return random.chance(0.5) ? { for_each } : { for_each, max_parallel: random.between(1, 3) }
+  }
+
+  /** Runs only workflows behind its own: none runs inside itself. */
+  #handler(index: number): string {
+    if (!this.#isNested || index === WORKFLOWS - 1 || !this.#random.chance(0.3)) return "simulated"
+    return `run:w${this.#random.between(index + 1, WORKFLOWS - 1)}`
   }
 
   /** Its own count instead of chance, so that the same seed gives the same ids. */
@@ -226,14 +263,4 @@ export class Fleet {
     const count = (++this.#ids).toString(16).padStart(12, "0")
     return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-8000-${count}`
   }
-}
-
-function randomWorkflow(random: Random, name: string) {
-  const nodes = Array.from({ length: random.between(1, 6) }, (_, index) => ({
-    id: `n${index}`,
-    handler: "simulated",
-    dependencies: Array.from({ length: index }, (_, other) => `n${other}`).filter(() => random.chance(0.4)),
-    retry: { max_attempts: 3, initial_seconds: 0.5, max_seconds: 2, jitter: 0.5 },
-  }))
-  return { name, nodes }
 }

@@ -1,5 +1,5 @@
 /** A broker that runs nothing: attempts take virtual time and end as the seed says, and every start is judged. */
-import type { Broker, Outcome, Task, TaskEvents } from "../../src/broker/port.ts"
+import type { Broker, Outcome, Task, TaskEvents, TaskName } from "../../src/broker/port.ts"
 import type { Clock } from "../../src/engine/clock.ts"
 import type { Random } from "../crash/random.ts"
 
@@ -42,7 +42,7 @@ export class SimulatedWorker implements Broker {
     else begin()
   }
 
-  cancel(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): void {
+  cancel(task: TaskName): void {
     const key = keyOf(task)
     this.#running.get(key)?.()
     this.#running.delete(key)
@@ -54,12 +54,14 @@ export class SimulatedWorker implements Broker {
   }
 }
 
-function keyOf(task: { readonly jobId: string; readonly node: number; readonly attempt: number }): string {
-  return `${task.jobId}/${task.node}/${task.attempt}`
+function keyOf(task: TaskName): string {
+  return `${task.jobId}/${task.node}/${task.item}/${task.attempt}`
 }
 
 function outcomeOf(task: Task, random: Random, now: number): Outcome {
   const output = { by: task.attempt }
+  if (task.handler.startsWith("run:"))
+    return { type: "child", workflow: task.handler.slice("run:".length), input: null }
   if (random.chance(0.15))
     return { type: "failed", fault: { code: "E400", message: "by chance", retryable: random.chance(0.9) } }
   if (random.chance(0.15))

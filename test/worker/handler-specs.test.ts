@@ -13,12 +13,14 @@ function verdict(handler: string, config: unknown): readonly string[] {
 const url = "https://example.org/"
 
 describe("S8 the built-in handlers' schemas", () => {
-  it("are those of the seven handlers", () => {
+  it("are those of the nine handlers", () => {
     expect(builtinSpecs.map(({ name }) => name)).toEqual([
       "input",
       "output",
       "transform",
       "sleep",
+      "wait_for_signal",
+      "workflow",
       "call_external_service",
       "llm_service",
       "external",
@@ -33,6 +35,8 @@ describe("S8 the built-in handlers' schemas", () => {
     ["transform", { value: null }],
     ["sleep", { seconds: 0 }],
     ["sleep", { until: "2026-01-01T00:00:00+02:00" }],
+    ["wait_for_signal", { signal: "approval" }],
+    ["wait_for_signal", { signal: "approval", timeout_seconds: 60, default: null }],
     ["call_external_service", { url }],
     ["call_external_service", { url, method: "POST", json: null, headers: { n: 1 }, query: { a: ["x", 2] } }],
     ["call_external_service", { url, text: "x", expected_status: [200, 404], follow_redirects: 3 }],
@@ -51,6 +55,10 @@ describe("S8 the built-in handlers' schemas", () => {
     ["sleep", { seconds: -1 }, /^seconds: Too small/],
     ["sleep", { until: "tomorrow" }, /^until: Invalid ISO datetime/],
     ["sleep", { until: "2026-01-01T00:00:00" }, /^until: /],
+    ["wait_for_signal", {}, /^signal: /],
+    ["wait_for_signal", { signal: "a\nb" }, /^signal: text without control characters/],
+    ["wait_for_signal", { signal: "x", timeout_seconds: 0 }, /^timeout_seconds: Too small/],
+    ["wait_for_signal", { signal: "x", default: 1 }, /^default: A default needs timeout_seconds/],
     ["call_external_service", {}, /^url: /],
     ["call_external_service", { url: "file:///etc/passwd" }, /^url: An http or https URL is needed/],
     ["call_external_service", { url, json: 1, text: "x" }, /^text: Give json or text/],

@@ -31,6 +31,22 @@ describe("S8 built-in handlers", () => {
     expect(await run(task("sleep", { config: { until: "2026-01-01T01:01:30+01:00" } }))).toEqual(waiting)
   })
 
+  it("wait_for_signal waits for a name, until a time, with a default", async () => {
+    const config = { signal: "approval" }
+    const plain = { type: "waiting", waiting: { kind: "signal", name: "approval" } }
+    expect(await run(task("wait_for_signal", { config }))).toEqual(plain)
+    const timed = { ...config, timeout_seconds: 90 }
+    const until = now + 90_000
+    expect(await run(task("wait_for_signal", { config: timed }))).toEqual({
+      type: "waiting",
+      waiting: { kind: "signal", name: "approval", until },
+    })
+    expect(await run(task("wait_for_signal", { config: { ...timed, default: { ok: false } } }))).toEqual({
+      type: "waiting",
+      waiting: { kind: "signal", name: "approval", until, default: { ok: false } },
+    })
+  })
+
   it("sleep does not wait for what has passed", async () => {
     const output = { woke_at: new Date(now).toISOString() }
     expect(outputIn(await run(task("sleep", { config: { until: "2020-01-01T00:00:00Z" } })))).toEqual(output)

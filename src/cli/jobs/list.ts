@@ -10,6 +10,8 @@ export interface ListOptions extends PlaceOptions {
   readonly status?: readonly JobStatus[]
   readonly workflow?: string
   readonly label?: Readonly<Record<string, string>>
+  readonly parent?: string
+  readonly top?: boolean
   readonly limit: number
   readonly after?: string
   readonly deleted?: boolean
@@ -17,13 +19,14 @@ export interface ListOptions extends PlaceOptions {
 }
 
 export async function list(options: ListOptions): Promise<number> {
-  const { status, workflow, label, limit, after, deleted } = options
+  const { status, workflow, label, parent, top, limit, after, deleted } = options
   return withPlace(options, async ({ jobs: place, flags }) => {
     const { jobs, next } = await place.jobPage({
       limit,
       ...(status === undefined ? {} : { statuses: status }),
       ...(workflow === undefined ? {} : { workflow }),
       ...(label === undefined ? {} : { labels: label }),
+      ...(parent === undefined ? (top ? { parentId: null } : {}) : { parentId: parent }),
       ...(after === undefined ? {} : { after }),
       ...(deleted || status?.includes("DELETED") ? { deleted: true } : {}),
     })

@@ -30,6 +30,8 @@ export function jobsProgram(finish: Finish): Command {
     )
     .option("--workflow <name>", "only jobs of this workflow")
     .addOption(new Option("--label <name=value>", "only jobs with it; may be repeated").argParser(label))
+    .option("--parent <job>", "only the children of this job")
+    .option("--top", "only jobs that are nobody's child")
     .option("--limit <count>", "jobs of one page", countFrom1, 20)
     .option("--after <job>", "the page behind this job")
     .option("--deleted", "show deleted jobs too")

@@ -35,6 +35,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
       [job.status, graph.workflow_status ?? "", `${graph.progress_pct} %`].filter(Boolean).join("  "),
     ],
     ["owner", job.owner],
+    ["parent", job.parent_id ?? ""],
     ["labels", labels.join(" ")],
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
@@ -55,6 +56,7 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
     const name = shorten(printable(node.id), columns)
     const details = [
       node.attempt > 1 ? `attempt ${node.attempt}` : "",
+      itemsText(node),
       waitText(node),
       node.error === null ? "" : printable(`${node.error.code} ${node.error.message}`),
     ]
@@ -76,6 +78,13 @@ function externalText(wait: Extract<NodeView["waiting_on"], { kind: "external" }
   return `waits for ${external_id} of provider ${provider}${next}${error}`
 }
 
+function itemsText({ items }: NodeView): string {
+  if (items === undefined) return ""
+  const { total, ...states } = items
+  const counts = Object.entries(states).map(([state, count]) => `${count} ${state}`)
+  return [`${total} items`, ...(counts.length > 0 ? [`(${counts.join(", ")})`] : [])].join(" ")
+}
+
 function waitText({ waiting_on }: NodeView): string {
   switch (waiting_on?.kind) {
     case "retry":
@@ -90,6 +99,8 @@ function waitText({ waiting_on }: NodeView): string {
       const place = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
       return `waits for a slot of provider ${waiting_on.provider}${place}`
     }
+    case "child":
+      return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
       return `waits for a worker with handler ${waiting_on.handler}`
     default:

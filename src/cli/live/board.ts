@@ -17,6 +17,8 @@ export interface BoardNode {
   /** Why it failed, last; what it waits for. */
   note: string
   progress: string
+  /** Of a node with `for_each`. */
+  items: { readonly total: number; done: number } | null
 }
 
 export class Board {
@@ -37,6 +39,7 @@ export class Board {
 
   apply(event: JobEvent): void {
     if (event.node === undefined) this.#applyToJob(event)
+    else if (event.item !== undefined) applyToItems(this.#byId.get(event.node)!, event)
     else this.#applyToNode(this.#byId.get(event.node)!, event)
   }
 
@@ -72,6 +75,8 @@ export class Board {
     const { to, at, payload, attempt = node.attempt } = event
     if (to === undefined) return
     node.attempt = attempt
+    if (to === "WAITING" && typeof payload.items === "number")
+      node.items ??= { total: payload.items, done: 0 }
     this.#move(node, to as NodeStatus)
     this.#setRetry(node, typeof payload.retry_at === "number" ? payload.retry_at : null)
     if (to === "QUEUED" || to === "PENDING") {
@@ -121,7 +126,15 @@ function newNode(id: string): BoardNode {
     retryAt: null,
     note: "",
     progress: "",
+    items: null,
   }
+}
+
+/** How many are done is all that fits a line. */
+function applyToItems(node: BoardNode, event: JobEvent): void {
+  if (node.items === null || event.type !== "item.completed") return
+  node.items.done++
+  node.note = `${node.items.done} of ${node.items.total} items`
 }
 
 function progressText({ percent, message }: Progress): string {
@@ -139,10 +152,19 @@ function failureText(payload: JsonObject): string {
 
 export function waitingText(payload: JsonObject): string {
   const waiting = payload.waiting as
-    | { kind: string; name?: string; until?: number; provider?: string }
+    | {
+        kind: string
+        name?: string
+        until?: number
+        provider?: string
+        job_id?: string
+        workflow?: string
+      }
     | undefined
+  if (typeof payload.items === "number") return `runs for ${payload.items} items`
   if (waiting === undefined) return ""
   const until = waiting.until === undefined ? "" : ` until ${new Date(waiting.until).toISOString()}`
   if (waiting.kind === "external") return `waits for provider ${waiting.provider}${until}`
+  if (waiting.kind === "child") return `runs ${waiting.workflow} as job ${waiting.job_id}`
   return waiting.kind === "signal" ? `waits for signal ${waiting.name}${until}` : `sleeps${until}`
 }

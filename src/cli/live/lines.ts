@@ -10,7 +10,7 @@ export function lineOf(event: JobEvent, board: Board, paint: Paint): string | un
 }
 
 function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefined {
-  const name = printable(event.node!)
+  const name = printable(event.item === undefined ? event.node! : `${event.node}[${event.item}]`)
   const { payload, attempt = 1 } = event
   const nth = attempt > 1 ? ` (attempt ${attempt})` : ""
   switch (event.type) {
@@ -23,12 +23,14 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
     case "node.waiting":
       return `◔ ${name} ${printable(waitingText(payload))}`
     case "node.queued":
+    case "item.queued":
       return queuedLine(event, name, paint)
     case "attempt.lost":
       return event.payload.handed_over
         ? `${paint.yellow("↻")} ${name} is begun again: the process that ran it has ended`
         : `${paint.yellow("↻")} ${name} was lost with the process that ran it`
     case "node.failed":
+    case "item.failed":
       return payload.cause === undefined
         ? `${paint.red("✗")} ${name} failed${nth}: ${printable(faultText(payload))}`
         : undefined

@@ -1,5 +1,6 @@
 /** What a builder function gets: it adds nodes and reads the job's input. */
 import { UmbraError } from "../../errors.ts"
+import type { Workflow } from "../builder.ts"
 import type { HandlerSpec } from "../handler.ts"
 import type { NodeDefinition } from "../schema.ts"
 import type { Place } from "./emit.ts"
@@ -13,6 +14,8 @@ import {
   type NodeHandle,
   type NodeOptions,
   nodeDefinition,
+  type RunEachOptions,
+  type RunOptions,
 } from "./node.ts"
 import { refTo } from "./ref.ts"
 import type {
@@ -49,11 +52,13 @@ type WithWhen<Output, Options> = Options extends { readonly when: unknown } ? Sk
 export let contentOf: (flow: AnyFlow) => {
   readonly nodes: NodeDefinition[]
   readonly handlers: readonly HandlerSpec[]
+  readonly workflows: readonly Workflow[]
   /** Where a value stands, and whose refs may occur in it. */
   readonly place: (path: string) => Place
 }
 
 const transform: HandlerSpec = { name: "transform" }
+const childWorkflow: HandlerSpec = { name: "workflow" }
 
 /** Any builder, whatever its job's input is: what a function that adds nodes to several workflows takes. */
 export class AnyFlow {
@@ -63,11 +68,13 @@ export class AnyFlow {
   readonly #nodes = new Map<string, NodeDefinition>()
   readonly #added = new Set<AnyNode>()
   readonly #handlers = new Map<string, HandlerSpec>()
+  readonly #workflows = new Map<string, Workflow>()
 
   static {
     contentOf = flow => ({
       nodes: [...flow.#nodes.values()],
       handlers: [...flow.#handlers.values()],
+      workflows: [...flow.#workflows.values()],
       place: path => flow.#place(path),
     })
   }
@@ -105,18 +112,60 @@ export class AnyFlow {
     options?: Options,
   ): NodeHandle<WithWhen<OutputOf<H>[], Options>> {
     this.#use(handler)
+    return this.#addEach({ id, handler: handler.name, items, config, options })
+  }
+
+  /** Adds a node that runs another workflow as a child job; its output is that job's. */
+  run<Input, Output, const Options extends RunOptions = RunOptions>(
+    id: string,
+    child: Workflow<Input, Output>,
+    input?: Templated<Input>,
+    options?: Options,
+  ): NodeHandle<WithWhen<Known<Output>, Options>> {
+    const config = this.#childConfig(child, input, options)
+    return this.#add({ id, handler: childWorkflow.name, config, options: options ?? {} })
+  }
+
+  /** Adds a node that runs another workflow once per item of a list, each as a child job. */
+  runEach<Input, Output, Item, const Options extends RunEachOptions = RunEachOptions>(
+    id: string,
+    child: Workflow<Input, Output>,
+    items: RefOf<readonly Item[]> | readonly Item[],
+    input: (item: Ref<Item>, index: Ref<number>) => Templated<Input>,
+    options?: Options,
+  ): NodeHandle<WithWhen<Known<Output>[], Options>> {
+    const config = (item: Ref<Item>, index: Ref<number>) =>
+      this.#childConfig(child, input(item, index), options)
+    return this.#addEach({ id, handler: childWorkflow.name, items, config, options })
+  }
+
+  #addEach<Item, Output>(each: {
+    id: string
+    handler: string
+    items: RefOf<readonly Item[]> | readonly Item[]
+    config: (item: Ref<Item>, index: Ref<number>) => unknown
+    options: EachOptions | undefined
+  }): NodeHandle<Output> {
     // An origin of its own: `item` means nothing in any other node.
     const origins: ReadonlySet<object> = new Set([{}])
     const item = refTo<Item>(expression("item", origins, true))
     const index = refTo<number>(expression("index", origins, true))
-    const content = {
-      id,
-      handler: handler.name,
-      config: config(item, index),
-      options: options ?? {},
-      forEach: items,
-    }
-    return this.#add(content, origins)
+    const { id, handler, items, options } = each
+    const config = each.config(item, index)
+    return this.#add({ id, handler, config, options: options ?? {}, forEach: items }, origins)
+  }
+
+  #childConfig(child: Workflow, input: unknown, options: RunOptions | undefined): TemplatedJson {
+    const known = this.#workflows.get(child.name)
+    if (known !== undefined && known !== child)
+      throw new UmbraError(
+        "E104",
+        `workflow ${JSON.stringify(this.#name)} runs two different workflows called ${JSON.stringify(child.name)}. ` +
+          "Rename one of them.",
+      )
+    this.#workflows.set(child.name, child)
+    const workflow = options?.at === undefined ? child.name : `${child.name}@${options.at}`
+    return { workflow, ...(input === undefined ? {} : { input: input as TemplatedJson }) }
   }
 
   /** A secret by its name: filled in where the handler runs, stored nowhere. For a handler's config only. */

@@ -23,6 +23,18 @@ export interface NodeOptions {
 export interface EachOptions extends NodeOptions {
   /** Items that may run at once. */
   readonly maxParallel?: number
+  /** false: when an item fails, the others go on, and the node fails when all have ended. */
+  readonly failFast?: boolean
+}
+
+/** Of a node that runs another workflow. */
+export interface RunOptions extends NodeOptions {
+  /** Which version of it: a number or an alias. Left out: the latest when the node starts. */
+  readonly at?: number | string
+}
+
+export interface RunEachOptions extends EachOptions {
+  readonly at?: number | string
 }
 
 /** Any node that was added. */
@@ -71,6 +83,7 @@ export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlyS
     ...(options.provider !== undefined && { provider: options.provider }),
     ...(forEach !== undefined && { for_each: emit(forEach, at("for_each")) as string | unknown[] }),
     ...(options.maxParallel !== undefined && { max_parallel: options.maxParallel }),
+    ...(options.failFast !== undefined && { fail_fast: options.failFast }),
   }
 }
 

@@ -1,6 +1,6 @@
 -- Jobs of every owner, newest first: ids rise with time, so the primary key walked backwards is the order.
 -- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
--- $6, $7 created from and before, $8, $9 names and values of labels (each may be null)
+-- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 nobody's child
 -- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
@@ -22,5 +22,6 @@ where id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid
       where labels ->> l.name is distinct from l.value
     )
   )
+  and (not $10::text::boolean or parent_id is null)
 order by id desc
 limit $5::text::bigint

@@ -1,7 +1,7 @@
 -- One owner's jobs, newest first, by the index (owner, id). A statement of its own: an optional owner in
 -- list_jobs.sql would make one plan serve both, and a rare owner's page would walk every other owner's jobs.
 -- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
--- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 owner
+-- $6, $7 created from and before, $8, $9 names and values of labels (each may be null), $10 owner, $11 nobody's child
 -- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
@@ -24,5 +24,6 @@ where owner = $10::text
       where labels ->> l.name is distinct from l.value
     )
   )
+  and (not $11::text::boolean or parent_id is null)
 order by id desc
 limit $5::text::bigint

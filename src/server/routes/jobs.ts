@@ -1,7 +1,7 @@
 /** Submitting jobs and looking at them. */
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
-import { isoEvent, isoGraph, isoNode } from "../../engine/iso-times.ts"
+import { isoEvent, isoGraph, isoItem, isoNode } from "../../engine/iso-times.ts"
 import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
 import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
@@ -157,7 +157,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Show the shadow graph",
         description:
-          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a worker.",
+          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker.",
         params: jobParams,
         response: schema.answers({ 200: schema.graph }, ["E301"]),
       },
@@ -201,6 +201,41 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
       return isoNode(await umbra.node(job_id, request.params.node))
+    },
+  )
+  itemRoute(app, parts)
+}
+
+/** J21. */
+function itemRoute(app: App, { umbra }: RouteParts): void {
+  app.get(
+    "/jobs/:job/nodes/:node/items",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List the items of a node with for_each",
+        params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+        querystring: z.object({
+          after: z.coerce
+            .number()
+            .int()
+            .min(-1)
+            .optional()
+            .meta({ description: "Only items behind this index: `next` of the page before." }),
+          limit: schema.limit,
+        }),
+        response: schema.answers(
+          { 200: z.object({ items: z.array(schema.item), next: z.number().int().nullable() }) },
+          ["E301", "E310"],
+        ),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const { after = -1, limit } = request.query
+      const { items, next } = await umbra.items(job_id, request.params.node, { after, limit })
+      return { items: items.map(isoItem), next }
     },
   )
 }

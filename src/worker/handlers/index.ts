@@ -4,12 +4,21 @@ import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"
 import { callExternalService, type ExternalIdOf } from "./call-external-service.ts"
 import { llmService } from "./llm-service.ts"
-import { input, output, sleep, transform } from "./plain.ts"
+import { input, output, sleep, transform, waitForSignalHandler, workflow } from "./plain.ts"
 
 export function builtinHandlers(
   settings: Pick<WorkerSettings, "allowPrivateAddresses">,
   externalIdOf?: ExternalIdOf,
 ): Handler[] {
   const http = new HttpClient(settings)
-  return [input, output, transform, sleep, callExternalService(http, externalIdOf), llmService(http)]
+  return [
+    input,
+    output,
+    transform,
+    sleep,
+    waitForSignalHandler,
+    workflow,
+    callExternalService(http, externalIdOf),
+    llmService(http),
+  ]
 }

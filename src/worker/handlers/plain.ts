@@ -1,7 +1,7 @@
 /** The handlers that only pass values on or wait. */
 import { defineHandler } from "../handler.ts"
-import { waitUntil } from "../waiting.ts"
-import { inputSpec, outputSpec, sleepSpec, transformSpec } from "./specs.ts"
+import { runWorkflow, waitForSignal, waitUntil } from "../waiting.ts"
+import { inputSpec, outputSpec, sleepSpec, transformSpec, waitForSignalSpec, workflowSpec } from "./specs.ts"
 
 export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
 
@@ -21,4 +21,17 @@ export const sleep = defineHandler({
     const output = { woke_at: new Date(wake).toISOString() }
     return wake === now ? output : waitUntil(wake, output)
   },
+})
+
+export const waitForSignalHandler = defineHandler({
+  ...waitForSignalSpec,
+  run({ signal, timeout_seconds, default: otherwise }, ctx) {
+    if (timeout_seconds === undefined) return waitForSignal(signal)
+    return waitForSignal(signal, { until: ctx.now() + timeout_seconds * 1000, default: otherwise })
+  },
+})
+
+export const workflow = defineHandler({
+  ...workflowSpec,
+  run: config => runWorkflow(config.workflow, config.input ?? null),
 })

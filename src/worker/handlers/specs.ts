@@ -57,6 +57,55 @@ export const sleepSpec = {
   output: z.object({ woke_at: z.iso.datetime().describe("When the wait ended.") }),
 } satisfies HandlerSpec
 
+/**
+ * Waits for somebody outside, without holding a worker: an approval, a payment, any event. The output is what the
+ * signal carries. A signal that came before the node asked counts.
+ */
+export const waitForSignalSpec = {
+  name: "wait_for_signal",
+  config: z
+    .strictObject({
+      signal: z
+        .string()
+        .min(1)
+        .max(255)
+        .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+        .describe("The signal's name. Several nodes that wait for one name take its signals in turn."),
+      timeout_seconds: z
+        .number()
+        .positive()
+        .max(hundredYears)
+        .optional()
+        .describe("How long to wait, from when the node starts. Left out: until the job expires."),
+      default: z
+        .unknown()
+        .optional()
+        .describe("The output if no signal comes in time. Left out: the node fails."),
+    })
+    .refine(config => config.default === undefined || config.timeout_seconds !== undefined, {
+      message: "A default needs timeout_seconds: it is what counts when that time is over",
+      path: ["default"],
+    }),
+  output: z.unknown(),
+  storesConfig: true,
+} satisfies HandlerSpec
+
+/** Another workflow does the node's work, as a job of its own; the output is that job's. */
+export const workflowSpec = {
+  name: "workflow",
+  config: z.strictObject({
+    workflow: z
+      .string()
+      .min(1)
+      .max(300)
+      .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+      .describe("Which: name, name@3 or name@stable. The version is settled when the job begins."),
+    input: z.unknown().optional().describe("The job's input. Left out: an empty mapping."),
+  }),
+  output: z.unknown(),
+  storesConfig: true,
+} satisfies HandlerSpec
+
 /** The node's provider does the work; the config is what its `submit` gets, and each provider says what it needs. */
 export const externalSpec = {
   name: "external",
@@ -70,6 +119,8 @@ export const builtinSpecs = [
   outputSpec,
   transformSpec,
   sleepSpec,
+  waitForSignalSpec,
+  workflowSpec,
   callExternalServiceSpec,
   llmServiceSpec,
   externalSpec,

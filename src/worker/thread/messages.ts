@@ -12,6 +12,7 @@ export interface RunMessage {
   readonly handler: string
   readonly jobId: string
   readonly nodeId: string
+  readonly item?: number
   readonly attempt: number
   readonly input: Json
   readonly parents: JsonObject

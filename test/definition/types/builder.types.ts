@@ -231,6 +231,23 @@ export const silent = workflow("silent", { ttlSeconds: 60 }, flow => {
 })
 same<WorkflowOutput<typeof silent>, unknown>(true)
 
+export const parent = workflow("parent", { input: z.object({ links: z.array(z.string()) }) }, flow => {
+  const one = flow.run("one", summarize, { url: flow.input.links[0] })
+  is<Ref<string>>(one.output.summary)
+  const maybe = flow.run("maybe", whole, undefined, { when: true, at: "stable" })
+  is<Ref<string | undefined>>(maybe.output.text)
+  const all = flow.runEach("all", summarize, flow.input.links, url => ({ url, limit: 3 }), { maxParallel: 2 })
+  is<Ref<string>>(all.output[0].summary)
+  // @ts-expect-error the child wants a url
+  flow.run("two", summarize, { uri: "x" })
+  // @ts-expect-error a text, not a number
+  flow.run("three", summarize, { url: 3 })
+  // @ts-expect-error no such option
+  flow.run("four", whole, undefined, { version: 3 })
+  return { summaries: all.output }
+})
+is<string>({} as WorkflowOutput<typeof parent>["summaries"][0]["summary"])
+
 declare const foreign: StandardSchemaV1<{ n?: number }, { n: number }>
 declare const jsonSchema: JsonObject
 export const explained = workflow(

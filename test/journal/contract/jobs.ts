@@ -90,6 +90,29 @@ export function jobsContract(stage: () => Stage): void {
       expect(await list({ owner: undefined, createdBefore: 20, labels: { team: "a" } })).toEqual([both.id])
     })
 
+    it("J14 can be those of one parent, or those that are nobody's child", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const owner = "families"
+      const kinOf = (parent: { id: string }, tail: string) =>
+        `${parent.id.slice(0, 18)}-8000-00000000000${tail}`
+      const [top, other] = [newJob(held, 1, { owner }), newJob(held, 2, { owner })]
+      const child = (parent: typeof top, tail: string, over = {}) =>
+        newJob(held, 3 + Number(tail), { owner, id: kinOf(parent, tail), parentId: parent.id, ...over })
+      const [first, second] = [child(top, "1"), child(top, "2", { status: "FAILED" })]
+      const grandchild = newJob(held, 8, { owner, id: kinOf(top, "5"), parentId: first.id })
+      await store(journal, held, [top, other, first, second, child(other, "4"), grandchild])
+      const list = async (filter: object) =>
+        (await journal.listJobs({ limit: 10, ...filter })).map(job => job.id).sort()
+      expect(await list({ parentId: top.id })).toEqual([first.id, second.id].sort())
+      expect(await list({ parentId: top.id, owner: "somebody else" })).toEqual([])
+      expect(await list({ parentId: top.id, owner, statuses: ["FAILED"] })).toEqual([second.id])
+      expect(await list({ parentId: top.id, after: second.id })).toEqual([first.id])
+      expect(await list({ parentId: first.id })).toEqual([grandchild.id])
+      expect(await list({ parentId: null, owner })).toEqual([top.id, other.id].sort())
+      expect(await list({ parentId: null, limit: 1000 })).not.toContain(first.id)
+    })
+
     it("that are due come soonest first, with the time of the next", async () => {
       const { journal } = stage()
       const [a, b, foreign] = [await hold(journal), await hold(journal), await hold(journal)]

@@ -46,22 +46,26 @@ export function retentionContract(stage: () => Stage): void {
       expect(await journal.readJob(theirs.id)).toEqual(theirs)
     })
 
-    it("J17 never removes a job whose parent is unfinished", async () => {
+    it("J14 J17 never removes a child before its parent, which may be retried", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const parent = newJob(held, 1)
       const child = newJob(held, 2, { parentId: parent.id, status: "COMPLETED", finishedAt: 10 })
       const orphan = newJob(held, 3, { parentId: newId(), status: "COMPLETED", finishedAt: 10 })
       await store(journal, held, [parent, child, orphan])
-      const query = { partitions: [held.partition], before: 40, limit: 10 }
-      const purge = async () =>
-        journal.purge({ fences: [held], jobIds: await journal.endedJobs(query), before: 40 })
+      const query = { partitions: [held.partition], limit: 10 }
+      const purge = async (before = 40) =>
+        journal.purge({ fences: [held], jobIds: await journal.endedJobs({ ...query, before }), before })
       expect(await purge()).toBe(1)
       expect(await journal.readJob(child.id)).toEqual(child)
-      const changedJobs = [{ ...parent, seq: held.seq(4), status: "COMPLETED" as const, finishedAt: 2_000 }]
+      const changedJobs = [{ ...parent, seq: held.seq(4), status: "COMPLETED" as const, finishedAt: 100 }]
       await journal.append(batch(held, { changedJobs }))
-      expect(await purge()).toBe(1)
-      expect(await journal.readJob(parent.id)).not.toBeNull()
+      expect(await purge()).toBe(0)
+      await purge(101)
+      expect(await journal.readJob(parent.id)).toBeNull()
+      expect(await journal.readJob(child.id)).not.toBeNull()
+      await purge(101)
+      expect(await journal.readJob(child.id)).toBeNull()
     })
 
     it("removes old keys and settled messages, never an open one", async () => {

@@ -1,0 +1,79 @@
+import type { Circumstances, Command, JobResult, Refusal } from "./commands.ts"
+import { decide } from "./decide.ts"
+import type { Fact } from "./facts.ts"
+import { type ItemList, toOuter } from "./item-list.ts"
+import { isDone, type JobState } from "./state.ts"
+
+/** The rules of a job, asked of the items of a node with `for_each`. */
+
+type ItemCommand = Extract<Command, { readonly item?: number }> & { readonly item: number }
+
+export function isOfItem(command: Command): command is ItemCommand {
+  return "item" in command && command.item !== undefined
+}
+
+export function decideItem(
+  state: JobState,
+  command: ItemCommand,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const { item, jobOutput: _output, jobFault: _fault, ...rest } = command as ItemCommand & JobResult
+  const list = state.lists.get(command.node)
+  if (list === undefined) return { refused: "no_such_node" }
+  const decided = decide(list.state, { ...rest, node: item } as Command, given)
+  return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
+}
+
+/** What is due among the items of one list at a time: the last item of a job is then alone. */
+export function wakeItems(state: JobState, result: JobResult, given: Circumstances): readonly Fact[] {
+  for (const [node, list] of openLists(state)) {
+    const decided = decide(list.state, { type: "wake" }, given)
+    if (!("refused" in decided)) return outerFacts(node, decided, result)
+  }
+  return []
+}
+
+/** A list whose item was lost too often ends the job: then that is all. */
+export function recoverItems(state: JobState, given: Circumstances): readonly Fact[] {
+  const lost: Fact[] = []
+  for (const [node, list] of openLists(state)) {
+    const decided = decide(list.state, { type: "recover" }, given)
+    if ("refused" in decided) continue
+    const facts = outerFacts(node, decided, {})
+    if (facts[0]?.type === "item_failed") return facts
+    lost.push(...facts)
+  }
+  return lost
+}
+
+/** Those that are known to run. */
+export function handOverItems(state: JobState, given: Circumstances): readonly Fact[] {
+  const facts: Fact[] = []
+  for (const [node, list] of openLists(state)) {
+    const decided = decide(list.state, { type: "hand_over" }, given)
+    if (!("refused" in decided)) facts.push(...outerFacts(node, decided, {}))
+  }
+  return facts
+}
+
+/** The first item that waits for a signal of this name. */
+export function itemWaitingFor(state: JobState, name: string): { node: number; item: number } | null {
+  for (const [node, list] of openLists(state))
+    for (const [item, waiting] of list.state.waiting)
+      if (waiting.kind === "signal" && waiting.name === name) return { node, item }
+  return null
+}
+
+function* openLists(state: JobState): Generator<[number, ItemList]> {
+  for (const [node, list] of state.lists) if (!isDone(state, node)) yield [node, list]
+}
+
+/** The job's own output goes with the fact that may end it: the last. */
+function outerFacts(node: number, decided: readonly Fact[], { jobOutput, jobFault }: JobResult): Fact[] {
+  const facts = decided.map(fact => toOuter(node, fact))
+  const last = facts.at(-1)
+  if (last?.type !== "item_completed") return facts
+  if (jobFault !== undefined) facts[facts.length - 1] = { ...last, job_fault: jobFault }
+  else if (jobOutput !== undefined) facts[facts.length - 1] = { ...last, job_output: jobOutput }
+  return facts
+}

@@ -1,0 +1,113 @@
+import type { Fact, ItemFact } from "./facts.ts"
+import type { Json } from "./json.ts"
+import type { Graph, RuleNode } from "./plan.ts"
+import { isInFlight, type JobState, newJobState } from "./state.ts"
+
+/**
+ * The items of a node with `for_each` (J21): a job in the job. Its graph has one node per item and no edge, so attempts,
+ * retries, waiting, fail-fast and partial retry of items are the rules of jobs, applied once more; nothing about them is
+ * told twice. `max_parallel` is the number of its places.
+ *
+ * 1. The list is the one of the first evaluation, for ever.
+ * 2. What happens to an item is one fact of the job (`item_…`); inside it is the fact of the same name of a node.
+ * 3. Signals and usage are the job's own: the maps are shared.
+ * 4. No item waits for a provider: a workflow that says so is refused when it is submitted.
+ */
+export interface ItemList {
+  readonly items: readonly Json[]
+  /** Of which each node is an item. */
+  readonly state: JobState
+}
+
+export function newItemList(job: JobState, node: number, items: readonly Json[]): ItemList {
+  const rule = job.graph.nodes[node]!
+  const shared = { signals: job.signals, usage: job.usage }
+  const places = rule.maxParallel ?? Number.POSITIVE_INFINITY
+  const goesOn = rule.failFast === false
+  return { items, state: { ...newJobState(flatGraph(rule, items.length), { places, goesOn }), ...shared } }
+}
+
+function flatGraph(rule: RuleNode, size: number): Graph {
+  const none = { starts: new Int32Array(size + 1), items: new Int32Array(0) }
+  return {
+    nodes: new Array<RuleNode>(size).fill(rule),
+    inDegrees: new Int32Array(size),
+    successors: none,
+    dependencies: none,
+    order: Int32Array.from({ length: size }, (_, item) => item),
+  }
+}
+
+/** Where the state of an attempt is: in the job, or in one of its lists. null: there is no such list. */
+export function placeOf(
+  state: JobState,
+  { node, item }: { readonly node: number; readonly item?: number },
+): { readonly state: JobState; readonly position: number } | null {
+  if (item === undefined) return { state, position: node }
+  const list = state.lists.get(node)
+  return list === undefined ? null : { state: list.state, position: item }
+}
+
+/** Is this the current attempt, and is somebody working on it or about to? */
+export function isCurrent(
+  state: JobState,
+  attempted: { readonly node: number; readonly attempt: number; readonly item?: number },
+): boolean {
+  const { node, attempt, item } = attempted
+  if (item === undefined) return isInFlight(state, node) && state.attempt[node] === attempt
+  const place = placeOf(state, attempted)
+  return (
+    place !== null &&
+    isInFlight(place.state, place.position) &&
+    place.state.attempt[place.position] === attempt
+  )
+}
+
+/** As the list's own job has it. What concerns the whole job stays outside. */
+export function toInner(fact: ItemFact): Fact {
+  switch (fact.type) {
+    case "item_started": {
+      const { at, item, attempt, worker } = fact
+      return { type: "node_started", at, node: item, attempt, worker }
+    }
+    case "item_completed": {
+      const { at, item, attempt, output, usage } = fact
+      const inner = { type: "node_completed", at, node: item, attempt, output } as const
+      return usage === undefined ? inner : { ...inner, usage }
+    }
+    case "item_failed": {
+      const { item, type: _, ...rest } = fact
+      return { ...rest, type: "node_failed", node: item }
+    }
+    case "item_waiting": {
+      const { at, item, attempt, waiting } = fact
+      return { type: "node_waiting", at, node: item, attempt, waiting }
+    }
+    case "items_lost":
+      return { type: "tasks_lost", at: fact.at, nodes: fact.items, ...handedOver(fact) }
+  }
+}
+
+/** As the job has it that the list belongs to. */
+export function toOuter(node: number, fact: Fact): Fact {
+  switch (fact.type) {
+    case "node_started":
+      return { ...fact, type: "item_started", node, item: fact.node }
+    case "node_completed":
+      return { ...fact, type: "item_completed", node, item: fact.node }
+    case "node_failed":
+      return { ...fact, type: "item_failed", node, item: fact.node }
+    case "node_waiting":
+      return { ...fact, type: "item_waiting", node, item: fact.node }
+    case "tasks_lost":
+      return { type: "items_lost", at: fact.at, node, items: fact.nodes, ...handedOver(fact) }
+    case "preview_published":
+      return { ...fact, node, item: fact.node }
+    default:
+      throw new TypeError(`${fact.type} does not happen to an item`)
+  }
+}
+
+function handedOver(fact: { readonly handed_over?: true }): { readonly handed_over?: true } {
+  return fact.handed_over === true ? { handed_over: true } : {}
+}

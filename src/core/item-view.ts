@@ -1,0 +1,61 @@
+import type { ItemList } from "./item-list.ts"
+import type { Json } from "./json.ts"
+import { nodeStatuses, nodeStatusOf, QUEUED, RUNNING } from "./state.ts"
+import type { NodeStatus } from "./states.ts"
+import { type ErrorView, nodeError, type WaitingOn, waitingOn } from "./view.ts"
+
+/** How many items are in each state; states that none is in are left out. */
+export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
+
+export interface ItemView {
+  /** From 0. */
+  readonly index: number
+  readonly item: Json
+  readonly status: NodeStatus
+  readonly attempt: number
+  readonly tries: number
+  readonly finished_at: number | null
+  readonly waiting_on: WaitingOn | null
+  readonly error: ErrorView | null
+  readonly child_job_id?: string
+}
+
+export function itemCounts({ items, state }: ItemList): ItemCounts {
+  const counts = new Array<number>(nodeStatuses.length).fill(0)
+  for (const status of state.nodeStatus) counts[status]!++
+  const named = nodeStatuses.flatMap((status, code) =>
+    counts[code] === 0 ? [] : [[status.toLowerCase(), counts[code]!] as const],
+  )
+  return { total: items.length, ...Object.fromEntries(named) }
+}
+
+/** Items behind index `after`, at most `limit`. */
+export function itemViews(
+  { items, state }: ItemList,
+  { after, limit, isRunning }: { after: number; limit: number; isRunning?: (item: number) => boolean },
+): ItemView[] {
+  const views: ItemView[] = []
+  for (let index = after + 1; index < Math.min(items.length, after + 1 + limit); index++) {
+    const runs =
+      state.nodeStatus[index] === RUNNING ||
+      (state.nodeStatus[index] === QUEUED && isRunning?.(index) === true)
+    const child = state.children.get(index)
+    views.push({
+      index,
+      item: items[index]!,
+      status: runs ? "RUNNING" : nodeStatusOf(state, index),
+      attempt: state.attempt[index]!,
+      tries: state.tries[index]!,
+      finished_at: state.endedAt[index] || null,
+      waiting_on: runs ? null : waitOf(waitingOn(state, index)),
+      error: nodeError(state, index),
+      ...(child === undefined ? {} : { child_job_id: child }),
+    })
+  }
+  return views
+}
+
+/** An item has no dependencies: what is PENDING waits for a place (`max_parallel`). */
+function waitOf(waiting: WaitingOn | null): WaitingOn | null {
+  return waiting?.kind === "dependencies" ? null : waiting
+}

@@ -1,0 +1,146 @@
+import type { ChildRequest } from "../broker/port.ts"
+import type { Attempted, Submit } from "../core/commands.ts"
+import type { Waiting } from "../core/facts.ts"
+import { isCurrent } from "../core/item-list.ts"
+import { jobHasEnded } from "../core/states.ts"
+import type { Plan } from "../definition/plan.ts"
+import { UmbraError } from "../errors.ts"
+import type { Journal } from "../journal/port.ts"
+import { childFault, childResult, hasResult } from "./child-result.ts"
+import type { Clock } from "./clock.ts"
+import { childJobId } from "./ids.ts"
+import type { LiveJob } from "./live-job.ts"
+import type { Owner } from "./owner.ts"
+import type { Plans } from "./plans.ts"
+import type { Recovery } from "./recovery.ts"
+import type { EngineSettings } from "./settings.ts"
+import { checkSubmission } from "./submissions.ts"
+import { Versions } from "./versions.ts"
+
+export interface ChildStartsParts {
+  readonly journal: Journal
+  readonly owner: Owner
+  readonly plans: Plans
+  readonly recovery: Recovery
+  readonly clock: Clock
+  readonly settings: EngineSettings
+}
+
+/**
+ * From a node that wants another workflow to do its work to a child job that does it.
+ *
+ * 1. The child's id follows from the node. A first attempt finds none; a later one finds the one there is, if there is:
+ *    it goes on from what it has done.
+ * 2. What happens to the child and that the node waits for it are one commit.
+ */
+export class ChildStarts {
+  readonly #parts: ChildStartsParts
+  readonly #versions: Versions
+
+  constructor(parts: ChildStartsParts) {
+    this.#parts = parts
+    this.#versions = new Versions(parts.journal, () => parts.clock.random())
+  }
+
+  async start(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
+    const id = childJobId(job.id, at.node, at.item)
+    for (;;) {
+      const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
+      if (child === null) return this.#begin(job, at, { id, request })
+      // It may have left memory again meanwhile.
+      if (!child.gone) return this.#resume(job, at, child)
+    }
+  }
+
+  async #begin(
+    job: LiveJob,
+    at: Attempted,
+    { id, request }: { id: string; request: ChildRequest },
+  ): Promise<void> {
+    const { owner, plans, settings } = this.#parts
+    const path = [...(job.state.parent?.path ?? []), job.state.workflow]
+    const { name, version } = await this.#versions.resolve(job.state.owner, request.workflow)
+    checkPath(path, name, settings.maxDepth)
+    const plan = await plans.get(job.state.owner, name, version)
+    const input = checkSubmission(plan, request.input)
+    if (!isWanted(job, at)) return
+    const item = at.item === undefined ? {} : { item: at.item }
+    const parent = { job_id: job.id, node: at.node, ...item, path }
+    const command: Submit = {
+      type: "submit",
+      owner: job.state.owner,
+      workflow: name,
+      workflowVersion: version,
+      input,
+      ttlSeconds: plan.ttlSeconds ?? settings.ttlSeconds,
+      priority: job.state.priority,
+      parent,
+      ...(job.state.traceparent === null ? {} : { traceparent: job.state.traceparent }),
+      expiresBy: this.#expiresBy(job, at.node),
+    }
+    owner.inOneCommit(job.partition, () => {
+      const child = owner.submit(id, job.partition, plan, command)
+      this.#wait(job, at, child)
+    })
+  }
+
+  async #resume(job: LiveJob, at: Attempted, child: LiveJob): Promise<void> {
+    const { owner, journal } = this.#parts
+    if (hasResult(child.state)) {
+      const result = await childResult(journal, child)
+      if (isWanted(job, at))
+        await owner.act(job, { type: "completed", ...at, ...result.command }, result.text)
+    } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
+    owner.letGo(child)
+  }
+
+  #goOn(job: LiveJob, at: Attempted, child: LiveJob): void {
+    const { owner } = this.#parts
+    if (jobHasEnded(child.state.status)) {
+      const decided = owner.act(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
+      if ("refused" in decided) {
+        void owner.act(job, { type: "failed", ...at, fault: { ...childFault(child), retryable: false } })
+        return
+      }
+    }
+    this.#wait(job, at, child)
+  }
+
+  #wait(job: LiveJob, at: Attempted, child: LiveJob): void {
+    const { workflow, workflowVersion } = child.state
+    const waiting: Waiting = {
+      kind: "child",
+      job_id: child.id,
+      workflow,
+      workflow_version: workflowVersion,
+    }
+    void this.#parts.owner.act(job, { type: "waiting", ...at, waiting })
+  }
+
+  /** A child outlives neither its parent nor the node's patience. */
+  #expiresBy({ state, plan }: { state: LiveJob["state"]; plan: Plan }, node: number): number | null {
+    const { timeoutSeconds } = plan.nodes[node]!
+    const patience = timeoutSeconds === null ? null : this.#parts.clock.now() + timeoutSeconds * 1000
+    const { expiresAt } = state
+    return patience === null || expiresAt === null ? (patience ?? expiresAt) : Math.min(patience, expiresAt)
+  }
+}
+
+/** Its parent may have ended, or gone on, while the child was looked for. */
+export function isWanted({ gone, state }: LiveJob, at: Attempted): boolean {
+  return !gone && isCurrent(state, at)
+}
+
+function checkPath(path: readonly string[], name: string, maxDepth: number): void {
+  const whole = [...path, name].join(" → ")
+  if (path.includes(name))
+    throw new UmbraError(
+      "E432",
+      `Workflow "${name}" would run inside itself: ${whole}. Take one of these nodes out, or use for_each over a list.`,
+    )
+  if (path.length > maxDepth)
+    throw new UmbraError(
+      "E431",
+      `Workflows may be nested ${maxDepth} deep (UMBRA_MAX_DEPTH), and this is one more: ${whole}.`,
+    )
+}

@@ -1,0 +1,145 @@
+import type { ChildRequest } from "../broker/port.ts"
+import type { Attempted } from "../core/commands.ts"
+import type { Fault } from "../core/faults.ts"
+import { placeOf } from "../core/item-list.ts"
+import { UmbraError } from "../errors.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
+import type { Log } from "../log.ts"
+import { childFault, childResult, hasResult } from "./child-result.ts"
+import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
+import type { LiveJob } from "./live-job.ts"
+
+/**
+ * Jobs that run for a node of another job (J14). All of a family are in one partition: they have one owner, and what
+ * happens to two of them can be one commit.
+ *
+ * 1. A node waits for a child that exists and has not ended, or has ended and is `unsettled`.
+ * 2. A job that ends commits that first, and then tells: a child its parent, a parent its orphans. Until `job_settled`
+ *    is durable too, its `wake_at` is 0, so whoever owns it next tells again; who knows already refuses.
+ */
+export class Family {
+  readonly #parts: ChildStartsParts & { readonly log: Log }
+  readonly #starts: ChildStarts
+  /** Not by id: a job that was thrown away and read again must tell, whatever the one before it is still at. */
+  readonly #settling = new Set<LiveJob>()
+
+  constructor(parts: ChildStartsParts & { readonly log: Log }) {
+    this.#parts = parts
+    this.#starts = new ChildStarts(parts)
+  }
+
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void {
+    this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
+      .catch(error => this.#notStarted(job, at, error))
+      .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
+  }
+
+  #notStarted(job: LiveJob, at: Attempted, error: unknown): void {
+    if (!isWanted(job, at) || isMoved(error)) return
+    if (!(error instanceof UmbraError)) {
+      this.#parts.owner.setAside(job, error)
+      return
+    }
+    const { code, message, retryable } = error
+    void this.#parts.owner.act(job, { type: "failed", ...at, fault: { code, message, retryable } })
+  }
+
+  settle(job: LiveJob): void {
+    if (this.#settling.has(job)) return
+    this.#settling.add(job)
+    this.#untilStoreAnswers(job, () => this.#settle(job))
+      .catch(error => this.#tellLog(job, error, "could not tell the relatives of a job of its end"))
+      .finally(() => this.#settling.delete(job))
+  }
+
+  /** The store will never take this child: its parent must not wait for it. */
+  async refused(child: LiveJob, fault: Fault): Promise<void> {
+    await this.#tellParent(child, async () => ({ type: "failed", fault }))
+  }
+
+  async #settle(job: LiveJob): Promise<void> {
+    const { state } = job
+    while (!job.gone && state.unsettled) {
+      const { seq } = job
+      const isSame = () => !job.gone && state.unsettled && job.seq === seq
+      const reason = `Its parent job ${job.id} is ${state.status}.`
+      for (const orphan of state.orphans)
+        await this.#with(orphan, child => {
+          if (isSame()) void this.#parts.owner.act(child, { type: "cancel", reason })
+        })
+      await this.#tellParent(job, () => this.#resultOf(job), isSame)
+      // Retried, and perhaps ended again: from the beginning.
+      if (isSame()) void this.#parts.owner.act(job, { type: "settle" })
+    }
+    this.#parts.owner.letGo(job)
+  }
+
+  async #resultOf(child: LiveJob): Promise<Result> {
+    if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
+    const { command, text } = await childResult(this.#parts.journal, child)
+    return { type: "completed", ...command, text }
+  }
+
+  async #tellParent(
+    child: LiveJob,
+    resultOf: () => Promise<Result>,
+    isSame: () => boolean = () => true,
+  ): Promise<void> {
+    const link = child.state.parent
+    if (link === null) return
+    const { owner, clock } = this.#parts
+    const { text, ...result } = await resultOf()
+    await this.#with(link.job_id, async parent => {
+      const { state } = parent
+      // Both may have been due at the same moment: then the parent's own end counts.
+      if (state.expiresAt !== null && state.expiresAt <= clock.now())
+        await owner.act(parent, { type: "wake" })
+      const place = placeOf(state, link)
+      const waiting = place?.state.waiting.get(place.position)
+      if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
+      const item = link.item === undefined ? {} : { item: link.item }
+      const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
+      await owner.act(parent, { ...at, ...result }, text)
+    })
+  }
+
+  /** What is done to the job is done before anything else can happen to it. */
+  async #with(id: string, use: (job: LiveJob) => void | Promise<void>): Promise<void> {
+    for (;;) {
+      const job = await this.#parts.recovery.load(id)
+      if (job === null) return
+      if (job.gone) continue
+      await use(job)
+      this.#parts.owner.letGo(job)
+      return
+    }
+  }
+
+  /** What has moved to another engine goes on there. */
+  #tellLog(job: LiveJob, error: unknown, message: string): void {
+    if (!job.gone && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
+  }
+
+  /** As long as the store is away the job waits: nothing is wrong with it. */
+  async #untilStoreAnswers(job: LiveJob, act: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await act()
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        await new Promise<void>(resolve => this.#parts.clock.after(AGAIN_MS, resolve))
+      }
+    }
+  }
+}
+
+type Result = { readonly text?: string } & (
+  | ({ readonly type: "completed" } & Awaited<ReturnType<typeof childResult>>["command"])
+  | { readonly type: "failed"; readonly fault: Fault }
+)
+
+const AGAIN_MS = 1000
+
+function isMoved(error: unknown): boolean {
+  return error instanceof UmbraError && error.code === "E610"
+}

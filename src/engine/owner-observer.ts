@@ -1,0 +1,24 @@
+import type { ChildRequest } from "../broker/port.ts"
+import type { Attempted } from "../core/commands.ts"
+import type { LiveJob } from "./live-job.ts"
+import type { OperationRows } from "./operation-rows.ts"
+
+/** Who wants to know what happens, after it is durable. */
+export interface OwnerObserver {
+  changed(job: LiveJob): void
+  ended(job: LiveJob): void
+  progressed(job: LiveJob, node: number): void
+  parked(wakeAt: number | null): void
+  /** A node wants another workflow to do its work. */
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void
+  /** It has ended, and its relatives do not know. Told again whenever it is loaded. */
+  unsettled(job: LiveJob): void
+  fenced(partition: number): void
+  /** The database will never take what happened to this job; what it has of the job is from before. */
+  refused(job: LiveJob, error: unknown): void
+  available(isAvailable: boolean): void
+  /** There are messages in the inboxes of these partitions. */
+  told(partitions: readonly number[]): void
+  /** What operations at providers left to do, durably. */
+  operations(rows: OperationRows): void
+}

@@ -1,0 +1,90 @@
+import type { Outcome, Task, TaskEvents } from "../broker/port.ts"
+import type { Attempted, Command, External } from "../core/commands.ts"
+import { placeOf } from "../core/item-list.ts"
+import type { ExternalWork } from "./external-work.ts"
+import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
+import { commandOf } from "./outcome-command.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
+
+export interface TaskReportsParts {
+  readonly jobs: ReadonlyMap<string, LiveJob>
+  /** For those who need no answer. What should not happen sets the job aside. */
+  readonly command: (job: LiveJob, command: Command, outputText?: string) => void
+  readonly durable: (job: LiveJob) => Promise<void>
+  readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
+  readonly external: Pick<ExternalWork, "providers" | "capacity">
+}
+
+/** What workers say, as commands to the jobs concerned. */
+export class TaskReports implements TaskEvents {
+  readonly #parts: TaskReportsParts
+
+  constructor(parts: TaskReportsParts) {
+    this.#parts = parts
+  }
+
+  started(task: Task, worker: string): Promise<void> {
+    const job = this.#jobOf(task)
+    if (job === null) return Promise.resolve()
+    this.#parts.command(job, { type: "started", ...attemptedBy(task), worker })
+    return task.announce ? this.#parts.durable(job) : Promise.resolve()
+  }
+
+  progress(task: Task, progress: Progress): void {
+    const job = this.#jobOf(task)
+    if (job !== null) this.#progressed(job, task, progress)
+  }
+
+  /** News of an operation, which the job has taken. */
+  heard(job: LiveJob, { node, result }: External): void {
+    if (result.type === "running" && result.progress !== undefined)
+      this.#progressed(job, { node }, result.progress)
+    else if (result.type === "completed" || result.type === "failed") job.progress?.delete(node)
+  }
+
+  #progressed(job: LiveJob, of: Pick<Task, "node" | "item">, progress: Progress): void {
+    job.progress ??= new Map()
+    job.progress.set(taskKey(of), progress)
+    this.#parts.observer.progressed(job, of.node)
+  }
+
+  preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
+    const job = this.#jobOf(task)
+    if (job !== null) this.#parts.command(job, { type: "preview", ...attemptedBy(task), data })
+  }
+
+  finished(task: Task, outcome: Outcome): void {
+    const job = this.#jobOf(task)
+    if (job === null) return
+    const { command, observer } = this.#parts
+    const key = taskKey(task)
+    job.running.delete(key)
+    job.progress?.delete(key)
+    if (outcome.type === "child") observer.childWanted(job, attemptedBy(task), outcome)
+    else {
+      const terms = task.provider === undefined ? undefined : this.#termsOf(task.provider, outcome)
+      const text = outcome.type === "completed" ? outcome.text : undefined
+      command(job, commandOf(attemptedBy(task), outcome, terms), text)
+    }
+  }
+
+  #termsOf(provider: string, outcome: Outcome) {
+    const { capacity, providers } = this.#parts.external
+    if (outcome.type === "failed") capacity.complain(provider, "submit", outcome.fault)
+    const terms = providers.terms(provider)
+    return terms === undefined ? undefined : { ...terms, provider }
+  }
+
+  /** null: the job has left this memory, or the attempt is not its current one. */
+  #jobOf(task: Task): LiveJob | null {
+    const job = this.#parts.jobs.get(task.jobId)
+    if (job === undefined || job.gone) return null
+    if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
+    const place = placeOf(job.state, task)
+    return place?.state.attempt[place.position] === task.attempt ? job : null
+  }
+}
+
+function attemptedBy({ node, item, attempt }: Task): Attempted {
+  return item === undefined ? { node, attempt } : { node, item, attempt }
+}

@@ -1,0 +1,30 @@
+-- The children of a job ($11), newest first. A family's ids begin alike ($10), so this is one short stretch of the
+-- primary key and needs no index of its own.
+-- $1 last id of the previous page, $2 statuses, $3 workflow (each may be null), $4 show DELETED, $5 limit,
+-- $6, $7 created from and before, $8, $9 names and values of labels, $12 owner (each may be null)
+-- A large output (over 32 KB as it is stored) is left out and said to be: a thousand of them are no page.
+select
+  id, partition, seq, status, updated_at, finished_at, wake_at,
+  case when pg_column_size(output) <= 32768 then output end, error,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at,
+  pg_column_size(output) > 32768
+from umbra.jobs
+where id > ($10::text || '-0000-000000000000')::uuid
+  and id < coalesce($1::text, $10::text || '-ffff-ffffffffffff')::uuid
+  and parent_id = $11::text::uuid
+  and ($12::text is null or owner = $12::text)
+  and ($2::text is null or status = any ($2::text::text[]))
+  and ($3::text is null or workflow = $3::text)
+  and ($4::text::boolean or status <> 'DELETED')
+  and ($6::text is null or created_at >= $6::text::bigint)
+  and ($7::text is null or created_at < $7::text::bigint)
+  and (
+    $8::text is null
+    or not exists (
+      select
+      from unnest($8::text::text[], $9::text::text[]) as l (name, value)
+      where labels ->> l.name is distinct from l.value
+    )
+  )
+order by id desc
+limit $5::text::bigint

@@ -1,0 +1,183 @@
+/**
+ * A job whose one node has `for_each` over n items, kept beside a job of n nodes without edges: whatever happens to a
+ * node of the one happens to the item of the other. Items follow the rules of nodes exactly if the two never differ.
+ */
+import { isDeepStrictEqual } from "node:util"
+import { apply, fold } from "../../src/core/apply.ts"
+import type { Command } from "../../src/core/commands.ts"
+import { decide } from "../../src/core/decide.ts"
+import { type Effects, noEffects } from "../../src/core/effects.ts"
+import type { Fact } from "../../src/core/facts.ts"
+import { toOuter } from "../../src/core/item-list.ts"
+import { type JobState, type ListOutput, newJobState, nodeStatusOf } from "../../src/core/state.ts"
+import { jobHasEnded } from "../../src/core/states.ts"
+import {
+  nextTimer,
+  resetEarliestTimer,
+  takeDueItems,
+  takeDuePolls,
+  takeDueRetries,
+  wakeAt,
+} from "../../src/core/timers.ts"
+import { graphOf } from "./graphs.ts"
+import { demand } from "./invariants.ts"
+import type { Core } from "./simulation.ts"
+
+export class Mirror implements Core {
+  readonly #size: number
+  readonly #graph = graphOf([{ id: "each", dependencies: [] }])
+  readonly journal: Fact[] = []
+  #list = newJobState(this.#graph)
+
+  constructor(size: number) {
+    this.#size = size
+  }
+
+  get graph() {
+    return this.#graph
+  }
+
+  readonly decide: Core["decide"] = (state, command, given) => {
+    const decided = decide(state, command, given)
+    if (command.type === "submit") return decided
+    // A crash: memory is gone, the journal is not.
+    if (command.type === "recover") this.#list = fold(this.#graph, this.journal)
+    const mirrored = decide(this.#list, mirrorCommand(command), given)
+    const expected = "refused" in decided ? decided : decided.map(mirrorFact)
+    same(mirrored, expected, `decided on ${JSON.stringify(command)}`)
+    return decided
+  }
+
+  readonly apply: Core["apply"] = (state, fact, effects) => {
+    const told = recording(effects)
+    apply(state, fact, told.effects)
+    const mirrored: string[] = []
+    this.#apply(mirrorFact(fact), mirrored)
+    if (fact.type === "job_submitted") {
+      mirrored.length = 0
+      const items = new Array<null>(this.#size).fill(null)
+      this.#apply({ type: "node_expanded", at: fact.at, node: 0, attempt: 1, items }, mirrored)
+    }
+    same(mirrored, told.list, `effects of ${JSON.stringify(fact)}`)
+    this.#compare(state, fact)
+  }
+
+  readonly takeDueRetries: Core["takeDueRetries"] = (state, now) => {
+    const due = takeDueRetries(state, now)
+    same(
+      takeDueItems(this.#list, now).map(({ item }) => item),
+      due,
+      "retries that are due",
+    )
+    return due
+  }
+
+  readonly takeDuePolls: Core["takeDuePolls"] = takeDuePolls
+
+  readonly resetEarliestTimer: Core["resetEarliestTimer"] = state => {
+    resetEarliestTimer(state)
+    resetEarliestTimer(this.#list)
+    same([nextTimer(this.#list), wakeAt(this.#list)], [nextTimer(state), wakeAt(state)], "timers")
+  }
+
+  #apply(fact: Fact, told: string[]): void {
+    const say = (what: string) => (_node: number, attempt: number, item?: number) =>
+      void (item === undefined || told.push(`${what} ${item}#${attempt}`))
+    apply(this.#list, fact, {
+      ...noEffects,
+      dispatch: say("dispatch"),
+      abort: say("abort"),
+      end: () => void told.push("end"),
+    })
+    this.journal.push(JSON.parse(JSON.stringify(fact)) as Fact)
+  }
+
+  #compare(flat: JobState, fact: Fact): void {
+    const outer = this.#list
+    const items = outer.lists.get(0)!.state
+    const what = `after ${JSON.stringify(fact)}`
+    same(items.nodeStatus, flat.nodeStatus, `states ${what}`)
+    same(
+      [items.attempt, items.tries, items.losses],
+      [flat.attempt, flat.tries, flat.losses],
+      `counts ${what}`,
+    )
+    same(items.outputs, flat.outputs, `outputs ${what}`)
+    same(
+      [items.waiting, items.started, items.suspects],
+      [flat.waiting, flat.started, flat.suspects],
+      `waits ${what}`,
+    )
+    same([outer.active, going(outer)], [flat.active, going(flat)], `the job ${what}`)
+    same([outer.usage, outer.signals, outer.output], [flat.usage, flat.signals, flat.output], `sums ${what}`)
+    same([outer.orphans, outer.unsettled], [flat.orphans, flat.unsettled], `relatives ${what}`)
+    same(outer.fault?.item, flat.fault?.node, `the cause ${what}`)
+    const isDone = flat.unfinished === 0
+    demand(
+      (nodeStatusOf(outer, 0) === "COMPLETED") === isDone,
+      `the node is ${nodeStatusOf(outer, 0)} ${what}`,
+    )
+    if (isDone) same((outer.outputs[0] as ListOutput).outputs, flat.outputs, `the node's output ${what}`)
+    demand(
+      jobHasEnded(outer.status) || !jobHasEnded(items.status),
+      `the list has ended, its job has not ${what}`,
+    )
+    same(
+      comparable(fold(this.#graph, this.journal)),
+      comparable(outer),
+      `the journal folds to another list ${what}`,
+    )
+  }
+}
+
+/** Retry times that have come are the one difference between live and folded: no fact says that they were handed out. */
+function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer, ...job }: JobState) {
+  return {
+    ...job,
+    lists: [...lists].map(([node, { items, state }]) => {
+      const { retryAt: _retry, active: _count, earliestTimer: _earliest, lists: _none, ...list } = state
+      return { node, items, list }
+    }),
+  }
+}
+
+/** That its list is known is an event of the node: such a job is PROCESSING before an item has done anything. */
+const going = ({ status }: JobState) => (status === "DISPATCHING" ? "PROCESSING" : status)
+
+function mirrorCommand(command: Command): Command {
+  return "attempt" in command ? ({ ...command, node: 0, item: command.node } as Command) : command
+}
+
+function mirrorFact(fact: Fact): Fact {
+  if (fact.type === "signal_received" && fact.node !== undefined) return { ...fact, node: 0, item: fact.node }
+  return "node" in fact || fact.type === "tasks_lost" ? toOuter(0, fact) : fact
+}
+
+function recording(effects: Effects | undefined): { list: string[]; effects: Effects } {
+  const list: string[] = []
+  return {
+    list,
+    effects: {
+      ...noEffects,
+      dispatch(node, attempt) {
+        list.push(`dispatch ${node}#${attempt}`)
+        effects?.dispatch(node, attempt)
+      },
+      abort(node, attempt) {
+        list.push(`abort ${node}#${attempt}`)
+        effects?.abort(node, attempt)
+      },
+      end() {
+        list.push("end")
+        effects?.end()
+      },
+    },
+  }
+}
+
+function same(found: unknown, expected: unknown, what: string): void {
+  demand(
+    isDeepStrictEqual(found, expected),
+    `${what}: of nodes ${JSON.stringify(expected)}, of items ${JSON.stringify(found)}`,
+  )
+}

@@ -1,0 +1,39 @@
+/** What news of an operation at a provider mean to the model. */
+import type { Model } from "./model.ts"
+import { type JobResult, type ModelNews, nextLook } from "./model-node.ts"
+
+/** X4: news of an operation count for the node that waits for it, and only while it does. */
+export function newsInModel(
+  model: Model,
+  id: string,
+  news: ModelNews,
+  { now, random, extra = {} }: { now: number; random: number; extra?: JobResult },
+): boolean {
+  const node = model.nodes.get(id)
+  if (model.isOver() || node?.waits?.kind !== "external" || node.waits.external_id !== news.externalId)
+    return false
+  if (news.token !== undefined && news.token !== model.token()) return false
+  const { result, byPoll, poll } = news
+  if (result.type === "completed") model.completed(id, result.output, extra)
+  if (result.type === "failed") {
+    node.operations++
+    model.failed(id, result.fault, now, random)
+  }
+  const looked = byPoll && poll !== null && (result.type === "running" || result.type === "error")
+  if (result.type === "error" && poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors) {
+    const { external_id } = node.waits
+    model.failed(id, result.fault, now, random)
+    if (node.state === "FAILED") model.abandoned.push(`${id}:${external_id}`)
+    return true
+  }
+  if (looked) {
+    node.polls++
+    node.pollErrors = result.type === "error" ? node.pollErrors + 1 : 0
+    node.pollAt = now + nextLook(node, poll.jitter, random)
+  }
+  if (result.type === "hint" && poll !== null) node.pollAt = now
+  if (result.type === "postponed" && byPoll && poll !== null) node.pollAt = Math.max(now, result.until)
+  if (result.type === "running" && result.preview !== undefined && result.preview !== node.preview)
+    model.previewed(id, result.preview)
+  return true
+}

@@ -1,0 +1,119 @@
+/** S4, J14, J21: what streams tell of lists and of child jobs, and what they do not keep of them. */
+import { describe, expect, it, onTestFinished } from "vitest"
+import type { Fact } from "../../src/core/facts.ts"
+import { factOf } from "../../src/feed/known-jobs.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { flow, gate, handler } from "../engine/stage.ts"
+import { openFeedStage } from "./stage.ts"
+
+async function light({ type, at, ...data }: Fact): Promise<Fact | null> {
+  const text = JSON.stringify(data)
+  return factOf(openMemory(), { jobId: "j", seq: 1, at, type, data: text, bytes: text.length })
+}
+
+/** What is followed begins when its gate is opened. */
+async function stage() {
+  const held = gate()
+  const opened = await openFeedStage(createMemoryStore(), {
+    handlers: [
+      held.handler,
+      handler("secretive", ({ n }: { n: number }) => {
+        if (n === 13) throw Object.assign(new Error("unlucky"), { retryable: false })
+        return `kept ${n}`
+      }),
+    ],
+  })
+  onTestFinished(() => opened.umbra.close())
+  return { ...opened, open: () => held.open() }
+}
+
+const first = { id: "first", handler: "gate" }
+
+const each = (items: readonly number[]) =>
+  flow([
+    first,
+    {
+      id: "each",
+      handler: "secretive",
+      dependencies: ["first"],
+      for_each: [...items],
+      config: { n: "{{ item }}" },
+    },
+  ])
+
+describe("lists in streams", () => {
+  it("S4 J21 tell the node and how many items it has, not the items", async () => {
+    const { umbra, job: follow, open } = await stage()
+    const job = await umbra.submit(each([1, 2, 3]), null, { owner: "ada" })
+    const { sink } = await follow("ada", job.id)
+    open()
+    await job.wait()
+    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+    const lines = sink.told.filter(({ event, data }) => event === "node" && data.node === "each")
+    expect(lines.map(({ data }) => data.status)).toEqual(["QUEUED", "RUNNING", "WAITING", "COMPLETED"])
+    expect(lines[2]!.data).toMatchObject({ items: 3 })
+    expect(sink.states(job.id).at(-1)).toBe("COMPLETED")
+    expect(JSON.stringify(sink.told)).not.toContain("kept")
+  })
+
+  it("S4 J21 say which item failed", async () => {
+    const { umbra, job: follow, open } = await stage()
+    const job = await umbra.submit(each([1, 13]), null, { owner: "ada" })
+    const { sink } = await follow("ada", job.id)
+    open()
+    await job.wait()
+    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+    const told = (event: string) => sink.told.findLast(line => line.event === event)!.data
+    expect(told("job").error).toMatchObject({ node: "each", item: 1, message: "unlucky" })
+    const failed = sink.told.find(({ event, data }) => event === "node" && data.status === "FAILED")!.data
+    expect(failed).toMatchObject({ node: "each", error: { item: 1 } })
+  })
+
+  it("S4 keeps neither items nor their outputs, nor what a wait completes with", async () => {
+    const [at, node, attempt, item] = [1, 0, 1, 0]
+    const expanded: Fact = { type: "node_expanded", at, node, attempt, items: ["large", "larger"] }
+    expect(await light(expanded)).toEqual({ ...expanded, items: [null, null] })
+    const completed: Fact = { type: "item_completed", at, node, item, attempt, output: "large" }
+    expect(await light(completed)).toEqual({ ...completed, output: null })
+    const signal = { kind: "signal", name: "go", until: 9 } as const
+    const waits: Fact = {
+      type: "item_waiting",
+      at,
+      node,
+      item,
+      attempt,
+      waiting: { ...signal, default: "x" },
+    }
+    expect(await light(waits)).toEqual({ ...waits, waiting: { ...signal, default: null } })
+    const plain: Fact = { type: "node_waiting", at, node, attempt, waiting: signal }
+    expect(await light(plain)).toEqual(plain)
+    const timer = { kind: "timer", until: 9, output: "large" } as const
+    const sleeps: Fact = { type: "item_waiting", at, node, item, attempt, waiting: timer }
+    expect(await light(sleeps)).toEqual({ ...sleeps, waiting: { ...timer, output: null } })
+  })
+})
+
+describe("child jobs in streams", () => {
+  it("S4 J14 the parent's says which job does the node's work, which has a stream of its own", async () => {
+    const { umbra, job: follow, owner, open } = await stage()
+    const { sink: all } = await owner("ada")
+    const inner = flow([{ id: "a", handler: "secretive", config: { n: 1 } }], { name: "inner" })
+    await umbra.register(inner, "ada")
+    const run = { id: "run", handler: "workflow", dependencies: ["first"], config: { workflow: "inner" } }
+    const job = await umbra.submit(flow([first, run]), null, { owner: "ada" })
+    const { sink } = await follow("ada", job.id)
+    open()
+    await job.wait()
+    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+    const { child_job_id } = (await umbra.graph(job.id)).nodes[1]!
+    await expect.poll(() => all.states(child_job_id!).at(-1)).toBe("COMPLETED")
+    const waits = sink.told.find(({ event, data }) => event === "node" && data.status === "WAITING")
+    expect(waits!.data.waiting_on).toEqual({
+      kind: "child",
+      job_id: child_job_id,
+      workflow: "inner",
+      workflow_version: 1,
+    })
+  })
+})
