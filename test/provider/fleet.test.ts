@@ -25,6 +25,8 @@ describe("several processes on one PostgreSQL", () => {
     const verdict = await externalCampaign({
       ...{ seed: 2, location: await database(), jobs: 50, processes: 3, kills: 4, limit: 3, webhooks: 1 },
       faults: true,
+      // Long enough for three to meet on the slowest machine.
+      lastsMs: 150,
     })
     expect(verdict.problems).toEqual([])
     expect(verdict.mostAtOnce).toBe(3)

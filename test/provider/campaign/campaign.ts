@@ -25,6 +25,8 @@ export interface ExternalCampaignOptions {
   readonly webhooks: number
   /** Does the provider also misbehave (500, 429, lost answers, lost and late webhooks)? */
   readonly faults?: boolean
+  /** An operation takes at most this long, and at least half of it. */
+  readonly lastsMs?: number
   readonly tell?: (line: string) => void
 }
 
@@ -97,9 +99,9 @@ class CampaignStage {
 
   /** The operation ends soon; its webhooks go to several processes at the moment at which polls find it too. */
   #taken({ id }: FakeOperation): void {
-    const { faults = false, webhooks } = this.#options
+    const { faults = false, webhooks, lastsMs = 30 } = this.#options
     if (faults) this.#misbehave()
-    this.fake.later(this.#random.between(0, 30), () => {
+    this.fake.later(this.#random.between(lastsMs / 2, lastsMs), () => {
       this.fake.complete(id)
       if (faults && this.#random.chance(0.2)) return
       for (let n = 0; n < webhooks; n++) this.#deliver(id, faults && this.#random.chance(0.2) ? 200 : 0)
