@@ -9,6 +9,7 @@ import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { publishServer } from "./place/served.ts"
+import { toldToStop } from "./stop.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
 
 export interface ServeOptions extends StoreOptions {
@@ -16,6 +17,7 @@ export interface ServeOptions extends StoreOptions {
   readonly port: number
   readonly handlers?: readonly string[]
   readonly providers?: readonly string[]
+  readonly redisUrl?: string
 }
 
 /** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
@@ -30,6 +32,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const umbra = await openUmbra(location, {
     handlers,
     providers,
+    ...redisOf(options),
     log,
     engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
   })
@@ -61,15 +64,9 @@ async function leave(server: Server, umbra: Umbra, hide: () => Promise<void>): P
   return exitCode.ok
 }
 
-function toldToStop(): Promise<NodeJS.Signals> {
-  return new Promise(resolve => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const)
-      process.once(signal, () => {
-        resolve(signal)
-        // A second Ctrl-C is a person who does not want to wait.
-        process.once(signal, () => process.exit(exitCode.failed))
-      })
-  })
+/** An empty variable is none. */
+function redisOf({ redisUrl = process.env.UMBRA_REDIS_URL }: ServeOptions): { redisUrl?: string } {
+  return redisUrl ? { redisUrl } : {}
 }
 
 function greeting({ url, isOpen, issuer }: Server, store: string): string {

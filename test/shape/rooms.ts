@@ -34,7 +34,11 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
     packages: ["pg", "@electric-sql/pglite", "node:*"],
   },
-  broker: { rooms: ["core", "failpoints", "tally"], packages: [] },
+  // The package is loaded when a fleet is asked for, and not before: src/broker/redis/connection.ts.
+  broker: {
+    rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "tally"],
+    packages: ["@redis/client", "node:*"],
+  },
   worker: {
     rooms: [
       "core",
@@ -108,8 +112,12 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: [],
   },
+  "open-worker": {
+    rooms: ["broker", "engine", "errors", "log", "provider", "version", "worker"],
+    packages: [],
+  },
   index: {
-    rooms: ["core", "definition", "worker", "engine", "provider", "errors", "log", "umbra"],
+    rooms: ["core", "definition", "worker", "engine", "provider", "errors", "log", "open-worker", "umbra"],
     packages: [],
   },
   server: {
@@ -138,10 +146,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   cli: {
     rooms: [
+      "broker",
       "core",
       "client",
       "definition",
       "journal",
+      "open-worker",
       "worker",
       "engine",
       "feed",
