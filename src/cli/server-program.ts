@@ -63,6 +63,9 @@ export function tokenProgram(finish: Finish): Command {
         .argParser(scopeList)
         .makeOptionMandatory(),
     )
+    .option("--rate-limit <number>", "requests a second (default: the server's)", amount)
+    .option("--max-unfinished-jobs <number>", "its jobs that have not ended (default: the server's)", count)
+    .option("--max-body-bytes <number>", "the largest body it may send (default: the server's)", count)
     .addOption(json)
     .action(async options => finish((await import("./token.ts")).create(options)))
   withPlace(token.command("list"))
@@ -80,6 +83,18 @@ export function tokenProgram(finish: Finish): Command {
 function port(text: string): number {
   const n = wholeNumber(text)
   if (n < 0 || n > 65_535) throw new InvalidArgumentError("It must be a port: 0 to 65535.")
+  return n
+}
+
+function amount(text: string): number {
+  const n = Number(text)
+  if (!(Number.isFinite(n) && n > 0)) throw new InvalidArgumentError("It must be a number above 0.")
+  return n
+}
+
+function count(text: string): number {
+  const n = wholeNumber(text)
+  if (n < 1) throw new InvalidArgumentError("It must be a whole number above 0.")
   return n
 }
 

@@ -68,6 +68,7 @@ export interface Submit {
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
   readonly traceparent?: string
+  readonly submittedBy?: string
   readonly parent?: ParentLink
   /** Of a child: it does not outlive its parent. */
   readonly expiresBy?: number | null

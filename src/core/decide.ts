@@ -151,6 +151,7 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       priority: command.priority,
       ...(command.labels === undefined ? {} : { labels: command.labels }),
       ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
+      ...(command.submittedBy === undefined ? {} : { submitted_by: command.submittedBy }),
       ...(command.parent === undefined ? {} : { parent: command.parent }),
     },
   ]

@@ -152,6 +152,7 @@ export class Engine {
       },
       partitions: () => this.#ownership.partitions(),
       told: partitions => this.tell(partitions),
+      isUsed: ({ jobId, node }) => this.live(jobId)?.running.has(node) === true,
       nodeId: (jobId, node) => this.#nodeId(load, jobId, node),
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,

@@ -149,9 +149,9 @@ export class Inbox {
   }
 }
 
-/** In a worker's hands, on its way there, or at its provider. */
+/** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
 function needsSlot({ state }: LiveJob, node: number): boolean {
-  return isInFlight(state, node) || state.waiting.get(node)?.kind === "external"
+  return isInFlight(state, node) || state.waiting.has(node)
 }
 
 /** Sends a command to whoever owns the job, and waits for the answer. Needs no engine here. */
