@@ -1,3 +1,4 @@
+import { checkRedisUrl } from "./broker/redis/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker.ts"
 import { partitionOf } from "./engine/ids.ts"
@@ -33,7 +34,7 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
   const registry = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const handlers = queuesOf(registry, options.queues)
   const worker = new RedisWorker({
-    url: redisUrl,
+    url: checkRedisUrl(redisUrl),
     settings: redisSettings(options.redis),
     runner: new TaskRunner({ handlers: registry, settings, log, secrets: services.secrets }),
     handlers,

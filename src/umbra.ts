@@ -1,3 +1,4 @@
+import { checkRedisUrl } from "./broker/redis/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
@@ -86,7 +87,8 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 }
 
 function redisOf({ redisUrl, redis }: UmbraOptions, log: Log) {
-  return redisUrl === undefined ? null : { url: redisUrl, settings: redisSettings(redis), partitionOf, log }
+  if (redisUrl === undefined) return null
+  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), partitionOf, log }
 }
 
 export class Umbra {

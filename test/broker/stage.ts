@@ -16,9 +16,9 @@ export class FleetStage {
   readonly url: string
   readonly redis: NonNullable<UmbraOptions["redis"]>
 
-  constructor(url = sharedUrl) {
+  constructor(url = sharedUrl, figures: FleetStage["redis"] = quick) {
     this.url = url
-    this.redis = { ...quick, prefix: `test-${randomUUID().slice(0, 8)}` }
+    this.redis = { ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
   }
 
   /** An engine that runs no node itself. */

@@ -34,10 +34,9 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
     packages: ["pg", "@electric-sql/pglite", "node:*"],
   },
-  // The package is loaded when a fleet is asked for, and not before: src/broker/redis/connection.ts.
   broker: {
     rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "tally"],
-    packages: ["@redis/client", "node:*"],
+    packages: ["node:*"],
   },
   worker: {
     rooms: [

@@ -1,6 +1,7 @@
+import { connect as connectPlain, type Socket } from "node:net"
+import { connect as connectSecurely } from "node:tls"
 import { UmbraError } from "../../errors.ts"
-
-export type Reply = string | number | null | readonly Reply[]
+import { encodeCommand, type Reply, ReplyError, ReplyParser } from "./resp.ts"
 
 /** Redis cannot be reached, or did not answer: nobody knows whether a command that was sent has been carried out. */
 export class RedisAwayError extends Error {
@@ -13,47 +14,58 @@ export interface ConnectionParts {
   readonly answerMs: number
 }
 
-interface Client {
-  on(event: string, listener: (error: unknown) => void): unknown
-  connect(): Promise<unknown>
-  sendCommand(args: readonly string[]): Promise<unknown>
-  subscribe(channel: string, listener: (message: string) => void): Promise<void>
-  destroy(): void
+interface Asked {
+  readonly resolve: (reply: Reply) => void
+  readonly reject: (error: unknown) => void
 }
 
 /**
- * One connection from its first to its last byte: it never comes back, and nothing is sent twice. What was under way
- * when it ended is rejected.
+ * One connection from its first to its last byte.
+ *
+ * 1. It never comes back, and nothing is sent twice. What was under way when it ended is rejected.
+ * 2. Commands are carried out in the order they were sent, and answered in that order. Those of one turn of the event
+ *    loop leave in one piece.
  */
 export class Connection {
-  readonly #client: Client
+  readonly #socket: Socket
   readonly #watch: NodeJS.Timeout
   readonly #answerMs: number
-  #unanswered = 0
+  #asked: Asked[] = []
+  #answered = 0
+  #unsent = ""
   /** Of the last answer, or of the first question since. */
   #since = 0
   #isOver = false
   #over!: () => void
+  #heard: ((message: string) => void) | null = null
   /** Resolves when the connection has ended. */
   readonly ended = new Promise<void>(resolve => {
     this.#over = resolve
   })
 
-  private constructor(client: Client, answerMs: number) {
-    this.#client = client
+  private constructor(socket: Socket, answerMs: number) {
+    this.#socket = socket
     this.#answerMs = answerMs
     this.#watch = setInterval(() => this.#look(), Math.max(10, answerMs / 4))
     this.#watch.unref()
+    const parser = new ReplyParser(reply => this.#answer(reply))
+    socket.setNoDelay(true)
+    socket.on("data", chunk => parser.push(chunk))
+    socket.on("error", () => this.close())
+    socket.on("close", () => this.close())
   }
 
   static async open({ url, answerMs }: ConnectionParts): Promise<Connection> {
-    const { createClient } = await redisClient()
-    const socket = { reconnectStrategy: false as const, connectTimeout: answerMs }
-    const client = createClient({ url, RESP: 2, disableOfflineQueue: true, socket }) as unknown as Client
-    const connection = new Connection(client, answerMs)
-    for (const event of ["error", "end"]) client.on(event, () => connection.close())
+    const { hostname, port, username, password, pathname, protocol } = addressOf(url)
+    const to = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 6379) }
+    const socket = protocol === "rediss:" ? connectSecurely({ ...to, servername: to.host }) : connectPlain(to)
+    const connection = new Connection(socket, answerMs)
+    const [user, secret] = [username, password].map(decodeURIComponent)
+    const database = pathname.slice(1)
     try {
-      await Promise.race([client.connect(), connection.ended.then(() => Promise.reject(away()))])
+      if (secret) await connection.send(user ? ["AUTH", user, secret] : ["AUTH", secret])
+      if (database) await connection.send(["SELECT", database])
+      await connection.send(["PING"])
       return connection
     } catch (error) {
       connection.close()
@@ -61,52 +73,83 @@ export class Connection {
     }
   }
 
-  async send(args: readonly string[]): Promise<Reply> {
-    if (this.#isOver) throw away()
-    if (this.#unanswered++ === 0) this.#since = performance.now()
-    try {
-      return (await this.#client.sendCommand(args)) as Reply
-    } catch (error) {
-      throw this.#isOver ? away() : error
-    } finally {
-      this.#unanswered--
-      this.#since = performance.now()
-    }
+  send(args: readonly string[]): Promise<Reply> {
+    if (this.#isOver) return Promise.reject(away())
+    if (this.#unsent === "") setImmediate(() => this.#flush())
+    this.#unsent += encodeCommand(args)
+    if (this.#asked.length === this.#answered) this.#since = performance.now()
+    return new Promise((resolve, reject) => this.#asked.push({ resolve, reject }))
   }
 
-  subscribe(channel: string, listener: (message: string) => void): Promise<void> {
-    return this.#client.subscribe(channel, listener)
+  /** From here on it does nothing but listen. */
+  async subscribe(channel: string, heard: (message: string) => void): Promise<void> {
+    await this.send(["SUBSCRIBE", channel])
+    this.#heard = heard
   }
 
   close(): void {
     if (this.#isOver) return
     this.#isOver = true
     clearInterval(this.#watch)
-    try {
-      this.#client.destroy()
-    } catch {
-      // It had ended by itself.
-    }
+    this.#socket.destroy()
+    for (const { reject } of this.#asked.splice(this.#answered)) reject(away())
     this.#over()
   }
 
+  #flush(): void {
+    if (this.#unsent !== "" && !this.#isOver) this.#socket.write(this.#unsent)
+    this.#unsent = ""
+  }
+
+  #answer(reply: Reply): void {
+    if (this.#heard !== null) {
+      this.#hear(reply)
+      return
+    }
+    const asked = this.#asked[this.#answered]
+    if (asked === undefined) {
+      this.close()
+      return
+    }
+    this.#since = performance.now()
+    this.#answered += 1
+    if (this.#answered === this.#asked.length || this.#answered > COMPACT_AT) {
+      this.#asked = this.#asked.slice(this.#answered)
+      this.#answered = 0
+    }
+    if (reply instanceof ReplyError) asked.reject(reply)
+    else asked.resolve(reply)
+  }
+
+  #hear(reply: Reply): void {
+    const [kind, , message] = reply as [string, string, string]
+    if (kind === "message") this.#heard!(message)
+  }
+
   #look(): void {
-    if (this.#unanswered > 0 && performance.now() - this.#since > this.#answerMs) this.close()
+    if (this.#asked.length > this.#answered && performance.now() - this.#since > this.#answerMs) this.close()
   }
 }
+
+/** A long list is cut from time to time: taking its first item away each time would move all the others. */
+const COMPACT_AT = 1000
 
 function away(): RedisAwayError {
   return new RedisAwayError("The connection to Redis is gone.")
 }
 
-/** An optional peer: whoever has no fleet does not install it. */
-async function redisClient(): Promise<typeof import("@redis/client")> {
-  try {
-    return await import("@redis/client")
-  } catch {
-    throw new UmbraError(
-      "E616",
-      "A fleet over Redis needs the package @redis/client: npm install @redis/client",
-    )
-  }
+function addressOf(url: string): URL {
+  const address = URL.canParse(url) ? new URL(url) : null
+  if (address !== null && ["redis:", "rediss:"].includes(address.protocol) && address.hostname !== "")
+    return address
+  throw new UmbraError(
+    "E620",
+    "The address of Redis must be like redis://HOST:6379, or rediss:// with encryption.",
+  )
+}
+
+/** Is it right? For whoever wants to know before anything is opened. */
+export function checkRedisUrl(url: string): string {
+  addressOf(url)
+  return url
 }

@@ -1,7 +1,8 @@
 import type { Log } from "../../log.ts"
-import { RedisAwayError, type Reply } from "./connection.ts"
+import { RedisAwayError } from "./connection.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import type { Reply } from "./resp.ts"
 import type { Fields } from "./wire.ts"
 
 export interface DeliveriesParts {

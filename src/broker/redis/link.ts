@@ -1,6 +1,7 @@
 import type { Log } from "../../log.ts"
-import { Connection, RedisAwayError, type Reply } from "./connection.ts"
+import { Connection, RedisAwayError } from "./connection.ts"
 import { Keys } from "./keys.ts"
+import { type Reply, ReplyError } from "./resp.ts"
 
 export interface LinkParts {
   readonly url: string
@@ -133,7 +134,7 @@ function runIdIn(info: Reply): string {
 
 /** A stream or its group is not there: Redis was flushed, or nobody has made it yet. */
 export function isNoGroup(error: unknown): boolean {
-  return error instanceof Error && /NOGROUP|UNBLOCKED/.test(error.message)
+  return error instanceof ReplyError && /NOGROUP|UNBLOCKED/.test(error.message)
 }
 
 /** Reads a stream's group from its beginning; it is no matter if others have made it. */

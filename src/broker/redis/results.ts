@@ -140,24 +140,27 @@ export class Results {
   #take(keys: Keys, partition: number, entries: readonly Entry[]): void {
     if (entries.length === 0) return
     const ended = new Map<string, string[]>()
-    for (const [id, fields] of entries) {
-      try {
-        const { report, from } = decodeReport(fields)
-        this.#parts.deliver(report, from)
-        if (report.kind !== "finished" && report.kind !== "returned") continue
-        const tasks = ended.get(from.handler)
-        if (tasks === undefined) ended.set(from.handler, [from.entry])
-        else tasks.push(from.entry)
-      } catch (error) {
-        this.#parts.log.error({ entry: id, error: String(error) }, "a report cannot be read and is dropped")
-      }
-    }
+    for (const [, fields] of entries)
+      for (let i = 0; i < fields.length; i += 2) this.#hear(fields[i]!, fields[i + 1]!, ended)
     void this.#remove(
       keys,
       partition,
       entries.map(([id]) => id),
       ended,
     )
+  }
+
+  #hear(said: string, text: string, ended: Map<string, string[]>): void {
+    try {
+      const { report, from } = decodeReport(said, text)
+      this.#parts.deliver(report, from)
+      if (report.kind !== "finished" && report.kind !== "returned") return
+      const tasks = ended.get(from.handler)
+      if (tasks === undefined) ended.set(from.handler, [from.entry])
+      else tasks.push(from.entry)
+    } catch (error) {
+      this.#parts.log.error({ said, error: String(error) }, "a report cannot be read and is dropped")
+    }
   }
 
   /** Invariant 1. What is not removed is read again later, by us or by the next owner, and changes nothing then. */

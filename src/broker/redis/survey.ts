@@ -1,6 +1,6 @@
-import type { Reply } from "./connection.ts"
 import { WORKERS } from "./keys.ts"
 import { isNoGroup, type Link } from "./link.ts"
+import type { Reply } from "./resp.ts"
 import { type Fields, taskNameIn } from "./wire.ts"
 
 /** A task as it lies in its handler's stream. */

@@ -36,25 +36,21 @@ export interface Sender {
   readonly entry: string
 }
 
-export function encodeReport(report: Report, { worker, name, handler, entry }: Sender): string[] {
-  const fields = ["name", name, "worker", worker, "handler", handler, "entry", entry]
+/** A field and its value: what is said, and the output, which is text already and goes into the journal as it is. */
+export function encodeReport(
+  report: Report,
+  { worker, name, handler, entry }: Sender,
+): readonly [string, string] {
   if (report.kind !== "finished" || report.outcome.type !== "completed")
-    return [...fields, "report", JSON.stringify(report)]
-  // The output is text already, and goes into the journal as it is.
+    return [JSON.stringify([name, worker, handler, entry, report]), ""]
   const { output: _, text, ...outcome } = report.outcome
-  return [...fields, "report", JSON.stringify({ kind: "finished", outcome }), "output", text]
+  return [JSON.stringify([name, worker, handler, entry, { kind: "finished", outcome }]), text]
 }
 
-export function decodeReport(fields: Fields): { readonly report: Report; readonly from: Sender } {
-  const report = JSON.parse(field(fields, "report")) as Report
-  const from = {
-    worker: field(fields, "worker"),
-    name: field(fields, "name"),
-    handler: field(fields, "handler"),
-    entry: field(fields, "entry"),
-  }
+export function decodeReport(said: string, text: string): { readonly report: Report; readonly from: Sender } {
+  const [name, worker, handler, entry, report] = JSON.parse(said) as [string, string, string, string, Report]
+  const from = { name, worker, handler, entry }
   if (report.kind !== "finished" || report.outcome.type !== "completed") return { report, from }
-  const text = field(fields, "output")
   const outcome = { ...report.outcome, output: JSON.parse(text) as Json, text }
   return { report: { kind: "finished", outcome }, from }
 }
