@@ -1,4 +1,5 @@
 /** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
+import { setFlagsFromString } from "node:v8"
 import { engineSettings } from "../engine/settings.ts"
 import { isPostgres } from "../journal/location.ts"
 import { type Server, startServer } from "../server/server.ts"
@@ -26,6 +27,9 @@ export async function serve(options: ServeOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
+  // The embedded database is compiled again where it is busy, function by function. Several at once take 70 MB in passing,
+  // most of which stays with the process in pieces; one at a time is fast enough.
+  if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
