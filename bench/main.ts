@@ -4,6 +4,7 @@ import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { items } from "./items.ts"
+import { roles } from "./roles.ts"
 import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
 import { takeover } from "./takeover.ts"
@@ -20,6 +21,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   takeover,
   crowd,
   server,
+  roles,
 }
 
 const asked = process.argv.slice(2)

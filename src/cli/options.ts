@@ -1,6 +1,7 @@
 /** Options that several commands share, and how their texts become values. Imports nothing that is slow to load. */
 import { type Command, InvalidArgumentError, Option } from "commander"
 import { type JobStatus, jobStatuses } from "../core/states.ts"
+import { type Role, roleNames, rolesTable } from "../roles.ts"
 
 const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
@@ -15,6 +16,12 @@ export const providersOption = (): Option =>
     "--providers <module>",
     "a module that exports providers, or a YAML file of them; may be repeated",
   ).argParser<string[]>(collect)
+
+export const rolesOption = (): Option =>
+  new Option(
+    "--roles <roles>",
+    `what this process does: ${roleNames.join(", ")}; several are separated by commas (default: all)`,
+  ).argParser<Role[]>(text => rolesTable.roles.read(text) as Role[])
 
 export const withOption = (): Option =>
   new Option(

@@ -1,7 +1,9 @@
-/** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
+/** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until it is told to stop. */
 import { setFlagsFromString } from "node:v8"
 import { engineSettings } from "../engine/settings.ts"
+import { UmbraError } from "../errors.ts"
 import { isPostgres } from "../journal/location.ts"
+import { type Role, type Roles, roleNames, rolesOf } from "../roles.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { LocalToken } from "../server/tokens.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
@@ -17,6 +19,7 @@ export interface ServeOptions extends StoreOptions {
   readonly port: number
   readonly handlers?: readonly string[]
   readonly providers?: readonly string[]
+  readonly roles?: readonly Role[]
 }
 
 /** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
@@ -24,6 +27,8 @@ const LEAVE_MS = 9500
 const DRAIN_SECONDS = 6
 
 export async function serve(options: ServeOptions): Promise<number> {
+  const roles = rolesOf(options.roles)
+  mustHaveTasks(roles)
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
@@ -34,6 +39,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const umbra = await openUmbra(location, {
     handlers,
     providers,
+    roles: [...roles],
     log,
     engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
   })
@@ -44,13 +50,13 @@ export async function serve(options: ServeOptions): Promise<number> {
   let hide = async () => {}
   try {
     server = await startServer({ umbra, host, port, log, version, localToken })
-    if (!isPostgres(location))
+    if (!isPostgres(location) && roles.has("api"))
       hide = await publishServer(location, { url: server.url, token: localToken.text })
   } catch (error) {
     await umbra.close()
     throw error
   }
-  process.stdout.write(`${greeting(server, storeName(location))}\n`)
+  process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
   return leave(server, umbra, hide)
@@ -76,9 +82,20 @@ function toldToStop(): Promise<NodeJS.Signals> {
   })
 }
 
-function greeting({ url, isOpen, issuer }: Server, store: string): string {
+/** A worker of this process is given its tasks by the engine beside it. */
+function mustHaveTasks(roles: Roles): void {
+  if (roles.has("engine") || !roles.has("worker")) return
+  throw new UmbraError(
+    "E620",
+    "The role worker runs nodes for the engine in the same process: add the role engine, or leave worker out.",
+  )
+}
+
+function greeting({ url, isOpen, issuer }: Server, store: string, roles: Roles): string {
+  if (!roles.has("api")) return `Umbra listens on ${url}, with jobs in ${store}, as ${[...roles].join(", ")}.`
   const who = isOpen
     ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
     : `Requests need an API token${issuer === null ? "" : ` or a JWT of ${issuer}`}.`
-  return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
+  const as = roles.size === roleNames.length ? "" : `, as ${[...roles].join(", ")}`
+  return `Umbra listens on ${url}, with jobs in ${store}${as}. ${url}/docs explains the API.\n${who}`
 }

@@ -134,13 +134,15 @@ describe("PGlite", () => {
     const database = new PgliteDatabase({ folder, label: "it", retry: { tries: 1 } })
     onTestFinished(() => database.close())
     await migrate(database)
-    await database.query("sendMessage", ["1", "00000000-0000-7000-8000-000000000000", "{}", "1", "cause"])
+    await database.query("sendMessages", [
+      ["1", "00000000-0000-7000-8000-000000000000", "1", "cause", "{}"].join("\u001f"),
+    ])
     // No text: it breaks the protocol writer inside the thread, as an exhausted heap would.
     const crash = database
-      .query("readAnswer", [Symbol.iterator as unknown as string])
+      .query("readAnswers", [Symbol.iterator as unknown as string, "{}"])
       .catch((error: unknown) => error)
-    const broken = database.query("readAnswer", [{} as unknown as string])
-    const pending = database.query("readAnswer", ["1"])
+    const broken = database.query("readAnswers", [{} as unknown as string, "{}"])
+    const pending = database.query("readAnswers", ["{1}", "{}"])
     expect(await crash).toBeInstanceOf(JournalUnavailableError)
     await expect(broken).rejects.toBeInstanceOf(JournalUnavailableError)
     await Promise.allSettled([pending])

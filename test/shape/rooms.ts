@@ -20,6 +20,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   thread: { rooms: [], packages: ["node:*"] },
   "process-identity": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
+  roles: { rooms: ["errors", "settings"], packages: [] },
   tally: { rooms: [], packages: [] },
   version: { rooms: [], packages: ["node:fs"] },
   trace: { rooms: [], packages: ["@opentelemetry/api"] },
@@ -91,6 +92,10 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["zod", "yaml", "node:*"],
   },
   testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
+  "umbra-options": {
+    rooms: ["worker", "engine", "provider", "feed", "log", "roles"],
+    packages: [],
+  },
   umbra: {
     rooms: [
       "core",
@@ -103,13 +108,15 @@ export const rooms: Readonly<Record<string, Room>> = {
       "feed",
       "errors",
       "log",
+      "roles",
       "trace",
+      "umbra-options",
       "version",
     ],
     packages: [],
   },
   index: {
-    rooms: ["core", "definition", "worker", "engine", "provider", "errors", "log", "umbra"],
+    rooms: ["core", "definition", "worker", "engine", "provider", "errors", "log", "roles", "umbra"],
     packages: [],
   },
   server: {
@@ -121,6 +128,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "feed",
       "errors",
       "log",
+      "roles",
       "settings",
       "tally",
       "trace",
@@ -148,6 +156,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "provider",
       "errors",
       "log",
+      "roles",
       "server",
       "settings",
       "umbra",
