@@ -85,7 +85,7 @@ async function openFleet(redis: string, processes: number) {
   const { url, drop } = await databaseUrl()
   const prefix = `bench-${randomUUID().slice(0, 8)}`
   const workers = Array.from({ length: processes }, () => program("fleet-worker.js", redis, prefix))
-  const umbra = await openUmbra(url, { runNodes: false, redisUrl: redis, redis: { prefix } })
+  const umbra = await openUmbra(url, { roles: ["engine"], redisUrl: redis, redis: { prefix } })
   while (umbra.workers().length < processes) await delay(50)
   return {
     umbra,

@@ -5,6 +5,7 @@ import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { fleet } from "./fleet.ts"
 import { items } from "./items.ts"
+import { roles } from "./roles.ts"
 import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
 import { takeover } from "./takeover.ts"
@@ -22,6 +23,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   crowd,
   server,
   fleet,
+  roles,
 }
 
 const asked = process.argv.slice(2)

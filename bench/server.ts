@@ -36,7 +36,7 @@ export async function server(): Promise<void> {
   await rm(second, { recursive: true, force: true })
 }
 
-interface Round {
+export interface Round {
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
@@ -71,7 +71,11 @@ async function withServe(
   }
 }
 
-async function drive(connections: readonly Connection[], request: string, seconds: number): Promise<Round> {
+export async function drive(
+  connections: readonly Connection[],
+  request: string,
+  seconds: number,
+): Promise<Round> {
   const latencies: number[] = []
   const begin = performance.now()
   const lane = async (connection: Connection): Promise<void> => {
@@ -104,7 +108,7 @@ function report(rounds: ReadonlyMap<string, readonly Round[]>): void {
   }
 }
 
-async function startServe(store: readonly string[]): Promise<{ child: ChildProcess; port: number }> {
+export async function startServe(store: readonly string[]): Promise<{ child: ChildProcess; port: number }> {
   const main = join(import.meta.dirname, "..", "dist/cli/main.js")
   const child = spawn(process.execPath, [main, "serve", "--port", "0", ...store], {
     stdio: ["ignore", "pipe", "inherit"],

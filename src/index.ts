@@ -37,6 +37,7 @@ export {
 export type { ProviderSettings } from "./provider/settings.ts"
 export type { Signature, SignedRequest } from "./provider/signature.ts"
 export type { ProviderView } from "./provider/view.ts"
+export type { Role } from "./roles.ts"
 export { openUmbra, type Umbra, type UmbraOptions } from "./umbra.ts"
 export { type FailureOptions, fail, HandlerError } from "./worker/fail.ts"
 export { type DefinedHandler, defineHandler, type Handler, type HandlerContext } from "./worker/handler.ts"

@@ -1,5 +1,3 @@
-import { checkRedisUrl } from "./broker/redis/connection.ts"
-import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
@@ -7,17 +5,17 @@ import type { GraphView, NodeView } from "./core/view.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
-import { type Clock, systemClock } from "./engine/clock.ts"
+import { systemClock } from "./engine/clock.ts"
 import { Engine, type JobCommand } from "./engine/engine.ts"
 import { type WorkerCounts, type WorkerView, workerOfRoster } from "./engine/fleet.ts"
-import { localOwner, partitionOf } from "./engine/ids.ts"
+import { localOwner } from "./engine/ids.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import { type ItemPage, type ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
-import { type EngineSettings, engineSettings } from "./engine/settings.ts"
+import { engineSettings } from "./engine/settings.ts"
 import {
   type Admit,
   Submissions,
@@ -29,38 +27,26 @@ import { waitForEnd } from "./engine/wait-for-end.ts"
 import { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { Live } from "./feed/live.ts"
-import { type FeedSettings, feedSettings } from "./feed/settings.ts"
+import { feedSettings } from "./feed/settings.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
-import { type Log, silentLog } from "./log.ts"
-import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
+import { silentLog } from "./log.ts"
+import { ExternalServices } from "./provider/services.ts"
 import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
+import { mustFit, type Roles, roleNames, rolesOf } from "./roles.ts"
 import { inSubmitSpan } from "./trace.ts"
+import { redisOf, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
+import { FleetCatalog } from "./worker/fleet-catalog.ts"
 import type { Handler } from "./worker/handler.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
 import { TaskRunner } from "./worker/runner.ts"
 import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 
-export interface UmbraOptions extends ExternalServicesOptions {
-  /** Handlers of your own, beside the built-in ones. */
-  readonly handlers?: readonly Handler[]
-  readonly engine?: Partial<EngineSettings>
-  readonly worker?: Partial<WorkerSettings>
-  readonly feed?: Partial<FeedSettings>
-  /** `redis://…`: nodes whose handlers this process does not have run in workers elsewhere (docs/fleet.md). */
-  readonly redisUrl?: string
-  readonly redis?: Partial<RedisSettings>
-  /** A pino logger, or anything with its methods. */
-  readonly log?: Log
-  /** false: takes commands but runs no node, not even with a built-in handler. */
-  readonly runNodes?: boolean
-  /** The system's unless told; `umbra/testing` has one that a test moves. */
-  readonly clock?: Clock
-}
+export type { UmbraOptions } from "./umbra-options.ts"
 
 /**
  * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. What an earlier process left unfinished goes on at once.
@@ -72,12 +58,14 @@ export interface UmbraOptions extends ExternalServicesOptions {
  */
 export async function openUmbra(location: string | Journal, options: UmbraOptions = {}): Promise<Umbra> {
   const settings = workerSettings(options.worker)
-  const { clock = systemClock, runNodes = true } = options
+  const { clock = systemClock } = options
+  const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
-  const handlers = new HandlerRegistry(runNodes ? [...services.handlers(), ...(options.handlers ?? [])] : [])
+  const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const journal = typeof location === "string" ? await openJournal(location) : location
-  const umbra = new Umbra({ journal, location, handlers, services, settings, options })
   try {
+    mustFit(roles, journal.capabilities)
+    const umbra = new Umbra({ journal, location, handlers, services, settings, options, roles })
     await umbra.start()
     return umbra
   } catch (error) {
@@ -86,13 +74,9 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   }
 }
 
-function redisOf({ redisUrl, redis }: UmbraOptions, log: Log) {
-  if (redisUrl === undefined) return null
-  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), partitionOf, log }
-}
-
 export class Umbra {
-  readonly handlers: HandlerRegistry
+  readonly handlers: FleetCatalog
+  readonly roles: Roles
   readonly queries: Queries
   /** What `POST /webhooks/{provider}` lets in. */
   readonly webhooks: Webhooks
@@ -112,14 +96,18 @@ export class Umbra {
     services: ExternalServices
     settings: WorkerSettings
     options: UmbraOptions
+    roles: Roles
   }) {
-    const { journal, location, handlers, services, settings, options } = parts
+    const { journal, location, handlers, services, settings, options, roles } = parts
     const log = options.log ?? silentLog
     const clock = options.clock ?? systemClock
     const figures = engineSettings(options.engine)
     const now = () => clock.now()
-    const runner = new TaskRunner({ handlers, settings, log, now, secrets: services.secrets })
-    this.handlers = handlers
+    const workers = () => this.workers()
+    this.handlers = new FleetCatalog(handlers, { runsNodes: roles.has("worker"), workers })
+    const { served } = this.handlers
+    const runner = new TaskRunner({ handlers: served, settings, log, now, secrets: services.secrets })
+    this.roles = roles
     this.#services = services
     this.#maxOutputBytes = settings.maxOutputBytes
     this.#journal = journal
@@ -142,12 +130,13 @@ export class Umbra {
       },
       worker: () => ({
         version,
-        handlers: handlers.names(),
+        handlers: served.names(),
         concurrency: settings.concurrency,
         running: this.#broker.running,
         queued: this.#broker.queued,
       }),
       providers: services.calls(log),
+      takesPartitions: roles.has("engine"),
     })
     this.webhooks = services.webhooks({
       store: journal.providers,
@@ -168,10 +157,7 @@ export class Umbra {
     this.#submissions = new Submissions({
       journal,
       engine: this.#engine,
-      handlers: {
-        get: name => handlers.get(name) ?? (this.#broker.runs(name) ? { name } : undefined),
-        names: () => handlers.names(),
-      },
+      handlers: this.handlers,
       ttlSeconds: figures.ttlSeconds,
       now,
     })
@@ -220,15 +206,6 @@ export class Umbra {
         ),
       ({ jobId, isNew }) => ({ "umbra.job_id": jobId, "umbra.is_new": isNew }),
     )
-  }
-
-  /** A job that was accepted a moment ago, as it began: no need to read it when it is here. */
-  async accepted(jobId: string): Promise<JobSnapshot> {
-    const live = this.#engine.live(mustBeJobId(jobId))
-    if (live === undefined) return this.queries.job(jobId)
-    const snapshot = snapshotOfLive(live)
-    const began = { status: "PENDING", output: null, error: null, finished_at: null } as const
-    return { ...snapshot, ...began, updated_at: snapshot.created_at }
   }
 
   /** What this process has in hand, and whether it can take more. */
@@ -291,8 +268,7 @@ export class Umbra {
 
   /** Handlers that come later: nodes that wait for one of them start at once. */
   addHandlers(handlers: readonly Handler[]): void {
-    this.handlers.addAll(handlers)
-    for (const { name } of handlers) this.#engine.owner.serve(name)
+    for (const name of this.handlers.add(handlers)) this.#engine.owner.serve(name)
   }
 
   handle(jobId: string): JobHandle {
@@ -305,6 +281,7 @@ export class Umbra {
       watchers: this.#watchers,
       isHere: () => this.#engine.live(mustBeJobId(jobId)) !== undefined,
       look: () => this.job(jobId),
+      awaitElsewhere: () => this.#live.ends.await(jobId),
     })
   }
 
@@ -344,7 +321,7 @@ export class Umbra {
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
       isRunning: (job, task) => this.#isRunning(job, task),
-      hasHandler: name => this.handlers.get(name) !== undefined,
+      hasHandler: name => this.handlers.served.get(name) !== undefined,
     })
   }
 

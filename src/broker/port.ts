@@ -105,11 +105,11 @@ export interface Broker {
   /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */
-  readonly elsewhere?: Elsewhere
+  readonly remote?: RemoteWorkers
 }
 
 /** Workers in other processes: what they have in hand outlives the engine that sent it. */
-export interface Elsewhere {
+export interface RemoteWorkers {
   /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
   /** Is the task there, as opposed to in this process? */

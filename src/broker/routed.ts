@@ -1,6 +1,6 @@
 import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type { AttemptMeasures } from "./measures.ts"
-import type { Broker, BrokerHost, Elsewhere, Task, TaskName } from "./port.ts"
+import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 import type { WorkerBeat } from "./redis/roster.ts"
 
@@ -12,14 +12,14 @@ export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
 
 /** Tasks for handlers that this process has run here, with no hop; all others go to workers elsewhere, if there are any. */
 export class RoutedBroker implements Broker {
-  readonly elsewhere?: Elsewhere
+  readonly remote?: RemoteWorkers
   readonly #local: LocalBroker
   readonly #remote: RedisBroker | null
 
   constructor({ host, redis, ...parts }: RoutedBrokerParts) {
     this.#local = new LocalBroker({ ...parts, events: host.events })
     this.#remote = redis === null ? null : new RedisBroker({ ...redis, host })
-    if (this.#remote !== null) this.elsewhere = elsewhereOf(this.#local, this.#remote)
+    if (this.#remote !== null) this.remote = remoteOf(this.#local, this.#remote)
   }
 
   runs(handler: string): boolean {
@@ -72,7 +72,7 @@ export class RoutedBroker implements Broker {
 
 const nobody = { live: [], dead: [] }
 
-function elsewhereOf(local: LocalBroker, remote: RedisBroker): Elsewhere {
+function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
   return {
     // With Redis away nobody can say where a task is. What can be done here does not wait for that.
     adopt: (task, handler) => (remote.isUp || !local.runs(handler)) && remote.adopt(task, handler),

@@ -1,6 +1,7 @@
 /** Options that several commands share, and how their texts become values. Imports nothing that is slow to load. */
 import { type Command, InvalidArgumentError, Option } from "commander"
 import { type JobStatus, jobStatuses } from "../core/states.ts"
+import { type Role, roleNames, rolesTable } from "../roles.ts"
 
 const collect = (value: string, before: readonly string[] = []): string[] => [...before, value]
 
@@ -23,6 +24,12 @@ export const queuesOption = (): Option =>
   new Option("--queues <handlers>", "take tasks of these handlers only, separated by commas").argParser(
     text => text.split(",").map(name => name.trim()),
   )
+
+export const rolesOption = (): Option =>
+  new Option(
+    "--roles <roles>",
+    `what this process does: ${roleNames.join(", ")}; several are separated by commas (default: all)`,
+  ).argParser<Role[]>(text => rolesTable.roles.read(text) as Role[])
 
 export const withOption = (): Option =>
   new Option(

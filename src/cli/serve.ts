@@ -1,6 +1,10 @@
-/** `umbra serve`: API, engine and worker in one process, until it is told to stop. */
+/** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until it is told to stop. */
+import { setFlagsFromString } from "node:v8"
 import { engineSettings } from "../engine/settings.ts"
+import { UmbraError } from "../errors.ts"
 import { isPostgres } from "../journal/location.ts"
+import { type FleetWorker, openWorker } from "../open-worker.ts"
+import { type Role, type Roles, roleNames, rolesOf } from "../roles.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { LocalToken } from "../server/tokens.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
@@ -18,6 +22,7 @@ export interface ServeOptions extends StoreOptions {
   readonly handlers?: readonly string[]
   readonly providers?: readonly string[]
   readonly redisUrl?: string
+  readonly roles?: readonly Role[]
 }
 
 /** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
@@ -25,14 +30,22 @@ const LEAVE_MS = 9500
 const DRAIN_SECONDS = 6
 
 export async function serve(options: ServeOptions): Promise<number> {
+  const roles = rolesOf(options.roles)
+  const redisUrl = (options.redisUrl ?? process.env.UMBRA_REDIS_URL) || undefined
+  const isWorkerAlone = roles.has("worker") && !roles.has("engine")
+  if (isWorkerAlone && redisUrl === undefined) throw noTasks()
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
+  // The embedded database is compiled again where it is busy, function by function. Several at once take 70 MB in passing,
+  // most of which stays with the process in pieces; one at a time is fast enough.
+  if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
     providers,
-    ...redisOf(options),
+    ...(redisUrl === undefined ? {} : { redisUrl }),
+    roles: [...roles],
     log,
     engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
   })
@@ -43,35 +56,48 @@ export async function serve(options: ServeOptions): Promise<number> {
   let hide = async () => {}
   try {
     server = await startServer({ umbra, host, port, log, version, localToken })
-    if (!isPostgres(location))
+    if (!isPostgres(location) && roles.has("api"))
       hide = await publishServer(location, { url: server.url, token: localToken.text })
   } catch (error) {
     await umbra.close()
     throw error
   }
-  process.stdout.write(`${greeting(server, storeName(location))}\n`)
+  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, providers, log }) : null
+  process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
-  return leave(server, umbra, hide)
+  return leave({ server, umbra, worker, hide })
+}
+
+interface Served {
+  readonly server: Server
+  readonly umbra: Umbra
+  readonly worker: FleetWorker | null
+  readonly hide: () => Promise<void>
 }
 
 /** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
-async function leave(server: Server, umbra: Umbra, hide: () => Promise<void>): Promise<number> {
+async function leave({ server, umbra, worker, hide }: Served): Promise<number> {
   setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
   await server.close()
   await hide()
+  await worker?.close({ drainSeconds: DRAIN_SECONDS })
   await umbra.close()
   return exitCode.ok
 }
 
-/** An empty variable is none. */
-function redisOf({ redisUrl = process.env.UMBRA_REDIS_URL }: ServeOptions): { redisUrl?: string } {
-  return redisUrl ? { redisUrl } : {}
+function noTasks(): UmbraError {
+  return new UmbraError(
+    "E620",
+    "The role worker has its tasks from the engine in the same process or from Redis: add the role engine, or --redis-url.",
+  )
 }
 
-function greeting({ url, isOpen, issuer }: Server, store: string): string {
+function greeting({ url, isOpen, issuer }: Server, store: string, roles: Roles): string {
+  if (!roles.has("api")) return `Umbra listens on ${url}, with jobs in ${store}, as ${[...roles].join(", ")}.`
   const who = isOpen
     ? 'There is no API token: everything on this machine may use it, as owner "local". `umbra token create` makes one.'
     : `Requests need an API token${issuer === null ? "" : ` or a JWT of ${issuer}`}.`
-  return `Umbra listens on ${url}, with jobs in ${store}. ${url}/docs explains the API.\n${who}`
+  const as = roles.size === roleNames.length ? "" : `, as ${[...roles].join(", ")}`
+  return `Umbra listens on ${url}, with jobs in ${store}${as}. ${url}/docs explains the API.\n${who}`
 }

@@ -7,6 +7,7 @@ import {
   providersOption,
   queuesOption,
   redisOption,
+  rolesOption,
   wholeNumber,
   withPlace,
   withSettings,
@@ -20,13 +21,15 @@ export function serveProgram(finish: Finish): Command {
     .summary("serve the HTTP API, with an engine and a worker")
     .description(
       "Serves the HTTP API and runs jobs in this process until SIGTERM or Ctrl-C; then it answers what it has " +
-        "accepted, hands over the rest and ends within 10 s.",
+        "accepted, hands over the rest and ends within 10 s. --roles leaves parts of that to other processes on the " +
+        "same PostgreSQL.",
     )
     .option(
       "--host <address>",
       "the address to listen on; other than loopback needs an API token",
       "127.0.0.1",
     )
+    .addOption(rolesOption())
     .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
     .addOption(handlersOption())
     .addOption(providersOption())

@@ -10,6 +10,7 @@ import { UmbraError } from "../errors.ts"
 import { feedTable } from "../feed/settings.ts"
 import { journalTable } from "../journal/settings.ts"
 import { providerTable } from "../provider/settings.ts"
+import { rolesTable } from "../roles.ts"
 import { serverTable } from "../server/settings.ts"
 import { workerTable } from "../worker/settings.ts"
 import { readText } from "./source.ts"
@@ -24,7 +25,7 @@ interface SettingOptions {
 const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
 
 const variables: ReadonlySet<string> = new Set([
-  ...[engineTable, workerTable, journalTable, serverTable, feedTable, providerTable, redisTable]
+  ...[engineTable, workerTable, journalTable, serverTable, feedTable, providerTable, redisTable, rolesTable]
     .flatMap(table => Object.values(table))
     .map(({ variable }) => variable),
   ...places,

@@ -71,7 +71,9 @@ export class Capacity {
     const { journal, clock } = this.#parts
     const { id, partition } = job
     const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
-    await this.#patiently(() => journal.sendMessage({ partition, jobId: id, command, sentAt: clock.now() }))
+    await this.#patiently(() =>
+      journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
+    )
     this.#parts.told([partition])
   }
 

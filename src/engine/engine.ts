@@ -1,11 +1,12 @@
 import { randomUUID } from "node:crypto"
 import type { Broker, BrokerHost } from "../broker/port.ts"
-import type { Command, RefusalReason, Submit } from "../core/commands.ts"
+import type { Command, Submit } from "../core/commands.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { Journal } from "../journal/port.ts"
+import type { Journal, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import { Elsewhere } from "./elsewhere.ts"
 import { Family } from "./family.ts"
 import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
@@ -21,6 +22,7 @@ import { Plans } from "./plans.ts"
 import { noProviders, type Providers } from "./providers.ts"
 import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
+import { refusalError } from "./refusals.ts"
 import { Retention } from "./retention.ts"
 import type { EngineSettings } from "./settings.ts"
 import { Upkeep } from "./upkeep.ts"
@@ -38,6 +40,8 @@ export interface EngineParts {
   /** What this process's worker is and does, for the others to see. */
   readonly worker: () => WorkerFacts
   readonly providers?: Providers
+  /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */
+  readonly takesPartitions: boolean
 }
 
 /** What concerns jobs and those who look at them; the rest is the engine's own affair. */
@@ -61,6 +65,7 @@ export class Engine {
   readonly #wakeups: Wakeups
   readonly #family: Family
   readonly #inbox: Inbox
+  readonly #elsewhere: Elsewhere
   readonly #ownership: Ownership
   readonly #retention: Retention
   readonly #upkeep: Upkeep
@@ -89,6 +94,7 @@ export class Engine {
       engine: this.id,
       worker: parts.worker,
       partitions: () => this.#ownership.count,
+      takesPartitions: () => parts.takesPartitions && !this.#isClosing,
       deadMs: settings.workerDeadSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
@@ -115,9 +121,10 @@ export class Engine {
       owner: this.owner,
       plans: this.plans,
       recovery: this.#recovery,
-      clock,
       log,
+      hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
     })
+    this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
     this.#retention = new Retention({
       journal,
       owner: this.owner,
@@ -135,7 +142,6 @@ export class Engine {
       wakeups: this.#wakeups,
       inbox: this.#inbox,
       retention: this.#retention,
-      fleet: this.fleet,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       followed: isFollowed => parts.observer.followed(isFollowed),
@@ -162,7 +168,7 @@ export class Engine {
 
   /** S7: takes its partitions, recovers their jobs, then starts the loops. */
   async start(): Promise<void> {
-    const { journal, location, settings, clock, log } = this.#parts
+    const { journal, location, settings, clock, log, takesPartitions } = this.#parts
     if (journal.capabilities.exclusive) await this.#ownership.takeAll()
     else {
       this.#pulse = startPulse({
@@ -174,14 +180,22 @@ export class Engine {
         leaseMs: settings.leaseSeconds * 1000,
         clock,
         log,
-        receive: pulse => this.#ownership.receive(pulse),
+        receive: pulse => this.#receive(pulse),
       })
-      this.#unlisten =
-        (await journal.listen?.(
-          partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
-        )) ?? null
+      if (takesPartitions)
+        this.#unlisten =
+          (await journal.listen?.(
+            partition => this.#ownership.owns(partition) && void this.#inbox.read(partition),
+          )) ?? null
     }
-    this.#upkeep.start()
+    if (takesPartitions) this.#upkeep.start()
+  }
+
+  /** What a beat brought. */
+  #receive(pulse: Pulse): void {
+    this.fleet.receive(pulse)
+    this.#elsewhere.receive(pulse)
+    if (this.#parts.takesPartitions) this.#ownership.receive(pulse)
   }
 
   /** There are messages in the inboxes of these partitions. */
@@ -194,9 +208,10 @@ export class Engine {
     return rows === undefined ? null : ((await foldJob(load, rows)).plan.nodes[node]?.id ?? null)
   }
 
-  /** Resolves once this engine owns a partition, so that submitting is local. */
-  whenReady(): Promise<void> {
-    return this.#ownership.whenReady()
+  /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, if another's is known. */
+  async whenReady(): Promise<void> {
+    if (this.#parts.takesPartitions) await this.#ownership.whenReady()
+    if (this.#ownership.count === 0) await this.#elsewhere.whenKnown()
   }
 
   get ownedPartitions(): number {
@@ -205,41 +220,39 @@ export class Engine {
 
   /** Can it take work? The database answers, and there are partitions to put jobs in. */
   get isReady(): boolean {
-    return this.#isAvailable && !this.#isClosing && !this.#ownership.isShort
+    const isShort = this.#parts.takesPartitions && this.#ownership.isShort
+    return this.#isAvailable && !this.#isClosing && !isShort
   }
 
   newJobId(): string {
-    const partition = this.#ownership.pick()
-    if (partition === null)
-      throw new UmbraError("E610", "This engine owns no partition at the moment; try again shortly.")
-    return newJobId(partition, this.#parts.clock.now())
+    return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), this.#parts.clock.now())
   }
 
-  /** Resolves when the job is durable. The id is a new one. */
-  async submit(id: string, plan: Plan, command: Submit): Promise<void> {
+  /** Resolves with its time when the job is durable. The id is a new one. */
+  async submit(id: string, plan: Plan, command: Submit): Promise<number> {
     this.mustBeOpen()
     const partition = partitionOf(id)
+    // It may have moved since the id was made.
     if (!this.#ownership.owns(partition))
-      throw new UmbraError("E610", `Partition ${partition} is not owned here; try again shortly.`)
+      return (await this.#elsewhere.submit(id, command)) ?? this.#parts.clock.now()
     this.#mustHaveRoom()
-    await this.owner.committer.durable(this.owner.submit(id, partition, plan, command))
+    const job = this.owner.submit(id, partition, plan, command)
+    await this.owner.committer.durable(job)
+    return job.state.createdAt
   }
 
   /**
-   * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes.
-   * Its partition may have moved since the id was made; whoever owns it now does the work.
+   * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes,
+   * and the answer is null. Its partition may have moved since the id was made; whoever owns it now does the work.
    */
-  async submitOnce(id: string, plan: Plan, command: Submit): Promise<void> {
+  async submitOnce(id: string, plan: Plan, command: Submit): Promise<number | null> {
     this.mustBeOpen()
-    if (!this.#ownership.owns(partitionOf(id))) {
-      const answer = await this.#inbox.ask(id, command, ANSWER_MS)
-      if ("refused" in answer && answer.refused !== "job_exists") throw refusalError(answer.refused, id)
-      return
-    }
+    if (!this.#ownership.owns(partitionOf(id))) return this.#elsewhere.submit(id, command)
     const job = await this.#recovery.load(id)
     if (job === null) return this.submit(id, plan, command)
     await this.owner.committer.durable(job)
     this.owner.letGo(job)
+    return null
   }
 
   /** Carries a command out where the job's partition is owned, and answers when it is durable. */
@@ -247,7 +260,7 @@ export class Engine {
     this.mustBeOpen()
     const answer = this.#ownership.owns(partitionOf(jobId))
       ? await this.#here(jobId, command)
-      : await this.#elsewhere(jobId, command)
+      : await this.#elsewhere.command(jobId, command)
     if ("refused" in answer) throw refusalError(answer.refused, jobId)
   }
 
@@ -268,19 +281,29 @@ export class Engine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
+    this.#elsewhere.stop()
     this.#retention.stop()
     this.#upkeep.stop()
     await this.#wakeups.stop()
+    const leaving = this.#leave()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
+    await leaving
     this.owner.handOver()
     await this.#settled()
     await this.#pulse?.stop()
     await this.#unlisten?.()
     this.owner.stop()
-    if (this.#isAvailable)
-      await this.#ownership
-        .release()
-        .catch(error => this.#parts.log.warn({ error: String(error) }, "could not release partitions"))
+    if (this.#isAvailable) await this.#ownership.release().catch(error => this.#couldNotRelease(error))
+  }
+
+  /** What is at rest is with its next owner while running handlers still end. */
+  async #leave(): Promise<void> {
+    if (!this.#isAvailable || this.#parts.journal.capabilities.exclusive) return
+    await this.#ownership.leave().catch(error => this.#couldNotRelease(error))
+  }
+
+  #couldNotRelease(error: unknown): void {
+    this.#parts.log.warn({ error: String(error) }, "could not release partitions")
   }
 
   async #here(jobId: string, command: JobCommand): Promise<Answer> {
@@ -290,12 +313,6 @@ export class Engine {
     await this.owner.committer.durable(job)
     this.owner.letGo(job)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
-  }
-
-  /** An id may name a partition that nobody will ever own: looked up first, or the question would wait in vain. */
-  async #elsewhere(jobId: string, command: JobCommand): Promise<Answer> {
-    if ((await this.#parts.journal.readJob(jobId)) === null) return { refused: "no_such_job" }
-    return this.#inbox.ask(jobId, command, ANSWER_MS)
   }
 
   /** Results that came in while draining become durable; unless the database is away. */
@@ -363,30 +380,4 @@ export class Engine {
       )
     }
   }
-}
-
-const ANSWER_MS = 30_000
-
-const refusals: {
-  readonly [reason in RefusalReason | "no_such_job" | "unreadable"]?: readonly [
-    "E301" | "E302" | "E303" | "E307" | "E312" | "E507",
-    string,
-  ]
-} = {
-  no_such_job: ["E301", "does not exist"],
-  unreadable: ["E507", "cannot be read; the log of the engine that owns it says why"],
-  job_ended: ["E302", "has already ended"],
-  job_not_ended: ["E303", "has not ended yet; cancel it first"],
-  job_final: ["E307", "is complete or deleted, so there is nothing to do again"],
-  stale_token: ["E312", "has been resumed since its resume token was read; look at its graph again"],
-  nothing_to_retry: [
-    "E307",
-    "has all its nodes done; what failed is its output template, so submit it again with a corrected workflow",
-  ],
-}
-
-export function refusalError(reason: string, jobId: string): UmbraError {
-  const [code, text] =
-    refusals[reason as RefusalReason] ?? (["E302", `refused the command (${reason})`] as const)
-  return new UmbraError(code, `Job ${jobId} ${text}.`)
 }

@@ -1,7 +1,8 @@
 import type { WorkerBeat } from "../broker/redis/roster.ts"
 import type { Pulse } from "../journal/port.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
-import { Peers } from "./peers.ts"
+import { Peers, StaleBeats } from "./peers.ts"
+import type { TakesPartitions } from "./takes-partitions.ts"
 
 /**
  * The workers that share this store (S5), as the last beat told. A process says of its worker what others may know with
@@ -11,8 +12,7 @@ import { Peers } from "./peers.ts"
 export class Fleet {
   readonly #parts: FleetParts
   readonly #peers: Peers
-  /** By engine: the beat at first sight. One that was old then, and has not moved since, was dead before we came. */
-  readonly #firstBeats = new Map<string, number>()
+  readonly #stale: StaleBeats
   #others: readonly WorkerView[] = []
   #counts: WorkerCounts
 
@@ -20,21 +20,21 @@ export class Fleet {
     this.#parts = parts
     const { deadMs, beatMs } = parts
     this.#peers = new Peers({ leaseMs: deadMs, beatMs, now: () => performance.now() })
+    this.#stale = new StaleBeats({ deadMs, now: () => parts.now() })
     this.#counts = { live: this.#own(), dead: 0 }
   }
 
   receive({ engines, partitions }: Pulse): void {
     const living = this.#peers.alive(engines)
+    this.#stale.receive(engines)
     const owned = new Map<string, number>()
     for (const { owner } of partitions) if (owner !== null) owned.set(owner, (owned.get(owner) ?? 0) + 1)
     this.#others = engines.flatMap(({ engine, place, beat }) => {
       const said = saidBy(place)
       if (said === null || said.worker.handlers.length === 0) return []
-      const isLive = living.has(engine) && !this.#wasDead(engine, beat)
+      const isLive = living.has(engine) && !this.#stale.has({ engine, beat })
       return [workerView({ engine, said, beat, partitions: owned.get(engine) ?? 0, isLive })]
     })
-    for (const engine of this.#firstBeats.keys())
-      if (!engines.some(row => row.engine === engine)) this.#firstBeats.delete(engine)
     const dead = this.#others.filter(({ state }) => state === "dead").length
     this.#counts = { live: this.#own() + this.#others.length - dead, dead }
   }
@@ -53,19 +53,17 @@ export class Fleet {
 
   /** What this process says with its beat: where it runs, and of its worker. */
   place(): string {
-    const said: Said = { ...ownIdentity(), worker: this.#parts.worker() }
+    const { worker, takesPartitions } = this.#parts
+    const said: Said & TakesPartitions = {
+      ...ownIdentity(),
+      worker: worker(),
+      takes_partitions: takesPartitions(),
+    }
     return JSON.stringify(said)
   }
 
   #own(): number {
     return this.#parts.worker().handlers.length === 0 ? 0 : 1
-  }
-
-  #wasDead(engine: string, beat: number): boolean {
-    const { now, deadMs } = this.#parts
-    const first = this.#firstBeats.get(engine) ?? beat
-    this.#firstBeats.set(engine, first)
-    return beat === first && now() - beat >= deadMs
   }
 }
 
@@ -73,6 +71,7 @@ interface FleetParts {
   readonly engine: string
   readonly worker: () => WorkerFacts
   readonly partitions: () => number
+  readonly takesPartitions: () => boolean
   readonly deadMs: number
   readonly beatMs: number
   readonly now: () => number

@@ -3,25 +3,23 @@ import { isInFlight } from "../core/state.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
 import type { Log } from "../log.ts"
-import type { Clock } from "./clock.ts"
 import { partitionMoved } from "./holding.ts"
-import { partitionOf } from "./ids.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
 import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
 
-/** What an owner answered to a command. */
-export type Answer = { readonly accepted: true } | { readonly refused: string }
+/** What an owner answered to a command; to a submission also when the job was made. */
+export type Answer = { readonly accepted: true; readonly created_at?: number } | { readonly refused: string }
 
-/** Commands for jobs of partitions that another process owns: sent as rows, answered in the commit that carries them out. */
+/** Commands that other processes sent to partitions owned here: carried out, and answered in the same commit. */
 export class Inbox {
   readonly #journal: Journal
   readonly #owner: Owner
   readonly #plans: Plans
   readonly #recovery: Recovery
-  readonly #clock: Clock
   readonly #log: Log
+  readonly #hasRoom: () => boolean
   readonly #reading = new Set<number>()
   readonly #again = new Set<number>()
 
@@ -30,15 +28,16 @@ export class Inbox {
     owner: Owner
     plans: Plans
     recovery: Recovery
-    clock: Clock
     log: Log
+    /** May another job come into memory? */
+    hasRoom: () => boolean
   }) {
     this.#journal = parts.journal
     this.#owner = parts.owner
     this.#plans = parts.plans
     this.#recovery = parts.recovery
-    this.#clock = parts.clock
     this.#log = parts.log
+    this.#hasRoom = parts.hasRoom
   }
 
   /** There may be messages for this partition. */
@@ -81,6 +80,7 @@ export class Inbox {
    * thousand webhooks would take a thousand of them. Nobody reads again before all are done, or one could be acted on twice.
    */
   async #carryOutAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
+    this.#recovery.prefetch(messages.map(({ jobId }) => jobId))
     const byJob = new Map<string, MessageRow[]>()
     for (const message of messages) {
       const known = byJob.get(message.jobId)
@@ -120,8 +120,9 @@ export class Inbox {
     if (job === null) {
       if (command.type === "grant_slot") await this.#giveBack(message.jobId, command.node)
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
-      this.#owner.submit(message.jobId, message.partition, plan, command)
-      return { accepted: true }
+      if (!this.#hasRoom()) return { refused: "no_room" }
+      const { state } = this.#owner.submit(message.jobId, message.partition, plan, command)
+      return { accepted: true, created_at: state.createdAt }
     }
     const decided = await this.#owner.act(job, command)
     if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job, command.node))
@@ -143,36 +144,9 @@ export class Inbox {
     )
     return { refused: "unreadable" }
   }
-
-  ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
-    return askOwner({ journal: this.#journal, clock: this.#clock }, jobId, command, timeoutMs)
-  }
 }
 
 /** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
 function needsSlot({ state }: LiveJob, node: number): boolean {
   return isInFlight(state, node) || state.waiting.has(node)
-}
-
-/** Sends a command to whoever owns the job, and waits for the answer. Needs no engine here. */
-export async function askOwner(
-  { journal, clock }: { readonly journal: Journal; readonly clock: Clock },
-  jobId: string,
-  command: Command,
-  timeoutMs: number,
-): Promise<Answer> {
-  const sentAt = clock.now()
-  const partition = partitionOf(jobId)
-  const id = await journal.sendMessage({ partition, jobId, command: JSON.stringify(command), sentAt })
-  for (let wait = 5; clock.now() - sentAt < timeoutMs; wait = Math.min(wait * 2, 250)) {
-    const answer = await journal.readAnswer(id)
-    if (answer !== null) return JSON.parse(answer) as Answer
-    await new Promise<void>(resolve => clock.after(wait, resolve))
-  }
-  if (await journal.withdrawMessage(id))
-    throw new UmbraError(
-      "E613",
-      "No engine answered in time; the command was taken back. Start an engine on this database and send it again.",
-    )
-  return JSON.parse((await journal.readAnswer(id))!) as Answer
 }

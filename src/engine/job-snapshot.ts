@@ -1,3 +1,4 @@
+import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
@@ -24,6 +25,26 @@ export interface JobSnapshot {
   /** When its state last changed. */
   readonly updated_at: string
   readonly finished_at: string | null
+}
+
+/** A job that is durable and of which nothing else is known. */
+export function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number): JobSnapshot {
+  const created_at = isoTime(createdAt)
+  return {
+    job_id: jobId,
+    workflow: command.workflow,
+    workflow_version: command.workflowVersion,
+    owner: command.owner,
+    parent_id: null,
+    status: "PENDING",
+    output: null,
+    error: null,
+    labels: command.labels ?? {},
+    priority: command.priority,
+    created_at,
+    updated_at: created_at,
+    finished_at: null,
+  }
 }
 
 export function snapshotOfLive(job: LiveJob): JobSnapshot {

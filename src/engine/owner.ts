@@ -308,7 +308,7 @@ export class Owner implements CommitterEvents {
   forget(partition: number): void {
     this.holdings.delete(partition)
     this.committer.forget(partition)
-    this.broker.elsewhere?.left([partition])
+    this.broker.remote?.left([partition])
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, release)
   }
 

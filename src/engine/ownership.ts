@@ -1,12 +1,12 @@
 import type { Journal, PartitionEpoch, PartitionRow, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
-import type { Fleet } from "./fleet.ts"
 import { firstSeq } from "./ids.ts"
 import type { Inbox } from "./inbox.ts"
 import type { Owner } from "./owner.ts"
 import { Peers } from "./peers.ts"
 import type { Recovery } from "./recovery.ts"
 import type { Retention } from "./retention.ts"
+import { takesPartitions } from "./takes-partitions.ts"
 import type { Wakeups } from "./wakeups.ts"
 
 /**
@@ -21,7 +21,6 @@ export interface OwnershipParts {
   readonly wakeups: Wakeups
   readonly inbox: Inbox
   readonly retention: Retention
-  readonly fleet: Fleet
   readonly leaseMs: number
   readonly beatMs: number
   /** Does another engine that lives follow what is committed here? */
@@ -42,6 +41,7 @@ export class Ownership {
   /** Of each append lane that has any. */
   #readyByLane: number[][] = []
   #adjusting: Promise<void> | null = null
+  #isLeaving = false
   #stopped = false
 
   constructor(parts: OwnershipParts) {
@@ -73,17 +73,21 @@ export class Ownership {
 
   /** Has none although there should be one for it: it cannot take work yet. */
   get isShort(): boolean {
-    const mayOwn = this.#engines <= this.#parts.journal.capabilities.partitions
-    return mayOwn && this.#ready.size + this.#leaving.size === 0
+    return this.#mayOwn && this.#ready.size + this.#leaving.size === 0
+  }
+
+  /** More engines than partitions: some have none. */
+  get #mayOwn(): boolean {
+    return this.#engines <= this.#parts.journal.capabilities.partitions
   }
 
   partitions(): readonly number[] {
     return [...this.#ready, ...this.#leaving]
   }
 
-  /** Resolves once at least one partition is ready. */
+  /** Resolves once at least one partition is ready, or none will be. */
   async whenReady(): Promise<void> {
-    while (this.#ready.size === 0 && !this.#stopped)
+    while (this.#ready.size === 0 && this.#mayOwn && !this.#stopped)
       await new Promise<void>(resolve => this.#readyWaiters.add(resolve))
   }
 
@@ -95,7 +99,6 @@ export class Ownership {
   /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
   receive(pulse: Pulse): void {
     if (this.#stopped) return
-    this.#parts.fleet.receive(pulse)
     this.#adjusting ??= this.#adjust(pulse)
       .catch(error =>
         this.#parts.log.warn(
@@ -113,6 +116,13 @@ export class Ownership {
     this.#ready.delete(partition)
     this.#leaving.delete(partition)
     this.#refresh()
+  }
+
+  /** Takes no more, and hands over at once what is at rest; what is not follows with later beats and with `release`. */
+  async leave(): Promise<void> {
+    this.#isLeaving = true
+    await this.#adjusting
+    await this.#shed(this.count)
   }
 
   /** Lets go of everything, so that others take it at once. Call when nothing is in flight any more. */
@@ -133,8 +143,11 @@ export class Ownership {
       const holding = owner.holdings.get(row.partition)
       if (holding !== undefined && row.epoch > holding.epoch) owner.fenced(row.partition)
     }
-    this.#engines = alive.size
-    const share = Math.ceil(pulse.partitions.length / alive.size)
+    const sharers = pulse.engines.filter(peer => alive.has(peer.engine) && takesPartitions(peer.place))
+    this.#engines = sharers.length + 1
+    if (!this.#mayOwn) this.#announce()
+    const others = sharers.map(peer => peer.engine)
+    const share = this.#isLeaving ? 0 : shareOf(others, pulse.partitions)
     await this.#shed(this.count - share)
     const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))
     const room = share - this.count
@@ -186,7 +199,7 @@ export class Ownership {
     }
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
-    owner.broker.elsewhere?.came(partitions.filter(partition => owner.holdings.has(partition)))
+    owner.broker.remote?.came(partitions.filter(partition => owner.holdings.has(partition)))
     this.#announce()
     retention.partitionsCame()
     // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
@@ -205,7 +218,7 @@ export class Ownership {
       owner.holdings.delete(partition)
       this.lost(partition)
     }
-    owner.broker.elsewhere?.left(partitions)
+    owner.broker.remote?.left(partitions)
     if (held.length > 0) await journal.releasePartitions({ engine, held })
   }
 
@@ -223,6 +236,18 @@ export class Ownership {
 }
 
 const JOBS_PER_TURN = 256
+
+/**
+ * Fair by count: in the end no two engines are more than one apart. Where it does not come out even, those that have one
+ * more keep it, and only so many as there are over take one more.
+ */
+function shareOf(others: readonly string[], rows: readonly PartitionRow[]): number {
+  const engines = others.length + 1
+  const even = Math.floor(rows.length / engines)
+  const countOf = (engine: string) => rows.filter(row => row.owner === engine).length
+  const richer = others.filter(other => countOf(other) > even).length
+  return richer < rows.length % engines ? even + 1 : even
+}
 
 function isFree(row: PartitionRow, alive: ReadonlySet<string>): boolean {
   return row.owner === null || !alive.has(row.owner)

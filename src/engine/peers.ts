@@ -41,6 +41,29 @@ export class Peers {
   }
 }
 
+/** Engines whose beat was old at first sight and has not moved since: they were dead before we came. For hints only. */
+export class StaleBeats {
+  readonly #deadMs: number
+  readonly #now: () => number
+  readonly #first = new Map<string, number>()
+
+  /** `now`: as beats are counted. */
+  constructor(parts: { deadMs: number; now: () => number }) {
+    this.#deadMs = parts.deadMs
+    this.#now = parts.now
+  }
+
+  receive(engines: readonly EngineBeat[]): void {
+    for (const { engine, beat } of engines) if (!this.#first.has(engine)) this.#first.set(engine, beat)
+    for (const engine of this.#first.keys())
+      if (!engines.some(row => row.engine === engine)) this.#first.delete(engine)
+  }
+
+  has({ engine, beat }: Pick<EngineBeat, "engine" | "beat">): boolean {
+    return this.#first.get(engine) === beat && this.#now() - beat >= this.#deadMs
+  }
+}
+
 function hasDiedHere(place: string): boolean {
   try {
     return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"

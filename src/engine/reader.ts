@@ -5,12 +5,13 @@ import { openJournal } from "../journal/open.ts"
 import type { JobFilter, JobRow, Journal } from "../journal/port.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
 import { systemClock } from "./clock.ts"
-import { type JobCommand, refusalError } from "./engine.ts"
+import type { JobCommand } from "./engine.ts"
 import { isJobId, partitionOf } from "./ids.ts"
-import { askOwner } from "./inbox.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import { Plans } from "./plans.ts"
 import { Queries } from "./queries.ts"
+import { Questions } from "./questions.ts"
+import { refusalError } from "./refusals.ts"
 import { engineSettings } from "./settings.ts"
 import { Watchers } from "./watchers.ts"
 
@@ -33,11 +34,13 @@ export interface ReaderOptions {
 export class Reader {
   readonly #journal: Journal
   readonly #queries: Queries
+  readonly #questions: Questions
   readonly #maxSignalBytes: number
 
   constructor(journal: Journal, { maxSignalBytes = 16 * 1024 * 1024 }: ReaderOptions = {}) {
     const { largeOutputBytes } = engineSettings()
     this.#journal = journal
+    this.#questions = new Questions({ journal, clock: systemClock })
     this.#maxSignalBytes = maxSignalBytes
     this.#queries = new Queries({
       journal,
@@ -109,8 +112,7 @@ export class Reader {
     const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
     if (!owned || this.isExclusive) return false
     try {
-      const parts = { journal: this.#journal, clock: systemClock }
-      const answer = await askOwner(parts, jobId, command, ANSWER_MS)
+      const answer = await this.#questions.ask(jobId, command, ANSWER_MS)
       if ("refused" in answer) throw refusalError(answer.refused, jobId)
       return true
     } catch (error) {

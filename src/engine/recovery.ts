@@ -47,15 +47,29 @@ export class Recovery {
     return loading
   }
 
+  /** One read for all of them that nobody has in hand: whoever loads one while it is under way gets it from there. */
+  prefetch(ids: readonly string[]): void {
+    const free = [...new Set(ids)].filter(id => this.#isFree(id))
+    if (free.length < 2) return
+    const reading = readJobs(this.#parts, free)
+    for (const id of free) {
+      const loading = this.#adoptOne(id, reading).finally(() => this.#loading.delete(id))
+      loading.catch(nothing)
+      this.#loading.set(id, loading)
+    }
+  }
+
+  #isFree(id: string): boolean {
+    return !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.#busyWith(id) === undefined
+  }
+
   #busyWith(id: string): Promise<void> | undefined {
     return this.#waking.get(id) ?? this.#keptOut.get(id) ?? this.#recovering.get(partitionOf(id))
   }
 
   /** Nobody brings these jobs in while `work` has them. Those that somebody is at already are left out. */
   async keepOut<T>(ids: readonly string[], work: (free: readonly string[]) => Promise<T>): Promise<T> {
-    const isFree = (id: string) =>
-      !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.#busyWith(id) === undefined
-    const free = ids.filter(isFree)
+    const free = ids.filter(id => this.#isFree(id))
     const working = work(free)
     const over = working.then(nothing, nothing)
     for (const id of free) this.#keptOut.set(id, over)
@@ -66,9 +80,13 @@ export class Recovery {
     }
   }
 
-  async #loadOne(id: string): Promise<LiveJob | null> {
+  #loadOne(id: string): Promise<LiveJob | null> {
+    return this.#adoptOne(id, readJobs(this.#parts, [id]))
+  }
+
+  async #adoptOne(id: string, reading: ReturnType<typeof readJobs>): Promise<LiveJob | null> {
     const epoch = this.#epoch(partitionOf(id))
-    const rows = (await readJobs(this.#parts, [id])).get(id)
+    const rows = (await reading).get(id)
     const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
     // Also when there is no such job: another owner may have made it since.
     if (epoch === undefined || this.#epoch(partitionOf(id)) !== epoch) throw partitionMoved(partitionOf(id))

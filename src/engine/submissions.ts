@@ -16,6 +16,7 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
 import type { Engine } from "./engine.ts"
+import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
@@ -43,6 +44,8 @@ export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
   readonly isNew: boolean
+  /** A new job as it began, whatever has become of it since. */
+  readonly began: JobSnapshot | null
 }
 
 interface StoredPlan {
@@ -108,13 +111,27 @@ export class Submissions {
         const content =
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
-        const isNew = !(await this.#exists(jobId))
-        if (isNew) await admit(jobId, () => this.#engine.submitOnce(jobId, stored.plan, command))
-        return { jobId, isNew }
+        if (await this.#exists(jobId)) return { jobId, isNew: false, began: null }
+        return this.#admitted(jobId, command, admit, () =>
+          this.#engine.submitOnce(jobId, stored.plan, command),
+        )
       })
     const jobId = this.#engine.newJobId()
-    await admit(jobId, () => this.#engine.submit(jobId, stored.plan, command))
-    return { jobId, isNew: true }
+    return this.#admitted(jobId, command, admit, () => this.#engine.submit(jobId, stored.plan, command))
+  }
+
+  async #admitted(
+    jobId: string,
+    command: Submit,
+    admit: Admit,
+    store: () => Promise<number | null>,
+  ): Promise<Submitted> {
+    let createdAt: number | null = null
+    await admit(jobId, async () => {
+      createdAt = await store()
+    })
+    const isNew = createdAt !== null
+    return { jobId, isNew, began: createdAt === null ? null : snapshotOfBeginning(jobId, command, createdAt) }
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {

@@ -84,7 +84,7 @@ export class Upkeep {
     for (const { jobId, node, partition } of idle) {
       if (isUsed({ jobId, node })) continue
       const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
-      await journal.sendMessage({ partition, jobId, command, sentAt: at })
+      await journal.sendMessages([{ partition, jobId, command, sentAt: at }])
       told([partition])
     }
   }

@@ -16,12 +16,12 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
   readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
 
   changed(job: LiveJob): void {
-    if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.#tell(job.id, null)
+    if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.tell(job.id, null)
   }
 
   ended(job: LiveJob): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
-      this.#tell(job.id, job.gone || hasLeftMemory(job) ? null : snapshotOfLive(job))
+      this.tell(job.id, job.gone || hasLeftMemory(job) ? null : snapshotOfLive(job))
   }
 
   progressed(job: LiveJob): void {
@@ -52,10 +52,11 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
   }
 
   close(): void {
-    for (const jobId of [...this.#byJob.keys()]) this.#tell(jobId, null)
+    for (const jobId of [...this.#byJob.keys()]) this.tell(jobId, null)
   }
 
-  #tell(jobId: string, ended: JobSnapshot | null): void {
+  /** `ended`: its last state; null: look at it. */
+  tell(jobId: string, ended: JobSnapshot | null): void {
     for (const done of [...(this.#byJob.get(jobId) ?? [])]) done(ended)
   }
 }

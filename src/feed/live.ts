@@ -1,4 +1,5 @@
 /** What the engine of this process and those of others say, brought to who waits and to the feed, and back. */
+import { Ends } from "../engine/ends.ts"
 import type { EngineObserver } from "../engine/engine.ts"
 import type { LiveJob } from "../engine/live-job.ts"
 import type { Watchers } from "../engine/watchers.ts"
@@ -22,28 +23,41 @@ export interface LiveParts extends FoldParts {
 
 export class Live implements EngineObserver {
   readonly feed: Feed
+  readonly ends: Ends
   readonly #neighbours: Neighbours
   readonly #watchers: Watchers
   readonly #now: () => number
+  readonly #follow: (isFollowing: boolean) => void
+  /** Live streams, and those who wait for jobs that run elsewhere. */
+  #followers = 0
 
   constructor(parts: LiveParts) {
     const { journal, settings, id, leaseMs } = parts
     this.#watchers = parts.watchers
     this.#now = () => parts.now()
-    this.feed = new Feed({
-      ...parts,
-      follows: isFollowing => {
-        parts.follow(isFollowing)
-        if (isFollowing) this.#neighbours.tellThatWeFollow()
-      },
-    })
+    this.#follow = isFollowing => parts.follow(isFollowing)
+    const follows = (isFollowing: boolean) => this.#follows(isFollowing)
+    this.feed = new Feed({ ...parts, follows })
+    const { readMs } = settings
+    this.ends = new Ends({ journal, watchers: parts.watchers, readMs, lookAgainMs: LOOK_AGAIN_MS, follows })
     this.#neighbours = new Neighbours(id, {
       feed: journal.feed,
       tellMs: settings.tellMs,
       believeMs: leaseMs,
-      changed: partitions => this.feed.changed(partitions),
+      changed: partitions => {
+        this.feed.changed(partitions)
+        this.ends.changed(partitions)
+      },
       progressed: news => this.feed.progressed(news),
     })
+  }
+
+  #follows(isFollowing: boolean): void {
+    this.#followers += isFollowing ? 1 : -1
+    if (isFollowing && this.#followers === 1) {
+      this.#follow(true)
+      this.#neighbours.tellThatWeFollow()
+    } else if (this.#followers === 0) this.#follow(false)
   }
 
   async start(): Promise<void> {
@@ -84,3 +98,6 @@ export class Live implements EngineObserver {
     this.#neighbours.followed(isFollowed)
   }
 }
+
+/** Between two looks for the ends of jobs when nobody says anything: one question, however many are waited for. */
+const LOOK_AGAIN_MS = 250

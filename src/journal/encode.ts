@@ -105,6 +105,13 @@ function messageRecords(messages: readonly NewMessage[]): string {
   )
 }
 
+/** Messages that no fact has caused, for `send_messages.sql`. */
+export function sentRecords(messages: readonly NewMessage[], causes: readonly string[]): string {
+  return records(messages, ({ partition, jobId, sentAt, command }, index) =>
+    [partition, jobId, sentAt, causes[index], json(command)].join(FIELD),
+  )
+}
+
 function factHead({ partition, seq, jobId, at, type }: NewFact): string {
   return `${partition}${FIELD}${seq}${FIELD}${jobId}${FIELD}${at}${FIELD}${plain(type)}`
 }

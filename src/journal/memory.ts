@@ -110,6 +110,11 @@ class MemoryJournal implements port.Journal {
       .map(withoutLargeOutput)
   }
 
+  async finishedJobs(ids: readonly string[]) {
+    const found = ids.flatMap(id => this.#store.jobs.get(id) ?? [])
+    return found.filter(job => job.finishedAt !== null).map(withoutLargeOutput)
+  }
+
   async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
     const { owner, submittedBy, known, after, limit } = query
     const { jobs } = this.#store
@@ -206,12 +211,14 @@ class MemoryJournal implements port.Journal {
     this.#store.engines.delete(engine)
   }
 
-  async sendMessage(message: port.NewMessage) {
-    checkedJson(message.command)
+  async sendMessages(messages: readonly port.NewMessage[]) {
+    for (const { command } of messages) checkedJson(command)
     const store = this.#store
-    const id = putMessage(store, message, `sent/${store.messages}`) ?? store.messages
-    this.#notify([message])
-    return id
+    const ids = messages.map(
+      message => putMessage(store, message, `sent/${store.messages}`) ?? store.messages,
+    )
+    this.#notify(messages)
+    return ids
   }
 
   async readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }) {
@@ -222,8 +229,15 @@ class MemoryJournal implements port.Journal {
       .map(({ id, partition, jobId, command, sentAt }) => ({ id, partition, jobId, command, sentAt }))
   }
 
-  async readAnswer(messageId: number) {
-    return this.#store.inbox.get(messageId)?.answer ?? null
+  async readAnswers({ messageIds, forget = [] }: Parameters<port.Journal["readAnswers"]>[0]) {
+    const { inbox } = this.#store
+    const answers = new Map<number, string>()
+    for (const id of messageIds) {
+      const answer = inbox.get(id)?.answer ?? null
+      if (answer !== null) answers.set(id, answer)
+    }
+    for (const id of forget) if ((inbox.get(id)?.answer ?? null) !== null) inbox.delete(id)
+    return answers
   }
 
   async withdrawMessage(messageId: number) {

@@ -43,6 +43,8 @@ export interface Journal {
   readJob(id: string): Promise<JobRow | null>
   /** Newest first; `after` is the last id of the previous page. */
   listJobs(filter: JobFilter): Promise<JobRow[]>
+  /** Those of some jobs that have ended, without outputs too large for a list. */
+  finishedJobs(ids: readonly string[]): Promise<JobRow[]>
   /**
    * Which of an owner's jobs have not ended, of one submitter alone if it is given: of those that are known, and of
    * those with an id above `after`, at most `limit`.
@@ -92,14 +94,17 @@ export interface Journal {
   /** Forgets an engine that has closed, so that nobody takes it for dead. */
   leave(engine: string): Promise<void>
 
-  /** For commands to a partition owned elsewhere. Resolves with the message's id once it is durable. */
-  sendMessage(message: NewMessage): Promise<number>
+  /** For commands to partitions owned elsewhere. Resolves with the messages' ids, in their order, once they are durable. */
+  sendMessages(messages: readonly NewMessage[]): Promise<number[]>
   readMessages(query: {
     readonly partitions: readonly number[]
     readonly limit: number
   }): Promise<MessageRow[]>
-  /** null: not answered yet. */
-  readAnswer(messageId: number): Promise<string | null>
+  /** The answers of those that have one. `forget`: answered messages whose sender knows the answer; they are removed. */
+  readAnswers(query: {
+    readonly messageIds: readonly number[]
+    readonly forget?: readonly number[]
+  }): Promise<ReadonlyMap<number, string>>
   /** Takes back a message nobody has answered. True: it will never be acted on. */
   withdrawMessage(messageId: number): Promise<boolean>
 

@@ -5,7 +5,7 @@
  */
 import { randomUUID } from "node:crypto"
 import type { Database, Row } from "./database.ts"
-import { arrayLiteral, encodeAgain, encodeBatch, textArrayLiteral } from "./encode.ts"
+import { arrayLiteral, encodeAgain, encodeBatch, sentRecords, textArrayLiteral } from "./encode.ts"
 import { isDuplicate } from "./errors.ts"
 import type * as port from "./port.ts"
 import type { ProviderStore } from "./provider-store.ts"
@@ -131,6 +131,10 @@ export class SqlJournal implements port.Journal {
     return found.map(rows.jobRow)
   }
 
+  async finishedJobs(ids: readonly string[]) {
+    return (await this.#database.query("finishedJobs", [arrayLiteral(ids)])).map(rows.jobRow)
+  }
+
   async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
     const { owner, submittedBy = null, known, after, limit } = query
     const parameters = [owner, arrayLiteral(known), after, String(limit), submittedBy]
@@ -214,17 +218,16 @@ export class SqlJournal implements port.Journal {
     await this.#database.query("leave", [engine])
   }
 
-  async sendMessage(message: port.NewMessage) {
-    const { partition, jobId, command, sentAt } = message
-    const row = await this.#untilThere("sendMessage", [
-      String(partition),
-      jobId,
-      command,
-      String(sentAt),
-      randomUUID(),
-    ])
-    this.#wakeUps?.notify([partition])
-    return rows.number(row, 0)
+  async sendMessages(messages: readonly port.NewMessage[]) {
+    const causes = messages.map(() => randomUUID())
+    const parameters = [sentRecords(messages, causes)]
+    for (;;) {
+      const found = await this.#database.query("sendMessages", parameters)
+      const ids = new Map(found.map(row => [rows.text(row, 0), rows.number(row, 1)]))
+      if (ids.size < messages.length) continue
+      this.#wakeUps?.notify(messages.map(({ partition }) => partition))
+      return causes.map(cause => ids.get(cause)!)
+    }
   }
 
   async readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }) {
@@ -232,9 +235,10 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query("readMessages", parameters)).map(rows.messageRow)
   }
 
-  async readAnswer(messageId: number) {
-    const [row] = await this.#database.query("readAnswer", [String(messageId)])
-    return row?.[0] ?? null
+  async readAnswers({ messageIds, forget = [] }: Parameters<port.Journal["readAnswers"]>[0]) {
+    const parameters = [arrayLiteral(messageIds), arrayLiteral(forget)]
+    const found = await this.#database.query("readAnswers", parameters)
+    return new Map(found.map(row => [rows.number(row, 0), rows.text(row, 1)]))
   }
 
   async withdrawMessage(messageId: number) {
@@ -274,10 +278,7 @@ export class SqlJournal implements port.Journal {
   }
 
   /** No row means that somebody else committed first; a new statement sees what they wrote. */
-  async #untilThere(
-    statement: "putWorkflow" | "claimKey" | "sendMessage",
-    parameters: string[],
-  ): Promise<Row> {
+  async #untilThere(statement: "putWorkflow" | "claimKey", parameters: string[]): Promise<Row> {
     for (;;) {
       const [row] = await this.#database.query(statement, parameters)
       if (row) return row

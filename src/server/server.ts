@@ -24,7 +24,7 @@ import { answerProblem, problemHandler } from "./problem.ts"
 import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
-import { processRoutes } from "./routes/process.ts"
+import { documentRoutes, processRoutes, workerRoutes } from "./routes/process.ts"
 import { providerRoutes, webhookRoute } from "./routes/providers.ts"
 import { streamRoutes } from "./routes/streams.ts"
 import { tokenRoutes } from "./routes/tokens.ts"
@@ -65,8 +65,10 @@ export async function startServer(options: ServerOptions): Promise<Server> {
   const settings = serverSettings(options.settings)
   const tokens = new Tokens(umbra.registry)
   const issuer = jwtIssuerOf(settings)
-  const isOpen = issuer === null && !(await tokens.anyInUse())
-  if (isOpen && !isLoopback(host))
+  const hasNoKey = issuer === null && !(await tokens.anyInUse())
+  const isOpen = hasNoKey && isLoopback(host)
+  // What others serve needs no token (signed webhooks, /health, /ready), or is refused without one (/metrics).
+  if (hasNoKey && !isOpen && umbra.roles.has("api"))
     throw new UmbraError(
       "E637",
       `There is no API token, so anybody who reaches ${host} could do anything. Make one with \`umbra token create\`, set up JWTs, or listen on 127.0.0.1.`,
@@ -126,7 +128,7 @@ async function makeApp(
       reply,
       new UmbraError(
         "E634",
-        `There is no ${request.method} ${pathOf(request.url)}. /docs lists what there is.`,
+        `There is no ${request.method} ${pathOf(request.url)}. ${umbra.roles.has("api") ? "/docs lists what there is." : `This process has the role ${[...umbra.roles].join(", ")}; one with the role api serves the rest.`}`,
       ),
     ),
   )
@@ -146,6 +148,9 @@ async function makeApp(
   await app.register(async scoped => {
     const routes = scoped as App
     processRoutes(routes, parts, metrics)
+    if (!umbra.roles.has("api")) return
+    workerRoutes(routes, parts)
+    documentRoutes(routes)
     workflowRoutes(routes, parts)
     aliasRoutes(routes, parts)
     jobRoutes(routes, parts)
@@ -154,7 +159,7 @@ async function makeApp(
     tokenRoutes(routes, parts)
     providerRoutes(routes, parts)
   })
-  await app.register(async scoped => webhookRoute(scoped as App, parts))
+  if (umbra.roles.has("webhooks")) await app.register(async scoped => webhookRoute(scoped as App, parts))
   await app.ready()
   return app
 }

@@ -43,7 +43,7 @@ describe("engines come and go, workers stay", () => {
     const stage = new FleetStage()
     const slow = gate()
     const first = await stage.engine({
-      runNodes: true,
+      roles: ["engine", "worker"],
       handlers: [slow.handler],
       engine: { drainSeconds: 0 },
     })

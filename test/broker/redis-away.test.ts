@@ -100,7 +100,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     const stage = new FleetStage(redis.url)
     const { handler: count } = counting()
     const slow = gate()
-    const umbra = await stage.engine({ runNodes: true, handlers: [count] })
+    const umbra = await stage.engine({ roles: ["engine", "worker"], handlers: [count] })
     const here = await umbra.submit(chain)
     expect(await here.wait()).toMatchObject({ status: "COMPLETED" })
     stage.worker({ handlers: [slow.handler] })

@@ -23,7 +23,7 @@ export class FleetStage {
 
   /** An engine that runs no node itself. */
   engine(options: UmbraOptions = {}): Promise<Umbra> {
-    return openOn(this.store, { runNodes: false, redisUrl: this.url, redis: this.redis, ...options })
+    return openOn(this.store, { roles: ["engine"], redisUrl: this.url, redis: this.redis, ...options })
   }
 
   /** Resolves when the engine knows of somebody who runs the handler. */

@@ -48,6 +48,8 @@ describe("the command line", () => {
       for (const file of [
         "package.json",
         "dist/errors.js",
+        "dist/roles.js",
+        "dist/settings.js",
         "dist/version.js",
         "dist/core/states.js",
         ...needed,

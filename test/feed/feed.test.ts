@@ -180,7 +180,7 @@ describe("the feed", () => {
       },
     })
     const runner = await stageOn(store, { handlers: [talker] })
-    const onlooker = await stageOn(store, { handlers: [talker], runNodes: false })
+    const onlooker = await stageOn(store, { handlers: [talker], roles: ["api"] })
     const all = await onlooker.owner("ada")
     const job = await runner.umbra.submit({ name: "talks", nodes: [{ id: "t", handler: "talker" }] }, null, {
       owner: "ada",

@@ -1,6 +1,14 @@
 /** Rows for the contract suite: complete, plausible, and changed only where a test says so. */
 import { randomUUID } from "node:crypto"
-import type { Batch, JobChange, Journal, NewFact, NewJob, PartitionEpoch } from "../../src/journal/port.ts"
+import type {
+  Batch,
+  JobChange,
+  Journal,
+  NewFact,
+  NewJob,
+  NewMessage,
+  PartitionEpoch,
+} from "../../src/journal/port.ts"
 
 /** What a contract test gets: a journal, and a second opening of the same store where the store allows one. */
 export interface Stage {
@@ -27,6 +35,15 @@ export async function hold(journal: Journal): Promise<Held> {
   const [taken] = await journal.takePartitions({ engine, expected: [{ partition, epoch }] })
   if (!taken) throw new Error(`partition ${partition} could not be taken`)
   return { ...taken, engine, seq: counter => taken.epoch * 2 ** 34 + counter }
+}
+
+export async function sendOne(journal: Journal, message: NewMessage): Promise<number> {
+  return (await journal.sendMessages([message]))[0]!
+}
+
+/** null: not answered yet. */
+export async function answerOf(journal: Journal, messageId: number): Promise<string | null> {
+  return (await journal.readAnswers({ messageIds: [messageId] })).get(messageId) ?? null
 }
 
 /** Ids rise with time, as UUIDv7 do: the later made, the larger. */

@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
@@ -103,13 +103,24 @@ describe("PGlite", () => {
 
   it("makes a database anew when the process making it was killed half way", async () => {
     const folder = await freshFolder()
-    await mkdir(join(folder, "database"))
-    await writeFile(join(folder, "database", "PG_VERSION"), "half")
-    await writeFile(join(folder, "initialising"), "")
+    await mkdir(join(folder, "making-1", "database"), { recursive: true })
+    await writeFile(join(folder, "making-1", "database", "PG_VERSION"), "half")
     const journal = await openPglite(folder)
     onTestFinished(() => journal.close())
     expect(await journal.readPartitions()).toHaveLength(64)
-    await expect(readFile(join(folder, "initialising"))).rejects.toThrow("ENOENT")
+    expect((await readdir(folder)).filter(name => name.startsWith("making-"))).toEqual([])
+  })
+
+  it("a process that is killed while it makes one takes along whoever makes it", async () => {
+    const folder = await freshFolder()
+    const victim = startChild(folder, "hold")
+    const making = async () => (await readdir(folder)).filter(name => name.startsWith("making-"))
+    await expect.poll(making, { timeout: 20_000 }).toHaveLength(1)
+    await victim.kill()
+    const journal = await openPglite(folder)
+    onTestFinished(() => journal.close())
+    expect(await journal.readPartitions()).toHaveLength(64)
+    expect(await making()).toEqual([])
   })
 
   it("says what is wrong with a folder it cannot use", async () => {
@@ -123,13 +134,15 @@ describe("PGlite", () => {
     const database = new PgliteDatabase({ folder, label: "it", retry: { tries: 1 } })
     onTestFinished(() => database.close())
     await migrate(database)
-    await database.query("sendMessage", ["1", "00000000-0000-7000-8000-000000000000", "{}", "1", "cause"])
+    await database.query("sendMessages", [
+      ["1", "00000000-0000-7000-8000-000000000000", "1", "cause", "{}"].join("\u001f"),
+    ])
     // No text: it breaks the protocol writer inside the thread, as an exhausted heap would.
     const crash = database
-      .query("readAnswer", [Symbol.iterator as unknown as string])
+      .query("readAnswers", [Symbol.iterator as unknown as string, "{}"])
       .catch((error: unknown) => error)
-    const broken = database.query("readAnswer", [{} as unknown as string])
-    const pending = database.query("readAnswer", ["1"])
+    const broken = database.query("readAnswers", [{} as unknown as string, "{}"])
+    const pending = database.query("readAnswers", ["{1}", "{}"])
     expect(await crash).toBeInstanceOf(JournalUnavailableError)
     await expect(broken).rejects.toBeInstanceOf(JournalUnavailableError)
     await Promise.allSettled([pending])

@@ -4,7 +4,7 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { openPostgres } from "../../src/journal/postgres.ts"
 import { postgresUrl } from "../support/services.ts"
-import { batch, fact, hold, newId } from "./fixture.ts"
+import { batch, fact, hold, newId, sendOne } from "./fixture.ts"
 import { postgresStage } from "./postgres-stage.ts"
 
 /** Between us and PostgreSQL: can go half-open (nothing passes, nothing closes), for all or for those there are. */
@@ -158,7 +158,7 @@ describe("PostgreSQL connections", () => {
     const stop = await journal.listen!(partition => void heard.push(partition))
     await stage.bystander.query(endSessions)
     await expect.poll(() => heard.length).toBe(64)
-    await peer.sendMessage({ partition: 7, jobId: newId(), command: "{}", sentAt: 1 })
+    await sendOne(peer, { partition: 7, jobId: newId(), command: "{}", sentAt: 1 })
     await expect.poll(() => heard.slice(64)).toEqual([7])
     await stop()
   })
@@ -168,8 +168,7 @@ describe("PostgreSQL connections", () => {
     const [journal, peer] = [await stage.open(), await stage.open()]
     const heard: number[] = []
     const stop = await journal.listen!(partition => void heard.push(partition))
-    const send = (n: number) =>
-      peer.sendMessage({ partition: n % 4, jobId: newId(), command: "{}", sentAt: n })
+    const send = (n: number) => sendOne(peer, { partition: n % 4, jobId: newId(), command: "{}", sentAt: n })
     await Promise.all(Array.from({ length: 200 }, (_, n) => send(n)))
     await expect.poll(() => new Set(heard).size).toBe(4)
     expect(heard.length).toBeLessThan(150)

@@ -104,6 +104,7 @@ export class Fleet {
     member.engine = new Engine({
       journal,
       location: null,
+      takesPartitions: true,
       clock,
       log: silentLog,
       settings: {

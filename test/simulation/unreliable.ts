@@ -25,13 +25,13 @@ const verbs = [
   "takePartitions",
   "releasePartitions",
   "readMessages",
-  "readAnswer",
+  "readAnswers",
   "withdrawMessage",
-  "sendMessage",
+  "sendMessages",
 ] as const
 
 /** Sent twice these would be two: a real journal hides lost answers of them behind its own retries. */
-const neverLost: ReadonlySet<string> = new Set(["sendMessage", "withdrawMessage"])
+const neverLost: ReadonlySet<string> = new Set(["sendMessages", "withdrawMessage"])
 
 export function unreliable(parts: {
   readonly store: MemoryStore

@@ -1,6 +1,6 @@
 import type { Log } from "../../log.ts"
 import type { Queued } from "../fair-queue.ts"
-import type { Broker, BrokerHost, Elsewhere, Task, TaskName } from "../port.ts"
+import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { Link } from "./link.ts"
@@ -40,8 +40,8 @@ export interface Outstanding extends Queued {
  * 1. A task is in `#tasks` from dispatch or adoption until its end is told to the engine, exactly once.
  * 2. Who decides that a task is lost is its job's owner, this engine; workers never take tasks from each other.
  */
-export class RedisBroker implements Broker, Elsewhere {
-  readonly elsewhere: Elsewhere = this
+export class RedisBroker implements Broker, RemoteWorkers {
+  readonly remote: RemoteWorkers = this
   readonly roster: Roster
   readonly #parts: RedisBrokerParts
   readonly #link: Link

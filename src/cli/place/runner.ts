@@ -79,7 +79,9 @@ function ownRunner(
       return { job_id: jobId, is_new: isNew }
     },
     missing: (nodes, id) =>
-      umbra.owns(id) ? nodes.find(({ handler }) => umbra.handlers.get(handler) === undefined) : undefined,
+      umbra.owns(id)
+        ? nodes.find(({ handler }) => umbra.handlers.served.get(handler) === undefined)
+        : undefined,
   }
 }
 

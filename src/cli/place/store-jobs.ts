@@ -5,6 +5,7 @@ import type { GraphView } from "../../core/view.ts"
 import type { JobCommand } from "../../engine/engine.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { UmbraError } from "../../errors.ts"
+import type { Umbra } from "../../umbra.ts"
 import { storeName } from "../store.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
 import type { PlaceJobs } from "./place.ts"
@@ -64,10 +65,20 @@ export class StoreJobs implements PlaceJobs {
     input: unknown,
     { signal: _, ...options }: Parameters<PlaceJobs["submit"]>[2],
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
+    const submitTo = async (umbra: Umbra) => {
+      const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only() })
+      return { ...(await umbra.job(jobId)), is_new: isNew }
+    }
     this.isRun = await this.#store.isRun()
-    const engine = await this.#store.engine()
-    const { jobId, isNew } = await engine.accept(reference, input, { ...options, ...this.#only() })
-    return { ...(await engine.job(jobId)), is_new: isNew }
+    if (!this.isRun) return submitTo(await this.#store.engine())
+    try {
+      return await submitTo(await this.#store.messenger())
+    } catch (error) {
+      // Whoever owned the jobs lives no more.
+      if (!(error instanceof UmbraError && error.code === "E610")) throw error
+      this.isRun = false
+      return submitTo(await this.#store.engine())
+    }
   }
 
   async cancel(id: string, reason?: string): Promise<JobSnapshot> {

@@ -10,7 +10,7 @@ import type { Journal } from "../../journal/port.ts"
 import type { Registry } from "../../journal/registry.ts"
 import { limitsOf } from "../../server/limits.ts"
 import { Tokens, tokenView } from "../../server/tokens.ts"
-import { openUmbra, type Umbra } from "../../umbra.ts"
+import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
 import { commandLog } from "../log.ts"
 import { storeName } from "../store.ts"
@@ -47,6 +47,7 @@ export class Store {
   readonly location: string
   #journal: Promise<Journal> | null = null
   #engine: Promise<Umbra> | null = null
+  #messenger: Promise<Umbra> | null = null
   #isHandedOver = false
 
   constructor(location: string) {
@@ -73,6 +74,12 @@ export class Store {
     return (await journal.readPartitions()).some(({ owner }) => owner !== null)
   }
 
+  /** For what the engines of other processes are to do: it takes nothing from them. */
+  messenger(): Promise<Umbra> {
+    this.#messenger ??= openUmbra(this.location, { roles: ["api"], log: commandLog("error").log })
+    return this.#messenger
+  }
+
   engine(): Promise<Umbra> {
     this.#engine ??= this.#openEngine()
     return this.#engine
@@ -81,12 +88,13 @@ export class Store {
   async close(): Promise<void> {
     const engine = await this.#engine?.catch(() => null)
     await engine?.close()
+    await (await this.#messenger?.catch(() => null))?.close()
     if (engine && this.#isHandedOver) return
     await (await this.#journal?.catch(() => null))?.close()
   }
 
   async #openEngine(): Promise<Umbra> {
-    const options = { runNodes: false, log: commandLog("error").log }
+    const options: UmbraOptions = { roles: ["engine"], log: commandLog("error").log }
     const journal = await this.journal()
     // A folder is open once only: the engine takes the journal over, and closes it.
     this.#isHandedOver = journal.capabilities.exclusive

@@ -54,10 +54,9 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async (request, reply) => {
       const { "idempotency-key": key, traceparent } = request.headers
       const wanted = { ...request.body, idempotency_key: key, traceparent }
-      const { jobId, isNew } = await submit(parts, request.caller, wanted)
+      const { jobId, isNew, began } = await submit(parts, request.caller, wanted)
       const { wait } = request.query
-      const now = () => (isNew ? umbra.accepted(jobId) : umbra.job(jobId))
-      const job = await (wait === undefined ? now() : ended(parts, jobId, wait))
+      const job = await (wait === undefined ? (began ?? umbra.job(jobId)) : ended(parts, jobId, wait))
       return reply
         .code(isNew ? 201 : 200)
         .header("location", `/jobs/${jobId}`)

@@ -73,27 +73,12 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
   )
 
   app.get(
-    "/workers",
-    {
-      config: { scope: "admin" },
-      schema: {
-        tags,
-        summary: "List the workers on this store",
-        description:
-          "They work for all owners, hence the scope admin. One that died is shown for some minutes; one that was stopped is not.",
-        response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
-      },
-    },
-    async () => ({ workers: umbra.workers() }),
-  )
-
-  app.get(
     "/ready",
     {
       config: { scope: "none" },
       schema: {
         tags,
-        summary: "Can it take work? Database reachable, partitions taken",
+        summary: "Can it take work? Database reachable and, with the role engine, partitions taken",
         security: [],
         response: schema.answers({ 200: readiness, 503: readiness }, ["E639"], true),
       },
@@ -125,7 +110,27 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
         .serializer(String)
         .send(await metrics.metrics()),
   )
+}
 
+/** S5. */
+export function workerRoutes(app: App, { umbra }: RouteParts): void {
+  app.get(
+    "/workers",
+    {
+      config: { scope: "admin" },
+      schema: {
+        tags,
+        summary: "List the workers on this store",
+        description:
+          "They work for all owners, hence the scope admin. One that died is shown for some minutes; one that was stopped is not.",
+        response: schema.answers({ 200: z.object({ workers: z.array(worker) }) }, []),
+      },
+    },
+    async () => ({ workers: umbra.workers() }),
+  )
+}
+
+export function documentRoutes(app: App): void {
   app.get("/openapi.json", { config: { scope: "none" }, schema: { hide: true } }, async () => app.swagger())
 
   app.get("/docs", { config: { scope: "none" }, schema: { hide: true } }, async (_, reply) =>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { JournalDataError } from "../../../src/journal/errors.ts"
-import { batch, change, fact, hold, newId, newJob, type Stage, store } from "../fixture.ts"
+import { answerOf, batch, change, fact, hold, newId, newJob, type Stage, sendOne, store } from "../fixture.ts"
 
 export function appendContract(stage: () => Stage): void {
   describe("append", () => {
@@ -31,7 +31,7 @@ export function appendContract(stage: () => Stage): void {
       const [stale, good] = [await hold(journal), await hold(journal)]
       const running = newJob(stale, 1)
       await store(journal, stale, [running])
-      const message = await journal.sendMessage({
+      const message = await sendOne(journal, {
         partition: stale.partition,
         jobId: running.id,
         command: "{}",
@@ -68,7 +68,7 @@ export function appendContract(stage: () => Stage): void {
       expect(await journal.readFacts([lost.id])).toEqual([])
       expect(await journal.readJob(lost.id)).toBeNull()
       expect(await journal.readJob(running.id)).toEqual(running)
-      expect(await journal.readAnswer(message)).toBeNull()
+      expect(await answerOf(journal, message)).toBeNull()
       expect(await journal.readJob(kept.id)).toEqual(kept)
       const sent = await journal.readMessages({ partitions: [60], limit: 100 })
       expect(sent.map(row => row.command)).toEqual(['"kept"'])

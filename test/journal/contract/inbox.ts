@@ -1,10 +1,18 @@
 import { describe, expect, it } from "vitest"
 import { JournalDataError } from "../../../src/journal/errors.ts"
-import { batch, fact, hold, newId, type Stage } from "../fixture.ts"
+import { answerOf, batch, fact, type Held, hold, newId, type Stage, sendOne } from "../fixture.ts"
 
 export function inboxContract(stage: () => Stage): void {
   const send = (partition: number, command: string) =>
-    stage().peer.sendMessage({ partition, jobId: newId(), command, sentAt: 9_000_000 })
+    sendOne(stage().peer, { partition, jobId: newId(), command, sentAt: 9_000_000 })
+
+  /** For tests that need no partition to themselves: there are not enough. */
+  const shared = new WeakMap<object, Promise<Held>>()
+  const holdShared = (journal: Stage["journal"]): Promise<Held> => {
+    const held = shared.get(journal) ?? hold(journal)
+    shared.set(journal, held)
+    return held
+  }
 
   describe("inbox", () => {
     it("gives messages in order until they are answered", async () => {
@@ -23,8 +31,61 @@ export function inboxContract(stage: () => Stage): void {
       const answers = [{ messageId: ids[1]!, partition, answer: '{"b":1,"a":"\\u0000"}' }]
       await journal.append(batch(held, { facts: [fact(held, 1)], answers }))
       expect(await open()).toEqual([ids[0], ids[2]])
-      expect(await peer.readAnswer(ids[1]!)).toBe('{"b":1,"a":"\\u0000"}')
-      expect(await peer.readAnswer(ids[0]!)).toBeNull()
+      expect(await answerOf(peer, ids[1]!)).toBe('{"b":1,"a":"\\u0000"}')
+      expect(await answerOf(peer, ids[0]!)).toBeNull()
+    })
+
+    it("takes many at once, in order, and tells each its answer", async () => {
+      const { journal, peer } = stage()
+      const held = await holdShared(journal)
+      const { partition } = held
+      const messages = Array.from({ length: 30 }, (_, n) => ({
+        ...{
+          partition,
+          jobId: newId(),
+          sentAt: n,
+          command: JSON.stringify({ n, text: "\u001e\u001f\u0000" }),
+        },
+      }))
+      const ids = await peer.sendMessages(messages)
+      expect(ids).toEqual([...ids].sort((a, b) => a - b))
+      const open = await journal.readMessages({ partitions: [partition], limit: 100 })
+      expect(open.map(({ id, command }) => [id, command])).toEqual(
+        messages.map(({ command }, n) => [ids[n], command]),
+      )
+      const answers = ids.slice(10, 20).map(messageId => ({ messageId, partition, answer: `${messageId}` }))
+      await journal.append(batch(held, { answers }))
+      const others = ids.filter(id => !answers.some(({ messageId }) => messageId === id))
+      for (const id of others) await peer.withdrawMessage(id)
+      expect([...(await peer.readAnswers({ messageIds: ids }))].sort(([a], [b]) => a - b)).toEqual(
+        ids.slice(10, 20).map(id => [id, String(id)]),
+      )
+    })
+
+    it("forgets messages whose sender knows the answer, and never one without", async () => {
+      const { journal, peer } = stage()
+      const held = await holdShared(journal)
+      const { partition } = held
+      const [known, unknown, open] = [
+        await send(partition, "{}"),
+        await send(partition, "{}"),
+        await send(partition, "{}"),
+      ]
+      const answering = batch(held, {
+        facts: [fact(held, 101)],
+        answers: [known, unknown].map(messageId => ({ messageId, partition, answer: "1" })),
+      })
+      await journal.append(answering)
+      expect((await peer.readAnswers({ messageIds: [unknown], forget: [known, open] })).size).toBe(1)
+      expect(await answerOf(peer, known)).toBeNull()
+      expect(await answerOf(peer, unknown)).toBe("1")
+      expect((await journal.readMessages({ partitions: [partition], limit: 9 })).map(row => row.id)).toEqual([
+        open,
+      ])
+      expect(await peer.withdrawMessage(known)).toBe(false)
+      await peer.withdrawMessage(open)
+      // A batch that is sent again after its message is gone is recognised all the same.
+      expect(await journal.append(answering)).toEqual({ held: new Set([partition]), inserted: 0 })
     })
 
     it("keeps the first answer when a batch is sent again", async () => {
@@ -35,7 +96,7 @@ export function inboxContract(stage: () => Stage): void {
         batch(held, { facts: [fact(held, 1)], answers: [{ messageId, partition: held.partition, answer }] })
       await journal.append(answering("1"))
       expect((await journal.append(answering("2"))).held).toEqual(new Set([held.partition]))
-      expect(await journal.readAnswer(messageId)).toBe("1")
+      expect(await answerOf(journal, messageId)).toBe("1")
     })
 
     it("J6 changes together with the facts, or not at all", async () => {
@@ -49,7 +110,7 @@ export function inboxContract(stage: () => Stage): void {
         messages: [{ partition: 62, jobId: newId(), command: "{}", sentAt: 1, cause }],
       })
       await expect(journal.append(bad)).rejects.toBeInstanceOf(JournalDataError)
-      expect(await journal.readAnswer(messageId)).toBeNull()
+      expect(await answerOf(journal, messageId)).toBeNull()
       expect(await journal.readMessages({ partitions: [62], limit: 10 })).toEqual([])
     })
 
@@ -73,12 +134,12 @@ export function inboxContract(stage: () => Stage): void {
       )
       expect(result).toEqual({ held: new Set([other.partition]), inserted: 1 })
       expect(await journal.readFacts([caused.jobId])).toEqual([])
-      expect(await peer.readAnswer(messageId)).toBeNull()
+      expect(await answerOf(peer, messageId)).toBeNull()
     })
 
     it("does not let an answered message be taken back", async () => {
       const { journal, peer } = stage()
-      const held = await hold(journal)
+      const held = await holdShared(journal)
       const messageId = await send(held.partition, "{}")
       await journal.append(batch(held, { answers: [{ messageId, partition: held.partition, answer: "1" }] }))
       expect(await peer.withdrawMessage(messageId)).toBe(false)
@@ -101,7 +162,7 @@ export function inboxContract(stage: () => Stage): void {
             : await Promise.all([withdraw(), append()]).then(([w, a]) => [a, w] as const)
         expect(result.held.has(partition)).toBe(!withdrawn)
         expect((await journal.readFacts([caused.jobId])).length).toBe(withdrawn ? 0 : 1)
-        expect(await journal.readAnswer(messageId)).toBe(withdrawn ? null : "1")
+        expect(await answerOf(journal, messageId)).toBe(withdrawn ? null : "1")
       }
     })
 
@@ -112,7 +173,7 @@ export function inboxContract(stage: () => Stage): void {
       const held = await hold(journal)
       const heard = new Set<number>()
       const stop = await journal.listen(partition => void heard.add(partition))
-      await peer.sendMessage({ partition: 63, jobId: newId(), command: "{}", sentAt: 1 })
+      await sendOne(peer, { partition: 63, jobId: newId(), command: "{}", sentAt: 1 })
       await expect.poll(() => heard.has(63)).toBe(true)
       const cause = { partition: held.partition, seq: held.seq(1) }
       const messages = [{ partition: 62, jobId: newId(), command: "{}", sentAt: 1, cause }]

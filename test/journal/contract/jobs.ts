@@ -22,7 +22,7 @@ export function jobsContract(stage: () => Stage): void {
       expect(seen).toEqual(jobs.map(job => job.id).reverse())
     })
 
-    it("S3 tells which of an owner's or submitter's jobs have not ended: known ones, and those above an id", async () => {
+    it("S3 tells which of an owner's or submitter's jobs have not ended: known ones, and those above an id; and which have", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const mine = (counter: number, over = {}) => newJob(held, counter, { owner: "counting", ...over })
@@ -47,6 +47,10 @@ export function jobsContract(stage: () => Stage): void {
       expect(await lookBy("a", [...known, newerEnded.id, newest.id], newest.id)).toEqual([newer.id])
       expect(await journal.readJob(newer.id)).toMatchObject(by("a"))
       expect(await journal.readJob(old.id)).toMatchObject({ submittedBy: null })
+
+      const finished = await journal.finishedJobs([old.id, oldEnded.id, newerEnded.id, newId()])
+      expect(finished.sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual([oldEnded, newerEnded])
+      expect(await journal.finishedJobs([])).toEqual([])
     })
 
     it("are listed by owner, status and workflow; DELETED ones only when asked for", async () => {

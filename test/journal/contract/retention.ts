@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { batch, hold, newId, newJob, type Stage, store } from "../fixture.ts"
+import { answerOf, batch, hold, newId, newJob, type Stage, sendOne, store } from "../fixture.ts"
 
 /** Other tests of the suite live after time 1,000; this one before. */
 export function retentionContract(stage: () => Stage): void {
@@ -75,8 +75,7 @@ export function retentionContract(stage: () => Stage): void {
       const claim = (key: string, createdAt: number) =>
         journal.claimKey({ owner: "purged", key, jobId: newId(), fingerprint: key, createdAt })
       const [oldKey, newKey] = [await claim("old", 10), await claim("new", 50)]
-      const send = (sentAt: number) =>
-        journal.sendMessage({ partition, jobId: newId(), command: "{}", sentAt })
+      const send = (sentAt: number) => sendOne(journal, { partition, jobId: newId(), command: "{}", sentAt })
       const [answered, recent, open, withdrawn] = [
         await send(10),
         await send(50),
@@ -90,8 +89,8 @@ export function retentionContract(stage: () => Stage): void {
       await journal.tidy({ before: 40, silentSince: 0 })
       expect((await claim("old", 60)).jobId).not.toBe(oldKey.jobId)
       expect(await claim("new", 60)).toEqual(newKey)
-      expect(await journal.readAnswer(answered)).toBeNull()
-      expect(await journal.readAnswer(recent)).toBe("1")
+      expect(await answerOf(journal, answered)).toBeNull()
+      expect(await answerOf(journal, recent)).toBe("1")
       expect((await journal.readMessages({ partitions: [partition], limit: 10 })).map(row => row.id)).toEqual(
         [open],
       )

@@ -1,0 +1,73 @@
+import type { Command, Submit } from "../core/commands.ts"
+import type { Journal, Pulse } from "../journal/port.ts"
+import type { Clock } from "./clock.ts"
+import type { Answer } from "./inbox.ts"
+import { Owners } from "./owners.ts"
+import { nobodyThere, Questions } from "./questions.ts"
+import { refusalError } from "./refusals.ts"
+import type { EngineSettings } from "./settings.ts"
+
+/** What the engines of other processes do for this one: take its jobs, and carry out its commands, as if they were here. */
+export class Elsewhere {
+  readonly #journal: Journal
+  readonly #clock: Clock
+  readonly #owners: Owners
+  readonly #questions: Questions
+
+  constructor(parts: {
+    readonly journal: Journal
+    readonly clock: Clock
+    readonly settings: EngineSettings
+    /** This process may take over what nobody answers for, so waiting is not in vain when no other lives. */
+    readonly takesPartitions: boolean
+  }) {
+    const { journal, clock, settings, takesPartitions } = parts
+    this.#journal = journal
+    this.#clock = clock
+    this.#owners = new Owners({
+      leaseMs: settings.leaseSeconds * 1000,
+      beatMs: settings.beatSeconds * 1000,
+      now: () => clock.now(),
+      random: () => clock.random(),
+    })
+    const mayAnswer = () => takesPartitions || this.#owners.mayAnswer
+    this.#questions = new Questions({ journal, clock, mayAnswer })
+  }
+
+  receive(pulse: Pulse): void {
+    this.#owners.receive(pulse)
+  }
+
+  /** Resolves once a beat has told who is there. */
+  whenKnown(): Promise<void> {
+    return this.#owners.whenKnown()
+  }
+
+  stop(): void {
+    this.#owners.stop()
+  }
+
+  /** The partition of a new job. Throws E610 when there is none. */
+  pick(): number {
+    const partition = this.#owners.pick()
+    if (partition === null) throw nobodyThere()
+    return partition
+  }
+
+  /** Resolves with the job's time when it is durable; null: it was there before. */
+  async submit(id: string, command: Submit): Promise<number | null> {
+    const answer = await this.#questions.ask(id, command, ANSWER_MS)
+    if (!("refused" in answer)) return answer.created_at ?? this.#clock.now()
+    if (answer.refused === "job_exists") return null
+    throw refusalError(answer.refused, id)
+  }
+
+  /** An id may name a partition that nobody will ever own: looked up first, or the question would wait in vain. */
+  async command(jobId: string, command: Command): Promise<Answer> {
+    if ((await this.#journal.readJob(jobId)) === null) return { refused: "no_such_job" }
+    return this.#questions.ask(jobId, command, ANSWER_MS)
+  }
+}
+
+/** Longer than a take-over after the lease takes. */
+const ANSWER_MS = 30_000

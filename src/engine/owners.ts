@@ -1,0 +1,78 @@
+import type { EngineBeat, Pulse } from "../journal/port.ts"
+import { Peers, StaleBeats } from "./peers.ts"
+import { takesPartitions } from "./takes-partitions.ts"
+
+/**
+ * Which other engines live, and what they own, as the last beat told: for whoever hands jobs and commands to them. It is
+ * a hint. A message for an owner that has gone meanwhile waits for the next one.
+ */
+export class Owners {
+  readonly #peers: Peers
+  readonly #stale: StaleBeats
+  readonly #random: () => number
+  /** Of each engine that takes jobs and has any. */
+  #partitions: (readonly number[])[] = []
+  #anyLives = false
+  #isKnown = false
+  #waiters: (() => void)[] = []
+  #picks: number
+
+  constructor(parts: { leaseMs: number; beatMs: number; now: () => number; random: () => number }) {
+    const { leaseMs, beatMs } = parts
+    this.#peers = new Peers({ leaseMs, beatMs, now: () => performance.now() })
+    this.#stale = new StaleBeats({ deadMs: leaseMs, now: parts.now })
+    this.#random = parts.random
+    this.#picks = this.#anyPlace()
+  }
+
+  receive({ engines, partitions }: Pulse): void {
+    const living = this.#peers.alive(engines)
+    this.#stale.receive(engines)
+    const isLive = (row: EngineBeat) => living.has(row.engine) && !this.#stale.has(row)
+    const live = engines.filter(isLive)
+    const takers = live.filter(({ place }) => takesPartitions(place))
+    const owned = new Map<string, number[]>(live.map(({ engine }) => [engine, []]))
+    for (const { owner, partition } of partitions) if (owner !== null) owned.get(owner)?.push(partition)
+    this.#partitions = takers.map(({ engine }) => owned.get(engine)!).filter(list => list.length > 0)
+    // One that is about to end still answers.
+    this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
+    this.#isKnown = true
+    for (const wake of this.#waiters.splice(0)) wake()
+  }
+
+  /** Is there anybody who could answer, now or after a take-over? Before the first beat nobody knows. */
+  get mayAnswer(): boolean {
+    return this.#anyLives || !this.#isKnown
+  }
+
+  /** Resolves once a beat has told who is there. */
+  whenKnown(): Promise<void> {
+    if (this.#isKnown) return Promise.resolve()
+    return new Promise(resolve => this.#waiters.push(resolve))
+  }
+
+  /** For whoever waits while this process ends. */
+  stop(): void {
+    for (const wake of this.#waiters.splice(0)) wake()
+  }
+
+  /**
+   * Where a new job goes: the engines have them by turns. Within an engine a run of jobs goes to one partition before
+   * the next has its turn, because an append over few partitions costs less (ownership.ts).
+   */
+  pick(): number | null {
+    const engines = this.#partitions
+    if (engines.length === 0) return null
+    const own = engines[this.#picks % engines.length]!
+    const turn = Math.floor(this.#picks++ / engines.length / JOBS_PER_TURN)
+    return own[turn % own.length]!
+  }
+
+  /** Several processes that hand out jobs begin at different places. */
+  #anyPlace(): number {
+    return Math.floor(this.#random() * PLACES)
+  }
+}
+
+const JOBS_PER_TURN = 256
+const PLACES = 2 ** 24

@@ -1,0 +1,8 @@
+-- Those of some jobs ($1) that have ended. A large output (over 32 KB as it is stored) is left out and said to be.
+select
+  id, partition, seq, status, updated_at, finished_at, wake_at,
+  case when pg_column_size(output) <= 32768 then output end, error,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at,
+  pg_column_size(output) > 32768
+from umbra.jobs
+where id = any ($1::text::uuid[]) and finished_at is not null

@@ -1,0 +1,20 @@
+-- Commands for partitions owned elsewhere, one record of $1 each (see append.sql): partition, job, time, cause, command.
+-- A cause is made up once per message, so that a retry finds the first. Fewer rows than records: another sending of
+-- the same committed while this one waited for it; sent again, it is seen.
+with wanted as materialized (
+  select m[1]::int as partition, m[2]::uuid as job_id, m[3]::bigint as sent_at, m[4] as cause, m[5]::json as command, place
+  from (
+    select string_to_array(u.record, chr(31)) as m, u.place
+    from unnest(string_to_array($1::text, chr(30))) with ordinality as u (record, place)
+    offset 0
+  ) as n
+),
+sent as (
+  insert into umbra.inbox (partition, job_id, sent_at, cause, command)
+  select partition, job_id, sent_at, cause, command from wanted order by place
+  on conflict (cause) do nothing
+  returning cause, id
+)
+select cause, id from sent
+union all
+select i.cause, i.id from umbra.inbox as i join wanted using (cause)
