@@ -1,12 +1,16 @@
 /** `umbra serve` and `umbra token …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
+  countFrom1,
   handlersOption,
   privateAddressesOption,
   providersOption,
+  queuesOption,
+  redisOption,
   rolesOption,
   wholeNumber,
   withPlace,
+  withSettings,
   withStore,
 } from "./options.ts"
 
@@ -29,8 +33,26 @@ export function serveProgram(finish: Finish): Command {
     .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
     .addOption(handlersOption())
     .addOption(providersOption())
+    .addOption(redisOption())
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./serve.ts")).serve(options)))
+}
+
+export function workerProgram(finish: Finish): Command {
+  return withSettings(new Command("worker"))
+    .summary("run nodes for the engines of a fleet")
+    .description(
+      "Takes tasks from Redis and runs them in this process until SIGTERM or Ctrl-C; then it gives back what it has " +
+        "not begun, lets the rest end, and leaves within 10 s. It needs no database.",
+    )
+    .addOption(redisOption())
+    .addOption(handlersOption())
+    .addOption(providersOption())
+    .addOption(queuesOption())
+    .option("--concurrency <number>", "tasks that run at once", countFrom1)
+    .option("--prefetch <number>", "tasks that it takes beyond those", countFrom1)
+    .addOption(privateAddressesOption())
+    .action(async options => finish((await import("./worker.ts")).worker(options)))
 }
 
 export function tokenProgram(finish: Finish): Command {

@@ -114,7 +114,7 @@ export class Recovery {
     failpoint("recover.before")
     const at = this.#clock.now()
     await this.#eachDue({ partitions, at }, job => {
-      void this.#owner.act(job, { type: "recover" })
+      this.#owner.recover(job)
       this.#owner.ring(job)
     })
     failpoint("recover.after")
