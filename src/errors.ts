@@ -103,6 +103,7 @@ export const errorTable = {
   E639: kind("internal error", 500),
   E645: kind("signing keys cannot be fetched", 503, true),
   E646: kind("too many unfinished jobs", 429, true),
+  E647: kind("method not allowed", 405),
   E650: kind("server cannot be reached", 503, true),
   E651: kind("not a server of Umbra", 502),
   E652: kind("server of another release", 502),

@@ -1,4 +1,4 @@
-/** `umbra alias set|list|history`: which version a name stands for (J20). */
+/** `umbra alias set|list|delete|history`: which version a name stands for (J20). */
 import type { Weights } from "../client/index.ts"
 import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
@@ -32,6 +32,13 @@ export async function list(name: string, options: AliasOptions): Promise<number>
     return `${alias.padEnd(columns)}  ${weightsText(weights)}  ${moved}\n`
   })
   print(options, { name, latest: version, aliases }, lines.join(""))
+  return exitCode.ok
+}
+
+export async function remove(name: string, alias: string, options: AliasOptions): Promise<number> {
+  await withPlace(options, ({ workflows }) => workflows.deleteAlias(name, alias))
+  const text = `${printable(name)}@${printable(alias)} is removed. Jobs that run keep their version.\n`
+  print(options, { name, alias, deleted: true }, text)
   return exitCode.ok
 }
 

@@ -83,6 +83,9 @@ function aliasProgram(finish: Finish): Command {
   command("list <name>", "list the aliases of a workflow").action(async (name, options) =>
     finish((await import("./alias.ts")).list(name, options)),
   )
+  command("delete <name> <alias>", "remove an alias; its history stays").action(
+    async (name, which, options) => finish((await import("./alias.ts")).remove(name, which, options)),
+  )
   command("history <name> <alias>", "show who moved an alias, newest first").action(
     async (name, which, options) => finish((await import("./alias.ts")).history(name, which, options)),
   )

@@ -113,6 +113,11 @@ export class Workflows {
     })
   }
 
+  /** Jobs that run keep their version; its history stays. */
+  async deleteAlias(name: string, alias: string): Promise<void> {
+    await this.#http.ask(`${pathOf(name)}/aliases/${segment(alias)}`, { method: "DELETE" })
+  }
+
   /** Newest first. */
   async aliasHistory(name: string, alias: string, options: Signalled = {}): Promise<readonly AliasMove[]> {
     const path = `${pathOf(name)}/aliases/${segment(alias)}/history`

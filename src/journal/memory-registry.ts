@@ -50,11 +50,8 @@ export class MemoryRegistry implements Registry {
     const live = (this.#store().workflows.get(pair(owner, name)) ?? []).filter(row => row.deletedAt === null)
     for (const row of live) row.deletedAt = at
     if (live.length === 0) return false
-    for (const { alias, targets } of await this.listAliases({ owner, name })) {
-      const key = aliasKey({ owner, name, alias })
-      this.#store().aliases.delete(key)
-      this.#written(key).unshift({ at, by, from: targets, to: null })
-    }
+    for (const { alias } of await this.listAliases({ owner, name }))
+      await this.deleteAlias({ owner, name, alias, at, by })
     return true
   }
 
@@ -83,6 +80,15 @@ export class MemoryRegistry implements Registry {
     this.#store().aliases.set(key, { alias, targets, movedAt: at, movedBy: by })
     this.#written(key).unshift({ at, by, from: before?.targets ?? null, to: targets })
     return { moved: true, missing }
+  }
+
+  async deleteAlias({ at, by, ...which }: Parameters<Registry["deleteAlias"]>[0]) {
+    const key = aliasKey(which)
+    const before = this.#store().aliases.get(key)
+    if (before === undefined) return false
+    this.#store().aliases.delete(key)
+    this.#written(key).unshift({ at, by, from: before.targets, to: null })
+    return true
   }
 
   async listAliasMoves(query: Parameters<Registry["listAliasMoves"]>[0]) {

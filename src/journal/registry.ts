@@ -32,7 +32,9 @@ export interface Registry {
   putAlias(
     move: AliasKey & { readonly targets: readonly AliasTarget[]; readonly at: number; readonly by: string },
   ): Promise<{ readonly moved: boolean; readonly missing: readonly number[] }>
-  /** Newest first; a workflow's deletion included. */
+  /** False: there was none. */
+  deleteAlias(deletion: AliasKey & { readonly at: number; readonly by: string }): Promise<boolean>
+  /** Newest first; removals included, the workflow's too. */
   listAliasMoves(query: AliasKey & { readonly limit: number }): Promise<AliasMove[]>
 
   putToken(token: Omit<TokenRow, "revokedAt">): Promise<void>

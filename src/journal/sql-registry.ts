@@ -72,6 +72,10 @@ export class SqlRegistry implements Registry {
     }
   }
 
+  async deleteAlias({ owner, name, alias, at, by }: Parameters<Registry["deleteAlias"]>[0]) {
+    return (await this.#database.query("deleteAlias", [owner, name, alias, String(at), by])).length > 0
+  }
+
   async listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]) {
     const found = await this.#database.query("listAliasMoves", [owner, name, alias, String(limit)])
     const targets = (text: string | null | undefined) => (text == null ? null : targetsOf(text))

@@ -23,3 +23,14 @@ export async function moveAlias(
   if (found === null) throw noWorkflow(move.name)
   return aliasView(found)
 }
+
+/** The name stands for nothing from now on; its history stays. */
+export async function deleteAlias(
+  registry: Registry,
+  { by, ...key }: AliasKey & { readonly by: string },
+): Promise<void> {
+  if (key.alias === "latest")
+    throw new UmbraError("E311", "`latest` follows the newest version by itself and cannot be removed.")
+  if (!(await registry.deleteAlias({ ...key, at: Date.now(), by })))
+    throw noWorkflow(`${key.name}@${key.alias}`)
+}

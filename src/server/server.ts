@@ -17,6 +17,7 @@ import { answerClientError } from "./client-error.ts"
 import { Jwts } from "./jwt.ts"
 import { jwtIssuerOf } from "./jwt-settings.ts"
 import { isLoopback } from "./loopback.ts"
+import { Methods } from "./methods.ts"
 import { measure } from "./metrics.ts"
 import { publish } from "./openapi.ts"
 import type { App } from "./parts.ts"
@@ -123,15 +124,17 @@ async function makeApp(
   // Answers are made by our own code and checked against their schemas by the tests, not again for every request.
   app.setSerializerCompiler(() => JSON.stringify)
   app.setErrorHandler(problemHandler(log))
-  app.setNotFoundHandler((request, reply) =>
-    answerProblem(
-      reply,
-      new UmbraError(
-        "E634",
-        `There is no ${request.method} ${pathOf(request.url)}. ${umbra.roles.has("api") ? "/docs lists what there is." : `This process has the role ${[...umbra.roles].join(", ")}; one with the role api serves the rest.`}`,
-      ),
-    ),
-  )
+  const methods = new Methods(app)
+  const advice = umbra.roles.has("api")
+    ? "/docs lists what there is."
+    : `This process has the role ${[...umbra.roles].join(", ")}; one with the role api serves the rest.`
+  app.setNotFoundHandler((request, reply) => {
+    const path = pathOf(request.url)
+    const allowed = methods.at(path).join(", ")
+    const text = `There is no ${request.method} ${path.slice(0, 200)}.`
+    if (allowed === "") return answerProblem(reply, new UmbraError("E634", `${text} ${advice}`))
+    return answerProblem(reply.header("allow", allowed), new UmbraError("E647", `${text} Use ${allowed}.`))
+  })
   takeBodies(app, settings.maxBodyBytes)
   app.decorateRequest("caller")
   app.addHook("onRequest", async (_, reply) => void reply.headers(protections))
@@ -200,7 +203,7 @@ const protections = {
 }
 
 function pathOf(url: string): string {
-  return url.replace(/\?.*/s, "").slice(0, 200)
+  return url.replace(/\?.*/s, "")
 }
 
 function urlOf(app: App): string {

@@ -103,6 +103,8 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect((await json("alias", "history", "hello", "stable")).moves).toHaveLength(2)
     expect((await run("alias", "set", "hello", "stable", "7")).stderr).toContain("has no version 7")
     expect((await run("alias", "set", "hello", "stable", "1:2")).stderr).toContain("2=90,3=10")
+    expect((await run("alias", "delete", "hello", "stable")).stdout).toContain("hello@stable is removed")
+    expect((await run("alias", "delete", "hello", "stable")).stderr).toContain("E305")
     expect((await run("workflows", "list")).stdout).toMatch(/^approval {2}version 1 .*\nhello {5}version 2 /)
     expect((await run("workflows", "show", "hello@1")).stdout).toMatch(/version +1 of 2, 1[\s\S]*Hello \{\{/)
     expect((await run("workflows", "delete", "approval")).code).toBe(0)

@@ -111,7 +111,7 @@ describe("owners", () => {
     for (const path of ["/health", "/ready", "/docs", "/openapi.json"])
       expect((await stage.ask(path)).status, path).toBe(200)
     for (const method of ["HEAD", "OPTIONS", "PATCH"])
-      expect((await stage.ask("/jobs", { method })).status, method).toBe(method === "HEAD" ? 401 : 404)
+      expect((await stage.ask("/jobs", { method })).status, method).toBe(method === "HEAD" ? 401 : 405)
   })
 
   it("S3 a scope opens what it names and nothing else; admin opens all", async () => {
@@ -127,6 +127,7 @@ describe("owners", () => {
     expect(opened.manage!.sort()).toEqual([
       "DELETE /jobs/{job}",
       "DELETE /workflows/{name}",
+      "DELETE /workflows/{name}/aliases/{alias}",
       "POST /jobs/{job}/cancel",
       "POST /jobs/{job}/retry",
       "POST /workflows",

@@ -118,6 +118,13 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await move("stable", { weights: {} })).status).toBe(400)
     expect((await move("1", { version: 1 })).status).toBe(400)
     expect((await ask("/workflows/none/aliases/stable/history")).status).toBe(404)
+    const remove = (alias: string) => ask(`/workflows/aliased/aliases/${alias}`, { method: "DELETE" })
+    expect((await remove("stable")).status).toBe(204)
+    expect(await remove("stable")).toMatchObject({ status: 404, body: { code: "E305" } })
+    expect(await remove("latest")).toMatchObject({ status: 422, body: { code: "E311" } })
+    expect((await ask("/workflows/aliased")).body.aliases).toEqual([])
+    expect((await ask("/workflows/aliased/aliases/stable/history")).body.moves[0]).toMatchObject({ to: null })
+    expect((await post("/jobs", { workflow: "aliased@stable" })).status).toBe(404)
   })
 
   it("J20 deletes a workflow while its jobs go on, and goes on counting", async () => {
@@ -339,6 +346,16 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
   it("S2 answers an unknown page, an unknown job and a malformed id with problem documents", async () => {
     const unknown = "0198c0de-7a11-7012-9abc-0123456789ab"
     expect(await ask("/nothing")).toMatchObject({ status: 404, body: { code: "E634" } })
+    for (const [path, method, allowed] of [
+      ["/jobs", "PATCH", "GET, HEAD, POST"],
+      ["/health?x=1", "POST", "GET, HEAD"],
+      [`/jobs/${unknown}/cancel`, "DELETE", "POST"],
+      ["/workflows/a/aliases/b", "POST", "DELETE, PUT"],
+    ] as const) {
+      const answer = await ask(path, { method })
+      expect(answer, path).toMatchObject({ status: 405, body: { code: "E647" } })
+      expect(answer.headers.get("allow")).toBe(allowed)
+    }
     for (const path of [`/jobs/${unknown}`, `/jobs/${unknown}/graph`, "/jobs/abc", "/jobs/%00/events"])
       expect(await ask(path), path).toMatchObject({ status: 404, body: { code: "E301", status: 404 } })
     for (const command of ["cancel", "retry", "signals/x"])

@@ -59,7 +59,7 @@ describe.each(Object.entries(stores))("random requests on %s", (_, open) => {
 
   function mustBePromised({ template, method }: Drawn, { status, headers, body }: Answer): void {
     // A text in a path may lead to another page, or to none.
-    if (body?.code === "E634") return
+    if (body?.code === "E634" || body?.code === "E647") return
     const promised = document.paths[template]?.[method.toLowerCase()]?.responses[status]
     expect(promised, `${method} ${template} answered ${status} ${JSON.stringify(body)}`).toBeDefined()
     const schema = promised?.content?.[headers.get("content-type")?.split(";")[0] ?? ""]?.schema

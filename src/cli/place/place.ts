@@ -29,7 +29,7 @@ export type PlaceJobs = Pick<UmbraClient, "job" | "jobPage" | "cancel" | "retry"
 /** `push` takes the text of a document. */
 export type PlaceWorkflows = Pick<
   Workflows,
-  "get" | "list" | "versions" | "setAlias" | "aliasHistory" | "delete"
+  "get" | "list" | "versions" | "setAlias" | "deleteAlias" | "aliasHistory" | "delete"
 > & {
   push(text: string): ReturnType<Workflows["push"]>
 }

@@ -1,7 +1,7 @@
 import type { Alias, AliasMove, PushedWorkflow, StoredWorkflow, WorkflowVersion } from "../../client/index.ts"
 import { loadWorkflow } from "../../definition/index.ts"
 import { UmbraError } from "../../errors.ts"
-import { moveAlias } from "../../server/move-alias.ts"
+import { deleteAlias, moveAlias } from "../../server/move-alias.ts"
 import { aliasView, moveView, noWorkflow, summaryView, versionView } from "../../server/workflow-view.ts"
 import { loadCatalog } from "../handlers.ts"
 import type { PlaceWorkflows } from "./place.ts"
@@ -88,6 +88,10 @@ export class StoreWorkflows implements PlaceWorkflows {
     const weights = typeof target === "number" ? { [target]: 1 } : target
     const targets = Object.entries(weights).map(([version, weight]) => ({ version: Number(version), weight }))
     return moveAlias(await this.#store.registry(), { owner: this.#owner, name, alias, targets, by: "local" })
+  }
+
+  async deleteAlias(name: string, alias: string): Promise<void> {
+    await deleteAlias(await this.#store.registry(), { owner: this.#owner, name, alias, by: "local" })
   }
 
   async aliasHistory(name: string, alias: string): Promise<readonly AliasMove[]> {

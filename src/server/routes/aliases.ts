@@ -2,7 +2,7 @@
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import type { AliasTarget } from "../../journal/registry.ts"
-import { moveAlias } from "../move-alias.ts"
+import { deleteAlias, moveAlias } from "../move-alias.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
 import { moveView, noWorkflow } from "../workflow-view.ts"
@@ -28,6 +28,25 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
       const { owner, name: by } = request.caller
       const key = { owner, ...request.params }
       return moveAlias(umbra.registry, { ...key, targets: targetsOf(request.body), by })
+    },
+  )
+
+  app.delete(
+    "/workflows/:name/aliases/:alias",
+    {
+      config: { scope: "manage" },
+      schema: {
+        tags,
+        summary: "Remove an alias",
+        description: "Jobs that run keep their version, and its history stays.",
+        params,
+        response: schema.answers({ 204: z.null() }, ["E305", "E311"]),
+      },
+    },
+    async (request, reply) => {
+      const { owner, name: by } = request.caller
+      await deleteAlias(umbra.registry, { owner, ...request.params, by })
+      return reply.code(204).send(null)
     },
   )
 

@@ -80,6 +80,14 @@ export function registryContract(stage: () => Stage): void {
         { at: 10, by: "ada", from: null, to: one },
       ])
       expect(await peer.registry.listAliasMoves({ ...key, limit: 1 })).toHaveLength(1)
+      const remove = (at: number) => peer.registry.deleteAlias({ ...key, at, by: "cy" })
+      expect(await remove(13)).toBe(true)
+      expect(await remove(14)).toBe(false)
+      expect(await journal.registry.readAlias(key)).toBeNull()
+      expect(await journal.registry.listAliasMoves({ ...key, limit: 1 })).toEqual([
+        { at: 13, by: "cy", from: both, to: null },
+      ])
+      expect(await move(one, 15, "ada")).toEqual({ moved: true, missing: [] })
     })
 
     it("J20 refuses an alias to versions that are not there, and removes the aliases of a deleted workflow", async () => {
