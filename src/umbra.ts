@@ -127,6 +127,7 @@ export class Umbra {
         ended: job => this.#live.ended(job),
         progressed: (job, node) => this.#live.progressed(job, node),
         followed: isFollowed => this.#live.followed(isFollowed),
+        released: () => this.#live.released(),
       },
       worker: () => ({
         version,
@@ -153,6 +154,7 @@ export class Umbra {
       retentionSeconds: figures.retentionSeconds,
       watchers: this.#watchers,
       follow: isFollowing => this.#engine.follow(isFollowing),
+      beatNow: () => this.#engine.beatNow(),
     })
     this.#submissions = new Submissions({
       journal,

@@ -48,6 +48,8 @@ export interface EngineParts {
 export interface EngineObserver extends Pick<OwnerObserver, "changed" | "ended" | "progressed"> {
   /** Another engine that lives wants to know what is committed here, or none does. */
   followed(isFollowed: boolean): void
+  /** Partitions were let go of: others need not wait for their next beat to take them. */
+  released(): void
 }
 
 /** Commands that come from outside, as opposed to what workers and timers say. */
@@ -145,6 +147,7 @@ export class Engine {
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       followed: isFollowed => parts.observer.followed(isFollowed),
+      released: () => parts.observer.released(),
       log,
     })
     this.#upkeep = new Upkeep({
@@ -267,6 +270,11 @@ export class Engine {
   /** Tells the other engines, with the next beat, whether this one follows what they commit. */
   follow(isFollowing: boolean): void {
     this.#pulse?.follow(isFollowing)
+  }
+
+  /** Another engine has let go of something. */
+  beatNow(): void {
+    this.#pulse?.beatNow()
   }
 
   owns(jobId: string): boolean {

@@ -25,6 +25,8 @@ export interface OwnershipParts {
   readonly beatMs: number
   /** Does another engine that lives follow what is committed here? */
   readonly followed: (isFollowed: boolean) => void
+  /** Others may take what was let go of here. */
+  readonly released: () => void
   readonly log: Log
 }
 
@@ -219,7 +221,9 @@ export class Ownership {
       this.lost(partition)
     }
     owner.broker.remote?.left(partitions)
-    if (held.length > 0) await journal.releasePartitions({ engine, held })
+    if (held.length === 0) return
+    await journal.releasePartitions({ engine, held })
+    this.#parts.released()
   }
 
   #refresh(): void {

@@ -5,8 +5,14 @@ import { FOLLOWS, nextBeat, type PulseNews, type PulseThreadData } from "./pulse
 
 const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData as PulseThreadData
 let place = atFirst
+let isHurried = false
+let wake = () => {}
 parentPort!.on("message", (news: PulseNews) => {
-  place = news.place
+  place = news.place ?? place
+  if (news.beatNow === true) {
+    isHurried = true
+    wake()
+  }
 })
 const counter = new Int32Array(shared)
 let journal: Journal | null = null
@@ -34,6 +40,14 @@ async function send(): Promise<void> {
 }
 
 for (;;) {
+  isHurried = false
   await send()
-  await new Promise(resolve => setTimeout(resolve, beatMs))
+  if (!isHurried)
+    await new Promise<void>(resolve => {
+      const timer = setTimeout(resolve, beatMs)
+      wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
 }

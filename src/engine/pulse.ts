@@ -26,6 +26,8 @@ export interface PulseParts {
 export interface RunningPulse {
   /** From its next beat on the engine says that it follows the others' commits, or that it does not. */
   follow(isFollowing: boolean): void
+  /** The next beat comes at once: there may be something to take. */
+  beatNow(): void
   stop(): Promise<void>
 }
 
@@ -41,7 +43,8 @@ export interface PulseThreadData {
 
 /** What the main thread tells the one that beats. */
 export interface PulseNews {
-  readonly place: string
+  readonly place?: string
+  readonly beatNow?: true
 }
 
 /** The time, and always more than the last: what stands still is dead, also when a clock is set back. */
@@ -61,7 +64,11 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   let follows = false
   let cancel = () => {}
   let beating: Promise<void> = Promise.resolve()
+  let next: (() => void) | null = null
+  let isHurried = false
   const beat = async (last: number): Promise<void> => {
+    next = null
+    isHurried = false
     const row: EngineBeat = { engine, place: place(), beat: nextBeat(last, clock.now()), follows }
     try {
       const pulse = await journal.beat(row)
@@ -70,14 +77,20 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
       log.warn({ error: String(error) }, "beat failed")
     }
     if (stopped) return
-    cancel = clock.after(beatMs, () => {
+    next = () => {
+      cancel()
       beating = beat(row.beat)
-    })
+    }
+    cancel = clock.after(isHurried ? 0 : beatMs, next)
   }
   beating = beat(0)
   return {
     follow(isFollowing) {
       follows = isFollowing
+    },
+    beatNow() {
+      isHurried = true
+      if (!stopped) next?.()
     },
     stop() {
       stopped = true
@@ -119,6 +132,7 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
   begin()
   return {
     follow: isFollowing => void Atomics.store(counter, FOLLOWS, Number(isFollowing)),
+    beatNow: () => thread.postMessage({ beatNow: true } satisfies PulseNews),
     async stop() {
       stopped = true
       clearInterval(tick)

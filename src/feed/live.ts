@@ -19,6 +19,8 @@ export interface LiveParts extends FoldParts {
   now(): number
   /** Lets the beat say that this engine follows the others, or that it does not. */
   follow(isFollowing: boolean): void
+  /** Lets the beat come at once: another engine has let go of partitions. */
+  beatNow(): void
 }
 
 export class Live implements EngineObserver {
@@ -49,6 +51,7 @@ export class Live implements EngineObserver {
         this.ends.changed(partitions)
       },
       progressed: news => this.feed.progressed(news),
+      released: () => parts.beatNow(),
     })
   }
 
@@ -92,6 +95,10 @@ export class Live implements EngineObserver {
     }
     if (this.feed.isFollowed) this.feed.progressed(news)
     this.#neighbours.progressed(news)
+  }
+
+  released(): void {
+    this.#neighbours.tellThatWeReleased()
   }
 
   followed(isFollowed: boolean): void {

@@ -1,7 +1,7 @@
 /**
  * Engines of the same store tell each other of what they commit, as long as somebody there follows it: which partitions
- * have something new, and how far handlers say that they are. Hints, outside of every append; nobody follows, nobody
- * tells.
+ * have something new, and how far handlers say that they are; and that partitions are free. Hints, outside of every
+ * append: a lost one costs time.
  */
 import type { JournalFeed } from "../journal/feed.ts"
 import type { ProgressNews } from "./feed.ts"
@@ -15,10 +15,13 @@ export interface NeighbourParts {
   /** What another engine tells. */
   changed(partitions: readonly number[]): void
   progressed(news: ProgressNews): void
+  /** It has let go of partitions. */
+  released(): void
 }
 
 interface Told {
   readonly from: string
+  readonly released?: true
   readonly follows?: true
   readonly partitions?: readonly number[]
   readonly progress?: readonly ProgressNews[]
@@ -61,6 +64,11 @@ export class Neighbours {
   /** Beats are seconds apart: those who commit should not wait for the next. */
   tellThatWeFollow(): void {
     if (this.#parts.feed.listen !== null) this.#say({ follows: true })
+  }
+
+  /** Partitions were let go of here. */
+  tellThatWeReleased(): void {
+    if (this.#parts.feed.listen !== null) this.#say({ released: true })
   }
 
   /** Something was committed here. */
@@ -109,6 +117,7 @@ export class Neighbours {
     const told = toldBy(text)
     if (told === null || told.from === this.#id) return
     if (told.follows === true) this.#believedUntil = performance.now() + this.#parts.believeMs
+    if (told.released === true) this.#parts.released()
     if (told.partitions !== undefined) this.#parts.changed(told.partitions)
     for (const news of told.progress ?? []) this.#parts.progressed(news)
   }

@@ -101,6 +101,31 @@ describe("PostgreSQL", () => {
     expect(await epochs()).toEqual(before)
   }, 60_000)
 
+  it("away for longer than the lease of two engines: neither takes anything from the other", async () => {
+    const { executions, step, fan } = load()
+    const engine = { beatSeconds: 0.1, leaseSeconds: 1 }
+    const [first, second] = [
+      await open({ at: postgres.url, handlers: [step], engine }),
+      await open({ at: postgres.url, handlers: [step], engine }),
+    ]
+    await until("both have half", () => [first, second].every(umbra => umbra.vitals().partitions === 32))
+    const loads = [submitting(first, fan), submitting(second, fan)]
+    await until("the load runs", () => loads.every(({ ids }) => ids.length > 20), 20_000)
+    const before = await epochs()
+    await postgres.kill()
+    await new Promise(resolve => setTimeout(resolve, 2500))
+    await postgres.restart()
+    const acknowledged = loads.map(({ ids }) => ids.length)
+    await until("both go on", () => loads.every(({ ids }, n) => ids.length > acknowledged[n]! + 20), 30_000)
+    await Promise.all(loads.map(work => work.stop()))
+    expect(await epochs()).toEqual(before)
+    await everythingIsRight(
+      first,
+      loads.flatMap(({ ids }) => ids),
+      executions,
+    )
+  }, 60_000)
+
   it("its connections cut by the server again and again, in the middle of appends", async () => {
     const { executions, step, fan } = load()
     const umbra = await open({ at: postgres.url, handlers: [step], engine: { beatSeconds: 0.3 } })

@@ -194,6 +194,34 @@ describe("umbra serve --roles", () => {
     await Promise.all(processes.map(stopped))
   }, 120_000)
 
+  it("S1 what an engine lets go of is taken at once, not at the next beat", async () => {
+    const store = await storeOf("PostgreSQL")
+    const slow = ["--set", "beat_seconds=120", "--set", "lease_seconds=600", "--roles", "engine,worker"]
+    const first = await serve(store, ...slow)
+    await expect.poll(() => partitions(first), { timeout: 20_000 }).toBe(64)
+    const second = await serve(store, ...slow)
+    expect(await partitions(second)).toBe(0)
+    await stopped(first)
+    await expect.poll(() => partitions(second), { timeout: 10_000 }).toBe(64)
+  }, 60_000)
+
+  it("S1 an engine that is silent without being dead is replaced after its lease, and not before", async () => {
+    const store = await storeOf("PostgreSQL")
+    const quick = ["--set", "beat_seconds=0.2", "--set", "lease_seconds=4", "--roles", "engine,worker"]
+    const [first, second] = await Promise.all([serve(store, ...quick), serve(store, ...quick)])
+    for (const engine of [first, second])
+      await expect.poll(() => partitions(engine), { timeout: 20_000 }).toBe(32)
+    first.process.kill("SIGSTOP")
+    const begun = performance.now()
+    await expect.poll(() => partitions(second), { timeout: 20_000, interval: 50 }).toBe(64)
+    const took = performance.now() - begun
+    console.info(`taken over ${Math.round(took)} ms after the last sign of life, with a lease of 4 s`)
+    expect(took).toBeGreaterThan(3000)
+    expect(took).toBeLessThan(9000)
+    first.process.kill("SIGCONT")
+    await expect.poll(() => partitions(first), { timeout: 20_000 }).toBe(32)
+  }, 60_000)
+
   it("S1 X2 a process for webhooks alone takes one for a job of another, and serves nothing else", async () => {
     const store = await storeOf("PostgreSQL")
     const fake = await fakeProvider()
