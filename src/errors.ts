@@ -39,7 +39,6 @@ export const errorTable = {
   E305: kind("no such workflow", 404),
   E306: kind("idempotency key used for something else", 409),
   E307: kind("nothing to retry", 409),
-  E308: kind("not supported by this engine", 422),
   E309: kind("invalid argument", 422),
   E310: kind("no such node", 404),
   E311: kind("alias cannot point there", 422),

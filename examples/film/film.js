@@ -2,7 +2,7 @@
 import { createServer } from "node:http"
 import { defineHandler, httpProvider, openUmbra } from "umbra"
 import { startStudio } from "./studio.js"
-import { film, scene } from "./workflow.js"
+import { film } from "./workflow.js"
 
 const secrets = { FAKE_PROVIDER_SECRET: "only-for-this-example" }
 
@@ -11,7 +11,7 @@ const writeScript = defineHandler({
   run: ({ about }) => ({
     title: `The ${about}`,
     scenes: ["harbour", "storm", "chase", "kiss"].map((name, n) => ({
-      scene: name,
+      name,
       prompt: `Scene ${n + 1} of a film about a ${about}: the ${name}`,
       seconds: 10 + 5 * n,
     })),
@@ -40,7 +40,6 @@ export async function makeFilm(say) {
   })
   const door = await openDoor(umbra)
   studio.webhookUrl = door.url
-  await umbra.register(scene)
   const job = await umbra.submit(film, { about: "lighthouse" })
   await tell(umbra, job, say)
   const { status, output } = await job.wait()
@@ -70,26 +69,19 @@ async function openDoor(umbra) {
 }
 
 async function tell(umbra, job, say) {
-  const watching = []
-  for await (const { type, node, item, payload } of job.watch()) {
+  for await (const { type, node, item, payload, source } of job.watch()) {
+    const scene = `  scene ${(item ?? payload.item) + 1}`
     if (type === "node.completed") say(`${node} is done`)
-    if (type === "item.waiting") watching.push(tellScene(umbra, payload.waiting.job_id, say, item))
+    if (type === "slot.awaited") say(`${scene} waits for a slot of the studio`)
+    if (type === "job.preview")
+      say(`${scene} shows ${payload.data.frame} ${await progress(umbra, job, payload.item)}`)
+    if (type === "item.queued" && payload.reason === "retry") say(`${scene} again: ${payload.fault.message}`)
+    if (type === "item.completed") say(`${scene} is done, says the ${source}`)
   }
-  await Promise.all(watching)
 }
 
 /** Progress is not stored: it is asked for while it matters. */
-async function progress(umbra, jobId) {
-  const [clip] = (await umbra.graph(jobId)).nodes
-  return clip.progress === null ? "" : `(${clip.progress.percent} %)`
-}
-
-async function tellScene(umbra, jobId, say, number) {
-  const name = `scene ${number + 1}`
-  for await (const { type, payload, source } of umbra.watch(jobId)) {
-    if (type === "slot.awaited") say(`  ${name} waits for a slot of the studio`)
-    if (type === "job.preview") say(`  ${name} shows ${payload.data.frame} ${await progress(umbra, jobId)}`)
-    if (type === "node.queued" && payload.reason === "retry") say(`  ${name} again: ${payload.fault.message}`)
-    if (type === "node.completed") say(`  ${name} is done, says the ${source}`)
-  }
+async function progress(umbra, job, item) {
+  const { items } = await umbra.items(job.id, "scenes", { after: item - 1, limit: 1 })
+  return items[0].progress === null ? "" : `(${items[0].progress.percent} %)`
 }

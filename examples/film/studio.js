@@ -27,7 +27,7 @@ function scriptOf({ scene, seconds }, key) {
     { do: "wait", ms: 150 },
   ])
   // The lights go out, once: the next operation of the same node has a key of its own.
-  if (scene === "kiss" && !key.endsWith("/1"))
+  if (scene === "kiss" && !key.endsWith("/3/1"))
     return { steps: [...frames.slice(0, 3), { do: "fail", error: "the lights went out" }, { do: "webhook" }] }
   const end = troubles[scene] ?? ending
   return {

@@ -1,30 +1,17 @@
-// script → scenes at a provider, side by side → one film. The same could be YAML files.
-
-/** Each scene is a job of its own: one operation at the studio, with its slot, webhook, polls and previews. */
-export const scene = {
-  name: "scene",
-  nodes: [
-    {
-      id: "clip",
-      handler: "external",
-      provider: "studio",
-      config: { scene: "{{ input.scene }}", prompt: "{{ input.prompt }}", seconds: "{{ input.seconds }}" },
-      retry: { max_attempts: 3, initial_seconds: 0.2 },
-    },
-  ],
-  output: "{{ clip }}",
-}
-
+// script → scenes at a provider, side by side → one film. The same could be a YAML file.
 export const film = {
   name: "film",
   nodes: [
     // `llm_service` in its place asks a model (docs/handlers.md).
     { id: "script", handler: "write_script", config: { about: "{{ input.about }}" } },
+    // Each scene is an operation of its own: its slot, its key, its webhook and polls, its previews.
     {
       id: "scenes",
-      handler: "workflow",
+      handler: "external",
+      provider: "studio",
       for_each: "{{ script.scenes }}",
-      config: { workflow: "scene", input: "{{ item }}" },
+      config: { scene: "{{ item.name }}", prompt: "{{ item.prompt }}", seconds: "{{ item.seconds }}" },
+      retry: { max_attempts: 3, initial_seconds: 0.2 },
     },
     { id: "stitch", handler: "stitch", config: { title: "{{ script.title }}", clips: "{{ scenes }}" } },
   ],

@@ -27,8 +27,15 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
 export function itemHappened(state: JobState, fact: ItemFact, effects: Effects): void {
   const inner = toInner(fact)
   within(state, fact.node, effects, (list, listEffects) => apply(list, inner, listEffects))
-  if (fact.type !== "items_lost") progressed(state)
+  if (isOwnEvent(fact)) progressed(state)
   conclude(state, fact, effects)
+}
+
+/** An event of the item, and so of its node, as opposed to what is only told of it. */
+function isOwnEvent({ type }: ItemFact): boolean {
+  return (
+    type === "item_started" || type === "item_completed" || type === "item_failed" || type === "item_waiting"
+  )
 }
 
 export function itemSignalled(
@@ -111,5 +118,7 @@ function effectsOfItems(node: number, effects: Effects): Effects {
     ...noEffects,
     dispatch: (item, attempt) => effects.dispatch(node, attempt, item),
     abort: (item, attempt) => effects.abort(node, attempt, item),
+    abandon: (item, operation) => effects.abandon(node, operation, item),
+    operationFailed: item => effects.operationFailed(node, item),
   }
 }

@@ -1,5 +1,5 @@
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
-import { begin, beginHeld, enqueue, startAll } from "./begin.ts"
+import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
 import { noEffects } from "./effects.ts"
 import type {
@@ -13,7 +13,7 @@ import type {
 } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
-import { abandonAll, operationFailed, pollScheduled, resumed, setPoll } from "./operations.ts"
+import { abandonAll, operationFailed, operationHappened, resumed, setPoll } from "./operations.ts"
 import type { Graph } from "./plan.ts"
 import { retried } from "./restart.ts"
 import {
@@ -92,16 +92,10 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       signalled(state, fact, effects)
       break
     case "slot_awaited":
-      leaveFlight(state, fact.node)
-      state.awaitingSlot.set(fact.node, fact.provider)
-      break
     case "slot_granted":
-      state.awaitingSlot.delete(fact.node)
-      state.active++
-      effects.dispatch(fact.node, fact.attempt)
-      break
     case "poll_scheduled":
-      pollScheduled(state, fact)
+      if (fact.item === undefined) operationHappened(state, fact, effects)
+      else itemHappened(state, { ...fact, item: fact.item }, effects)
       break
     case "job_failed":
       state.fault = { fault: fact.fault }
@@ -326,12 +320,6 @@ function childrenWaitedFor({ waiting }: JobState): readonly string[] {
 /** A node event: work goes on, and a preview has been overtaken. */
 export function progressed(state: JobState): void {
   if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"
-}
-
-/** In replay a retry time may still stand when the result of that very try comes: nobody counted the node as active. */
-function leaveFlight(state: JobState, node: number): void {
-  if (!isInFlight(state, node)) return
-  if (!state.retryAt.delete(node) && !state.awaitingSlot.delete(node)) state.active--
 }
 
 /** Ready, but nobody has it: its retry time or its slot has not come. */

@@ -1,7 +1,7 @@
 import { type Effects, noEffects } from "./effects.ts"
-import { type JobState, PENDING, QUEUED } from "./state.ts"
+import { isInFlight, type JobState, PENDING, QUEUED } from "./state.ts"
 
-/** How nodes get in flight. */
+/** How nodes get in flight, and out of it. */
 
 export function startAll(state: JobState, at: number, effects: Effects = noEffects): void {
   state.status = "DISPATCHING"
@@ -32,4 +32,10 @@ export function enqueue(state: JobState, node: number, at: number, effects: Effe
   state.queuedAt[node] = at
   state.active++
   effects.dispatch(node, state.attempt[node]!)
+}
+
+/** In replay a retry time may still stand when the result of that very try comes: nobody counted the node as active. */
+export function leaveFlight(state: JobState, node: number): void {
+  if (!isInFlight(state, node)) return
+  if (!state.retryAt.delete(node) && !state.awaitingSlot.delete(node)) state.active--
 }

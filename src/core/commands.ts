@@ -21,14 +21,9 @@ export type Command =
       readonly resumeToken?: string
     } & JobResult)
   /** No slot of the node's provider is free. */
-  | {
-      readonly type: "await_slot"
-      readonly node: number
-      readonly attempt: number
-      readonly provider: string
-    }
-  /** The slot that the node waits for is its own now. */
-  | { readonly type: "grant_slot"; readonly node: number }
+  | ({ readonly type: "await_slot"; readonly provider: string } & Attempted)
+  /** The slot that the node, or the item, waits for is its own now. */
+  | { readonly type: "grant_slot"; readonly node: number; readonly item?: number }
   | Submitted
   | External
   /** Timers may be due. */
@@ -86,11 +81,9 @@ export interface Completed extends JobResult, Attempted {
   readonly usage?: JsonObject
 }
 
-/** A provider has taken the node's work and given it a name. */
-export interface Submitted {
+/** A provider has taken the work and given it a name. */
+export interface Submitted extends Attempted {
   readonly type: "submitted"
-  readonly node: number
-  readonly attempt: number
   readonly provider: string
   readonly externalId: string
   /** null: the provider cannot be asked; only a webhook ends the wait. */
@@ -102,6 +95,7 @@ export interface Submitted {
 export interface External extends JobResult {
   readonly type: "external"
   readonly node: number
+  readonly item?: number
   readonly externalId: string
   readonly source: "webhook" | "poll"
   readonly poll: PollPolicy | null

@@ -2,7 +2,7 @@ import type { Attempted, Circumstances, Command, JobResult, Refusal } from "./co
 import { decide } from "./decide.ts"
 import type { Fact } from "./facts.ts"
 import { type ItemList, toOuter } from "./item-list.ts"
-import { isDone, type JobState } from "./state.ts"
+import { isDone, type JobState, resumeToken } from "./state.ts"
 
 /** The rules of a job, asked of the items of a node with `for_each`. */
 
@@ -20,8 +20,15 @@ export function decideItem(
   const { item, jobOutput: _output, jobFault: _fault, ...rest } = command as ItemCommand & JobResult
   const list = state.lists.get(command.node)
   if (list === undefined) return { refused: "no_such_node" }
-  const decided = decide(list.state, { ...rest, node: item } as Command, given)
+  const inner = { ...rest, ...tokenOf(state, list, command), node: item } as Command
+  const decided = decide(list.state, inner, given)
   return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
+}
+
+/** The token is the whole job's; within the list it is right if the job's is. */
+function tokenOf(state: JobState, list: ItemList, command: ItemCommand): { readonly resumeToken?: string } {
+  if (command.type !== "external" || command.resumeToken === undefined) return {}
+  return { resumeToken: command.resumeToken === resumeToken(state) ? resumeToken(list.state) : "stale" }
 }
 
 /** What is due among the items of one list at a time: the last item of a job is then alone. */

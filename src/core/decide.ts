@@ -48,6 +48,7 @@ function decideRunning(
   command: RunningCommand,
   given: Circumstances,
 ): readonly Fact[] | Refusal {
+  if (isOfItem(command)) return decideItem(state, command, given)
   const at = given.now
   switch (command.type) {
     case "cancel":
@@ -69,7 +70,6 @@ function decideRunning(
     case "hand_over":
       return handOver(state, command.only, given)
     default:
-      if (isOfItem(command)) return decideItem(state, command, given)
       return fence(state, command) ?? decideResult(state, command, given)
   }
 }

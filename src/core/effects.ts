@@ -7,9 +7,9 @@ export interface Effects {
   /** This attempt is not wanted any more: take it out of the queue or abort it. */
   abort(node: number, attempt: number, item?: number): void
   /** Nobody wants this operation any more: its provider is to cancel it. */
-  abandon(node: number, operation: ExternalWaiting): void
-  /** The provider itself says that the operation of this node failed. */
-  operationFailed(node: number): void
+  abandon(node: number, operation: ExternalWaiting, item?: number): void
+  /** The provider itself says that the operation of this node, or item, failed. */
+  operationFailed(node: number, item?: number): void
   /** The job has ended. */
   end(): void
 }

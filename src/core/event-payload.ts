@@ -1,6 +1,7 @@
 import type { EventSource } from "./events.ts"
 import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
 import type { Fault } from "./faults.ts"
+import { placeOf } from "./item-list.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { type JobState, shownOutput, skippedOutput } from "./state.ts"
 import type { JobStatus, NodeStatus } from "./states.ts"
@@ -22,8 +23,10 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
     case "node_completed":
     case "node_failed":
       return sourceOfResult(state, fact.node, fact.at)
-    case "preview_published":
-      return state.waiting.get(fact.node)?.kind === "external" ? "provider" : "worker"
+    case "preview_published": {
+      const place = placeOf(state, fact)
+      return place?.state.waiting.get(place.position)?.kind === "external" ? "provider" : "worker"
+    }
     case "item_completed":
     case "item_failed":
       return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact.at)
@@ -122,7 +125,11 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
       return fact.type === "job_retried" ? { reason: "job_retried", expires_at: fact.expires_at } : {}
     case "PREVIEW":
       return fact.type === "preview_published"
-        ? { node: state.graph.nodes[fact.node]!.id, data: fact.data }
+        ? {
+            node: state.graph.nodes[fact.node]!.id,
+            ...(fact.item === undefined ? {} : { item: fact.item }),
+            data: fact.data,
+          }
         : {}
     case "COMPLETED":
       return state.output === undefined ? {} : { output: state.output }

@@ -166,6 +166,7 @@ class EventList {
       type: plainEvents[fact.type],
       source: this.#source,
       ...this.#idOf(fact.node),
+      ...(fact.item === undefined ? {} : { item: fact.item }),
       attempt: fact.attempt,
       payload: plainPayload(fact),
     })

@@ -166,10 +166,11 @@ export interface SignalReceived {
   readonly job_fault?: Fault
 }
 
-/** The node is ready, but all slots of its provider are taken: it has no worker until one is granted (X5). */
+/** The node, or an item of it, is ready, but all slots of its provider are taken: it has no worker until one is granted (X5). */
 export interface SlotAwaited {
   readonly type: "slot_awaited"
   readonly node: number
+  readonly item?: number
   readonly attempt: number
   readonly provider: string
 }
@@ -177,6 +178,7 @@ export interface SlotAwaited {
 export interface SlotGranted {
   readonly type: "slot_granted"
   readonly node: number
+  readonly item?: number
   readonly attempt: number
 }
 
@@ -184,6 +186,7 @@ export interface SlotGranted {
 export interface PollScheduled {
   readonly type: "poll_scheduled"
   readonly node: number
+  readonly item?: number
   readonly attempt: number
   readonly next_poll_at: number
   /** `error`: the provider could not be asked. `hint`, `postponed`: nobody has asked yet. */
@@ -258,6 +261,7 @@ export interface ItemFailed {
   readonly attempt: number
   readonly fault: Fault
   readonly retry_at?: number
+  readonly abandoned?: true
 }
 
 export interface ItemWaiting {
@@ -281,6 +285,7 @@ export type ItemFact = { readonly at: number } & (
   | ItemFailed
   | ItemWaiting
   | ItemsLost
+  | ((SlotAwaited | SlotGranted | PollScheduled) & { readonly item: number })
 )
 
 export type FactType = Fact["type"]

@@ -63,7 +63,8 @@ export class ItemChanges {
           fact,
         })
       }
-    if (this.#lists.length > 0 || this.#fact.type === "items_lost") return
+    const { type } = this.#fact
+    if (this.#lists.length > 0 || type === "items_lost" || type === "slot_granted") return
     for (const { node, item } of this.#dispatched) {
       const attempt = state.lists.get(node)!.state.attempt[item]!
       tell({ node, item, was: "PENDING", attempt, isNamed: false, fact })
@@ -79,6 +80,10 @@ function innerOf(fact: Fact): Fact {
     case "item_waiting":
     case "items_lost":
       return toInner(fact)
+    case "slot_awaited":
+    case "slot_granted":
+    case "poll_scheduled":
+      return fact.item === undefined ? fact : toInner({ ...fact, item: fact.item })
     default:
       return fact
   }

@@ -11,7 +11,7 @@ import { isDone, isInFlight, type JobState, newJobState } from "./state.ts"
  * 1. The list is the one of the first evaluation, for ever.
  * 2. What happens to an item is one fact of the job (`item_…`); inside it is the fact of the same name of a node.
  * 3. Signals and usage are the job's own: the maps are shared.
- * 4. No item waits for a provider: a workflow that says so is refused when it is submitted.
+ * 4. Each item has a slot, an operation and polls of its own: what is told of them names the item.
  */
 export interface ItemList {
   readonly items: readonly Json[]
@@ -46,6 +46,14 @@ export function placeOf(
   if (item === undefined) return { state, position: node }
   const list = state.lists.get(node)
   return list === undefined ? null : { state: list.state, position: item }
+}
+
+/** A node, or an item of it, and nothing else. */
+export function which({ node, item }: { readonly node: number; readonly item?: number }): {
+  readonly node: number
+  readonly item?: number
+} {
+  return item === undefined ? { node } : { node, item }
 }
 
 /** Is this the current attempt, and is somebody working on it or about to? */
@@ -108,6 +116,12 @@ export function toInner(fact: ItemFact): Fact {
     }
     case "items_lost":
       return { type: "tasks_lost", at: fact.at, nodes: fact.items, ...handedOver(fact) }
+    case "slot_awaited":
+    case "slot_granted":
+    case "poll_scheduled": {
+      const { item, ...rest } = fact
+      return { ...rest, node: item }
+    }
   }
 }
 
@@ -125,7 +139,13 @@ export function toOuter(node: number, fact: Fact): Fact {
     case "tasks_lost":
       return { type: "items_lost", at: fact.at, node, items: fact.nodes, ...handedOver(fact) }
     case "preview_published":
+    case "slot_awaited":
+    case "slot_granted":
+    case "poll_scheduled":
       return { ...fact, node, item: fact.node }
+    // What a provider does not do in its time ends the whole job.
+    case "job_expired":
+      return fact
     default:
       throw new TypeError(`${fact.type} does not happen to an item`)
   }

@@ -1,8 +1,8 @@
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
-import { nodeStatuses, nodeStatusOf, QUEUED, RUNNING } from "./state.ts"
+import { isDone, nodeStatuses, nodeStatusOf, QUEUED, RUNNING } from "./state.ts"
 import type { NodeStatus } from "./states.ts"
-import { type ErrorView, nodeError, type WaitingOn, waitingOn } from "./view.ts"
+import { type ErrorView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
 
 /** How many items are in each state; states that none is in are left out. */
 export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
@@ -17,7 +17,18 @@ export interface ItemView {
   readonly finished_at: number | null
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
+  readonly progress: Progress | null
+  readonly preview?: Json
   readonly child_job_id?: string
+}
+
+interface ItemPageOptions {
+  readonly after: number
+  readonly limit: number
+  readonly isRunning?: (item: number) => boolean
+  readonly progress?: (item: number) => Progress | undefined
+  /** Where items stand in the queue for a slot of their provider, from 1. */
+  readonly places?: ReadonlyMap<number, number | null>
 }
 
 export function itemCounts({ items, state }: ItemList): ItemCounts {
@@ -32,7 +43,7 @@ export function itemCounts({ items, state }: ItemList): ItemCounts {
 /** Items behind index `after`, at most `limit`. */
 export function itemViews(
   { items, state }: ItemList,
-  { after, limit, isRunning }: { after: number; limit: number; isRunning?: (item: number) => boolean },
+  { after, limit, isRunning, progress, places }: ItemPageOptions,
 ): ItemView[] {
   const views: ItemView[] = []
   for (let index = after + 1; index < Math.min(items.length, after + 1 + limit); index++) {
@@ -40,6 +51,7 @@ export function itemViews(
       state.nodeStatus[index] === RUNNING ||
       (state.nodeStatus[index] === QUEUED && isRunning?.(index) === true)
     const child = state.children.get(index)
+    const preview = state.previews.get(index)
     views.push({
       index,
       item: items[index]!,
@@ -47,8 +59,10 @@ export function itemViews(
       attempt: state.attempt[index]!,
       tries: state.tries[index]!,
       finished_at: state.endedAt[index] || null,
-      waiting_on: runs ? null : waitOf(waitingOn(state, index)),
+      waiting_on: runs ? null : waitOf(waitingOn(state, index, places?.get(index) ?? null)),
       error: nodeError(state, index),
+      progress: (isDone(state, index) ? undefined : progress?.(index)) ?? null,
+      ...(preview === undefined ? {} : { preview }),
       ...(child === undefined ? {} : { child_job_id: child }),
     })
   }

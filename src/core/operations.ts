@@ -1,10 +1,31 @@
+import { leaveFlight } from "./begin.ts"
 import type { Effects } from "./effects.ts"
-import type { NodeFailed, PollScheduled } from "./facts.ts"
+import type { NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
 import type { JobState } from "./state.ts"
 
 /** What facts mean for the operations at providers that nodes wait for: the part of `apply` that knows them. */
 
-export function pollScheduled(state: JobState, { node, next_poll_at, because, fault }: PollScheduled): void {
+export function operationHappened(
+  state: JobState,
+  fact: SlotAwaited | SlotGranted | PollScheduled,
+  effects: Effects,
+): void {
+  switch (fact.type) {
+    case "slot_awaited":
+      leaveFlight(state, fact.node)
+      state.awaitingSlot.set(fact.node, fact.provider)
+      break
+    case "slot_granted":
+      state.awaitingSlot.delete(fact.node)
+      state.active++
+      effects.dispatch(fact.node, fact.attempt)
+      break
+    case "poll_scheduled":
+      pollScheduled(state, fact)
+  }
+}
+
+function pollScheduled(state: JobState, { node, next_poll_at, because, fault }: PollScheduled): void {
   state.polling.delete(node)
   setPoll(state, node, next_poll_at)
   if (because !== "running" && because !== "error") return

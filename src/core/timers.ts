@@ -17,7 +17,14 @@ const AT_ONCE = 0
  */
 export function wakeAt(state: JobState): number | null {
   if (jobHasEnded(state.status)) return state.unsettled ? AT_ONCE : null
-  return state.active > 0 || state.polling.size > 0 ? AT_ONCE : nextTimer(state)
+  return isBusy(state) ? AT_ONCE : nextTimer(state)
+}
+
+/** Is something of it in flight, or being looked at? */
+export function isBusy({ active, polling, lists }: JobState): boolean {
+  if (active > 0 || polling.size > 0) return true
+  for (const { state: list } of lists.values()) if (list.polling.size > 0) return true
+  return false
 }
 
 /** What a waiting node completes with when its time comes; undefined: it fails. */
@@ -49,6 +56,13 @@ export function takeDueItems(state: JobState, now: number): { node: number; item
   for (const [node, { state: list }] of state.lists)
     for (const item of list.retryAt.size === 0 ? [] : takeDueRetries(list, now)) due.push({ node, item })
   state.active += due.length
+  return due
+}
+
+export function takeDueLooks(state: JobState, now: number): { node: number; item: number }[] {
+  const due: { node: number; item: number }[] = []
+  for (const [node, { state: list }] of state.lists)
+    for (const item of list.pollAt.size === 0 ? [] : takeDuePolls(list, now)) due.push({ node, item })
   return due
 }
 

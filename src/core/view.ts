@@ -192,8 +192,7 @@ export function waitingOn(state: JobState, node: number, position: number | null
     }
     case WAITING: {
       const list = state.lists.get(node)?.state
-      if (list !== undefined)
-        return { kind: "items", waiting: list.waiting.size + list.retryAt.size, until: nextTimer(list) }
+      if (list !== undefined) return { kind: "items", waiting: waitingItems(list), until: nextTimer(list) }
       const waiting = state.waiting.get(node)!
       if (waiting.kind === "external") return operationView(state, node, waiting)
       return waitView(waiting)
@@ -201,6 +200,10 @@ export function waitingOn(state: JobState, node: number, position: number | null
     default:
       return null
   }
+}
+
+function waitingItems({ waiting, retryAt, awaitingSlot }: JobState): number {
+  return waiting.size + retryAt.size + awaitingSlot.size
 }
 
 function operationView(state: JobState, node: number, waiting: ExternalWaiting): WaitingOn {

@@ -63,8 +63,10 @@ export class AppendLane {
     job: null as unknown as LiveJob,
     dispatch: (node, attempt, item) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt, item),
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
-    abandon: node => this.#operations().abandon(this.#sink.job, node, this.#clock.now()),
-    operationFailed: node => this.#operations().failed(this.#sink.job, node, this.#clock.now()),
+    abandon: (node, _, item) =>
+      this.#operations().abandon(this.#sink.job, placed(node, item), this.#clock.now()),
+    operationFailed: (node, item) =>
+      this.#operations().failed(this.#sink.job, placed(node, item), this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 
@@ -225,4 +227,8 @@ export class AppendLane {
     this.#events.durable(batch.jobs)
     if (batch.operations !== null) this.#events.operations(batch.operations)
   }
+}
+
+function placed(node: number, item: number | undefined): { readonly node: number; readonly item?: number } {
+  return item === undefined ? { node } : { node, item }
 }

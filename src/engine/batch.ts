@@ -1,5 +1,5 @@
 import type { Attempted } from "../core/commands.ts"
-import { wakeAt } from "../core/timers.ts"
+import { isBusy, wakeAt } from "../core/timers.ts"
 import type { JobChange, NewFact, NewJob, NewMessage, Batch as StoredBatch } from "../journal/port.ts"
 import { jobErrorText, jobOutputText } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -121,8 +121,7 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   if (projected === null || projected.status !== job.state.status) return true
   const wake = wakeAt(job.state)
   if (wake === projected.wakeAt) return false
-  const isAwake = job.state.active > 0 || job.state.polling.size > 0
-  return !(isAwake && projected.wakeAt !== null && projected.wakeAt <= now)
+  return !(isBusy(job.state) && projected.wakeAt !== null && projected.wakeAt <= now)
 }
 
 function jobChange(job: LiveJob): JobChange {

@@ -1,13 +1,13 @@
 import type { Task } from "../broker/port.ts"
 import type { Command } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
-import { isInFlight } from "../core/state.ts"
+import { isCurrent, which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
-import type { LiveJob } from "./live-job.ts"
+import { type LiveJob, taskKey } from "./live-job.ts"
 import { isRateLimited, type ProviderTerms } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
@@ -46,11 +46,11 @@ export class Capacity {
   }
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
-    const { node, attempt } = task
+    const { attempt } = task
     if (terms.concurrency !== null && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#giveBack(job, task)
-      job.running.delete(node)
-      this.#parts.command(job, { type: "await_slot", node, attempt, provider: task.provider! })
+      job.running.delete(taskKey(task))
+      this.#parts.command(job, { type: "await_slot", ...which(task), attempt, provider: task.provider! })
       await this.#parts.durable(job)
       if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
@@ -62,15 +62,15 @@ export class Capacity {
 
   #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
     const { id: jobId, partition, state } = job
-    const request = { jobId, node: task.node, partition, owner: state.owner }
+    const request = { jobId, ...which(task), partition, owner: state.owner }
     return this.#patiently(() => this.#parts.slots.request(task.provider!, request))
   }
 
   /** The job may have left memory by now: its inbox brings it back. */
-  async #remind(job: LiveJob, { node }: Task): Promise<void> {
+  async #remind(job: LiveJob, task: Task): Promise<void> {
     const { journal, clock } = this.#parts
     const { id, partition } = job
-    const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
+    const command = JSON.stringify({ type: "grant_slot", ...which(task) } satisfies Command)
     await this.#patiently(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
@@ -78,9 +78,9 @@ export class Capacity {
   }
 
   /** Asked for after the job's end had released everything. A job that has only moved keeps its slot. */
-  async #giveBack(job: LiveJob, { node }: Task): Promise<void> {
+  async #giveBack(job: LiveJob, task: Task): Promise<void> {
     if (jobHasEnded(job.state.status))
-      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, node })
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
   }
 
   async #pace(provider: string, rate: number): Promise<void> {
@@ -148,6 +148,6 @@ export class Capacity {
 
 const AGAIN_MS = 1000
 
-function isWanted(job: LiveJob, { node, attempt }: Task): boolean {
-  return !job.gone && job.state.attempt[node] === attempt && isInFlight(job.state, node)
+function isWanted(job: LiveJob, task: Task): boolean {
+  return !job.gone && isCurrent(job.state, task)
 }

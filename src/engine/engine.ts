@@ -11,7 +11,7 @@ import { Family } from "./family.ts"
 import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
-import type { LiveJob } from "./live-job.ts"
+import { type LiveJob, taskKey } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
 import { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
@@ -161,7 +161,7 @@ export class Engine {
       },
       partitions: () => this.#ownership.partitions(),
       told: partitions => this.tell(partitions),
-      isUsed: ({ jobId, node }) => this.live(jobId)?.running.has(node) === true,
+      isUsed: slot => this.live(slot.jobId)?.running.has(taskKey(slot)) === true,
       nodeId: (jobId, node) => this.#nodeId(load, jobId, node),
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,

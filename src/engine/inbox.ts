@@ -1,4 +1,5 @@
 import type { Command } from "../core/commands.ts"
+import { placeOf, which } from "../core/item-list.ts"
 import { isInFlight } from "../core/state.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
@@ -118,21 +119,21 @@ export class Inbox {
     const job = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
     if (job === null) {
-      if (command.type === "grant_slot") await this.#giveBack(message.jobId, command.node)
+      if (command.type === "grant_slot") await this.#giveBack(message.jobId, command)
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
       if (!this.#hasRoom()) return { refused: "no_room" }
       const { state } = this.#owner.submit(message.jobId, message.partition, plan, command)
       return { accepted: true, created_at: state.createdAt }
     }
     const decided = await this.#owner.act(job, command)
-    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job, command.node))
-      await this.#giveBack(job.id, command.node)
+    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job, command))
+      await this.#giveBack(job.id, command)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
   /** Asked for by a node while its job ended: nobody else would ever release it. */
-  async #giveBack(jobId: string, node: number): Promise<void> {
-    await this.#journal.providers.releaseSlot({ jobId, node })
+  async #giveBack(jobId: string, of: Parameters<typeof which>[0]): Promise<void> {
+    await this.#journal.providers.releaseSlot({ jobId, ...which(of) })
   }
 
   /** A job that cannot be folded must not stand in the way of the messages behind it. */
@@ -147,6 +148,8 @@ export class Inbox {
 }
 
 /** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
-function needsSlot({ state }: LiveJob, node: number): boolean {
-  return isInFlight(state, node) || state.waiting.has(node)
+function needsSlot({ state }: LiveJob, of: Parameters<typeof placeOf>[1]): boolean {
+  const place = placeOf(state, of)
+  if (place === null) return false
+  return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
 }

@@ -30,7 +30,7 @@ export interface LiveJob {
   readonly running: Set<number>
   /** Keys of ready tasks for whose handler nobody here is registered. */
   unserved: Set<number> | null
-  /** Looks at operations that are under way, by node. */
+  /** Looks at operations that are under way, by task. */
   looks: Map<number, AbortController> | null
   /** Keys of tasks whose output leaves memory as soon as it is durable: what reads it now must take it along. */
   leaving: Set<number> | null

@@ -1,4 +1,5 @@
 import type { Fact, NodeFailed } from "../core/facts.ts"
+import { which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import type { BegunOperation, LeftBehind } from "../journal/provider-store.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -18,27 +19,30 @@ export class OperationRows {
   note(job: LiveJob, fact: Fact): void {
     switch (fact.type) {
       case "node_waiting":
+      case "item_waiting":
         this.#begin(job, fact)
         break
       case "node_completed":
       case "node_skipped":
-        this.#leave(job, fact.node, fact.at, "ended")
+      case "item_completed":
+        this.#leave(job, fact, fact.at, "ended")
         break
       case "signal_received":
-        if (fact.node !== undefined) this.#leave(job, fact.node, fact.at, "ended")
+        if (fact.node !== undefined) this.#leave(job, { ...fact, node: fact.node }, fact.at, "ended")
         break
       case "node_failed":
-        if (!mayStillRun(fact)) this.#leave(job, fact.node, fact.at, "ended")
+      case "item_failed":
+        if (!mayStillRun(fact)) this.#leave(job, fact, fact.at, "ended")
     }
     if (jobHasEnded(job.state.status) && fact.type !== "job_deleted") this.#leaveAll(job, fact.at)
   }
 
-  abandon(job: LiveJob, node: number, at: number): void {
-    this.#leave(job, node, at, "cancel")
+  abandon(job: LiveJob, of: Place, at: number): void {
+    this.#leave(job, of, at, "cancel")
   }
 
-  failed(job: LiveJob, node: number, at: number): void {
-    this.#leave(job, node, at, "ended")
+  failed(job: LiveJob, of: Place, at: number): void {
+    this.#leave(job, of, at, "ended")
   }
 
   get begun(): BegunOperation[] {
@@ -55,26 +59,27 @@ export class OperationRows {
     for (const [key, row] of this.#left) if (!isKept(row)) this.#left.delete(key)
   }
 
-  #begin(job: LiveJob, fact: Extract<Fact, { type: "node_waiting" }>): void {
-    const { node, attempt, waiting, at } = fact
+  #begin(job: LiveJob, fact: Extract<Fact, { type: "node_waiting" | "item_waiting" }>): void {
+    const { attempt, waiting, at } = fact
     if (waiting.kind !== "external") return
     const { provider, external_id: externalId } = waiting
     const times = { submittedAt: at, endedAt: null, cancelAt: null }
     const { id: jobId, partition } = job
-    this.#begun.set(keyOf(jobId, node), { partition, provider, externalId, jobId, node, attempt, ...times })
+    const row = { partition, provider, externalId, jobId, ...which(fact), attempt, ...times }
+    this.#begun.set(keyOf(jobId, fact), row)
   }
 
-  #leave(job: LiveJob, node: number, at: number, operation: LeftBehind["operation"]): void {
-    const provider = job.plan.nodes[node]!.provider
+  #leave(job: LiveJob, of: Place, at: number, operation: LeftBehind["operation"]): void {
+    const provider = job.plan.nodes[of.node]!.provider
     if (provider === null) return
     this.freed.add(provider)
     // One statement does not see its own rows: what began in this batch carries its end itself.
-    const key = keyOf(job.id, node)
+    const key = keyOf(job.id, of)
     const begun = this.#begun.get(key)
     if (begun !== undefined && operation !== "none")
       this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null })
     if (this.#left.has(key)) return
-    this.#left.set(key, { partition: job.partition, jobId: job.id, node, at, operation })
+    this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation })
   }
 
   #leaveAll(job: LiveJob, at: number): void {
@@ -89,10 +94,13 @@ export class OperationRows {
  * and is tried again under the same key: it keeps its slot until then. A provider that refused for lack of room has
  * begun nothing.
  */
-function mayStillRun({ retry_at, fault }: NodeFailed): boolean {
+function mayStillRun({ retry_at, fault }: Pick<NodeFailed, "retry_at" | "fault">): boolean {
   return retry_at !== undefined && !isRateLimited(fault)
 }
 
-function keyOf(jobId: string, node: number | null): string {
-  return `${jobId}/${node}`
+/** A node, or one of its items. */
+type Place = Parameters<typeof which>[0]
+
+function keyOf(jobId: string, of: Place | null): string {
+  return of === null ? jobId : `${jobId}/${of.node}/${of.item}`
 }

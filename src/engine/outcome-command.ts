@@ -17,19 +17,9 @@ export function commandOf(
     case "waiting":
       return { type: "waiting", ...at, waiting: outcome.waiting }
     case "submitted": {
-      // Items have no provider.
-      if (terms === undefined || at.item !== undefined) return { type: "failed", ...at, fault: nobodyToAsk }
+      if (terms === undefined) return { type: "failed", ...at, fault: nobodyToAsk }
       const { provider, poll, ttlSeconds } = terms
-      const { node, attempt } = at
-      return {
-        type: "submitted",
-        node,
-        attempt,
-        provider,
-        externalId: outcome.externalId,
-        poll,
-        ttlSeconds,
-      }
+      return { type: "submitted", ...at, provider, externalId: outcome.externalId, poll, ttlSeconds }
     }
   }
 }

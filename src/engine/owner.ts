@@ -8,9 +8,11 @@ import { completionOf } from "../core/last-output.ts"
 import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import {
+  isBusy,
   nextTimer,
   resetEarliestTimer,
   takeDueItems,
+  takeDueLooks,
   takeDuePolls,
   takeDueRetries,
   wakeAt,
@@ -223,11 +225,13 @@ export class Owner implements CommitterEvents {
     const due = takeDueRetries(state, this.#clock.now())
     const dueItems = state.lists.size === 0 ? [] : takeDueItems(state, this.#clock.now())
     const looks = takeDuePolls(state, this.#clock.now())
+    const itemLooks = state.lists.size === 0 ? [] : takeDueLooks(state, this.#clock.now())
     resetEarliestTimer(job.state)
     this.#alarms.set(job, nextTimer(job.state))
     for (const node of due) this.#dispatchCurrent(job, { node })
     for (const item of dueItems) this.#dispatchCurrent(job, item)
-    for (const node of looks) this.external.polls.start(job, node)
+    for (const node of looks) this.external.polls.start(job, { node })
+    for (const item of itemLooks) this.external.polls.start(job, item)
     this.letGo(job)
   }
 
@@ -360,7 +364,7 @@ export class Owner implements CommitterEvents {
 
   /** Invariant 3. Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
-    if (job.gone || job.undurable > 0 || job.state.active > 0 || job.state.polling.size > 0) return
+    if (job.gone || job.undurable > 0 || isBusy(job.state)) return
     if (job.state.unsettled || this.#kin.hasChildren(job.id)) return
     const hasEnded = jobHasEnded(job.state.status)
     const wake = wakeAt(job.state)
@@ -373,8 +377,7 @@ export class Owner implements CommitterEvents {
 
 /** Of an attempt, or of an operation that its provider had. */
 function isTriedAgain({ state }: LiveJob, command: Command): boolean {
-  if (command.type === "external") return state.retryAt.has(command.node)
-  if (command.type !== "failed") return false
+  if (command.type !== "external" && command.type !== "failed") return false
   const place = placeOf(state, command)
   return place?.state.retryAt.has(place.position) === true
 }

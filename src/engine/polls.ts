@@ -1,10 +1,11 @@
 import type { Command, OperationResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
+import { placeOf } from "../core/item-list.ts"
 import type { PollPolicy } from "../core/plan.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
-import type { LiveJob } from "./live-job.ts"
+import { type LiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { Operation, Providers } from "./providers.ts"
 
 export interface PollsParts {
@@ -29,19 +30,21 @@ export class Polls {
     this.#parts = parts
   }
 
-  start(job: LiveJob, node: number): void {
-    const look = { job, node, abort: new AbortController() }
+  /** At the operation of a node, or of one of its items. */
+  start(job: LiveJob, of: Place): void {
+    const look = { job, of, abort: new AbortController() }
     job.looks ??= new Map()
-    job.looks.set(node, look.abort)
+    job.looks.set(taskKey(of), look.abort)
     this.#queue.push(look)
     this.#pump()
   }
 
   /** X4, second layer: what a job does not wait for any more is not looked at any longer. */
   drop(job: LiveJob): void {
-    for (const [node, abort] of job.looks ?? []) {
-      if (!job.gone && job.state.polling.has(node)) continue
-      job.looks!.delete(node)
+    for (const [key, abort] of job.looks ?? []) {
+      const place = placeOf(job.state, taskOfKey(key))
+      if (!job.gone && place?.state.polling.has(place.position)) continue
+      job.looks!.delete(key)
       abort.abort()
     }
   }
@@ -61,8 +64,8 @@ export class Polls {
     }
   }
 
-  async #look({ job, node, abort }: Look): Promise<void> {
-    const operation = operationOf(job, node)
+  async #look({ job, of, abort }: Look): Promise<void> {
+    const operation = operationOf(job, of)
     if (operation === null) return
     const terms = this.#parts.providers.terms(operation.provider)
     const result =
@@ -70,10 +73,10 @@ export class Polls {
         ? ({ type: "error", fault: unknownProvider(operation.provider) } as const)
         : await this.#ask(operation, terms.rate, abort.signal)
     if (abort.signal.aborted || job.gone) return
-    job.looks?.delete(node)
+    job.looks?.delete(taskKey(of))
     const { externalId } = operation
     const poll = terms?.poll ?? rarely
-    this.#parts.command(job, { type: "external", node, externalId, source: "poll", poll, result })
+    this.#parts.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })
   }
 
   /** As long as the store is away nobody is asked: nothing is wrong with the job. */
@@ -101,9 +104,11 @@ export class Polls {
 
 const AWAY_MS = 5000
 
+type Place = Parameters<typeof placeOf>[1]
+
 interface Look {
   readonly job: LiveJob
-  readonly node: number
+  readonly of: Place
   readonly abort: AbortController
 }
 
@@ -118,9 +123,10 @@ function unknownProvider(provider: string): Fault {
   }
 }
 
-function operationOf(job: LiveJob, node: number): Operation | null {
-  const waiting = job.state.waiting.get(node)
+function operationOf(job: LiveJob, of: Place): Operation | null {
+  const place = placeOf(job.state, of)
+  const waiting = place?.state.waiting.get(place.position)
   if (waiting?.kind !== "external") return null
   const { provider, external_id: externalId } = waiting
-  return { provider, externalId, jobId: job.id, nodeId: job.plan.nodes[node]!.id }
+  return { provider, externalId, jobId: job.id, nodeId: job.plan.nodes[of.node]!.id }
 }

@@ -9,7 +9,7 @@ import { UmbraError } from "../errors.ts"
 import type { JobFilter, JobRow } from "../journal/port.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
-import type { LiveJob } from "./live-job.ts"
+import { type LiveJob, taskKey } from "./live-job.ts"
 import {
   decodeRows,
   type FoldedJob,
@@ -126,9 +126,23 @@ export class Queries {
     const list = state.lists.get(node)
     if (list === undefined) return { items: [], next: null }
     const isRunning = (item: number) => isHere && (this.#parts.isRunning?.(live, { node, item }) ?? false)
-    const items = itemViews(list, { after, limit, isRunning })
+    const progress = (item: number) => (isHere ? live.progress?.get(taskKey({ node, item })) : undefined)
+    const places = await this.#itemPlaces({ jobId, node, state: list.state }, after, limit)
+    const items = itemViews(list, { after, limit, isRunning, progress, places })
     const last = after + items.length
     return { items, next: items.length > 0 && last + 1 < list.items.length ? last : null }
+  }
+
+  async #itemPlaces(
+    { jobId, node, state }: { jobId: string; node: number; state: JobState },
+    after: number,
+    limit: number,
+  ): Promise<ReadonlyMap<number, number | null>> {
+    const shown = [...state.awaitingSlot].filter(([item]) => item > after && item <= after + limit)
+    const places = new Map<number, number | null>()
+    for (const [item, provider] of shown.slice(0, PLACES))
+      places.set(item, await this.#parts.journal.providers.slotPosition({ provider, jobId, node, item }))
+    return places
   }
 
   #position(jobId: string, state: JobState, id: string): number {

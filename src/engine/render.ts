@@ -63,7 +63,7 @@ function taskOf(
 ): Task {
   const { state, plan } = job
   const { id, handler, timeoutSeconds, provider } = plan.nodes[node]!
-  const { suspects } = item === undefined ? state : state.lists.get(node)!.state
+  const { suspects, operations } = item === undefined ? state : state.lists.get(node)!.state
   const task: Task = {
     jobId: job.id,
     node,
@@ -81,7 +81,7 @@ function taskOf(
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
     announce: suspects.size > 0 && suspects.has(item ?? node),
-    ...(provider === null ? {} : { provider, operation: state.operations.get(node) ?? 0 }),
+    ...(provider === null ? {} : { provider, operation: operations.get(item ?? node) ?? 0 }),
   }
   return item === undefined ? task : Object.assign(task, { item })
 }

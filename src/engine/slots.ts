@@ -103,6 +103,6 @@ export class Slots {
 
 const MOST_AT_ONCE = 500
 
-function nameOf({ jobId, node }: SlotKey): string {
-  return `${jobId}/${node}`
+function nameOf({ jobId, node, item }: SlotKey): string {
+  return `${jobId}/${node}/${item}`
 }

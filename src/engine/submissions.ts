@@ -294,14 +294,6 @@ function invalidWorkflow(problems: readonly Problem[]): UmbraError {
 
 /** The input, checked and a copy of its own. */
 export function checkSubmission(plan: Plan, input: unknown): Json {
-  // Slots and operations are a node's: a list of items would share one.
-  const unsupported = plan.nodes.find(node => node.provider !== null && node.forEach !== null)
-  if (unsupported !== undefined)
-    throw new UmbraError(
-      "E308",
-      `Node "${unsupported.id}" has both for_each and provider, which do not go together. ` +
-        'Put the node with the provider into a workflow of its own, and run that for each item with handler "workflow".',
-    )
   const { value, problems } = checkInput(plan.input, input)
   // A copy: the caller may go on with its own, the job's input stays as the journal has it.
   if (problems === undefined) return JSON.parse(JSON.stringify(value)) as Json

@@ -39,10 +39,11 @@ export class TaskReports implements RemoteTaskEvents {
   }
 
   /** News of an operation, which the job has taken. */
-  heard(job: LiveJob, { node, result }: External): void {
+  heard(job: LiveJob, command: External): void {
+    const { result } = command
     if (result.type === "running" && result.progress !== undefined)
-      this.#progressed(job, { node }, result.progress)
-    else if (result.type === "completed" || result.type === "failed") job.progress?.delete(node)
+      this.#progressed(job, command, result.progress)
+    else if (result.type === "completed" || result.type === "failed") job.progress?.delete(taskKey(command))
   }
 
   #progressed(job: LiveJob, of: Pick<TaskName, "node" | "item">, progress: Progress): void {

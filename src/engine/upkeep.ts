@@ -1,5 +1,6 @@
 import type { Command } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
+import { which } from "../core/item-list.ts"
 import type { Journal } from "../journal/port.ts"
 import type { DueCancel, OperationName, SlotKey } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
@@ -81,9 +82,10 @@ export class Upkeep {
     const idle = await journal.providers.idleSlots({
       ...{ partitions: partitions(), at, grantedBefore: at - everyMs },
     })
-    for (const { jobId, node, partition } of idle) {
-      if (isUsed({ jobId, node })) continue
-      const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
+    for (const { partition, ...slot } of idle) {
+      if (isUsed(slot)) continue
+      const { jobId, ...of } = slot
+      const command = JSON.stringify({ type: "grant_slot", ...of } satisfies Command)
       await journal.sendMessages([{ partition, jobId, command, sentAt: at }])
       told([partition])
     }
@@ -125,7 +127,8 @@ export class Upkeep {
   }
 
   async #cancelOnce(cancel: DueCancel): Promise<void> {
-    const key = JSON.stringify([cancel.provider, cancel.externalId, cancel.jobId, cancel.node])
+    const { provider, externalId, jobId, node, item } = cancel
+    const key = JSON.stringify([provider, externalId, jobId, node, item])
     if (this.#cancelling.has(key) || this.#isStopped) return
     this.#cancelling.add(key)
     try {
@@ -155,7 +158,7 @@ export class Upkeep {
       )
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
     await journal.providers.settleCancel({
-      ...{ provider, externalId, jobId, node },
+      ...{ provider, externalId, jobId, ...which(cancel) },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
   }

@@ -74,11 +74,18 @@ function hasOperations({ begun = [], left = [] }: Batch): boolean {
 function begunRecord(operation: BegunOperation): string {
   const { partition, provider, externalId, jobId, node, attempt, submittedAt, endedAt, cancelAt } = operation
   const times = [submittedAt, endedAt ?? "", cancelAt ?? ""]
-  return [partition, plain(provider), plain(externalId), jobId, node, attempt, ...times].join(FIELD)
+  const place = [jobId, node, itemColumn(operation)]
+  return [partition, plain(provider), plain(externalId), ...place, attempt, ...times].join(FIELD)
 }
 
-function leftRecord({ partition, jobId, node, at, operation }: LeftBehind): string {
-  return [partition, jobId, node ?? "", at, operation].join(FIELD)
+function leftRecord(left: LeftBehind): string {
+  const { partition, jobId, node, at, operation } = left
+  return [partition, jobId, node ?? "", itemColumn(left), at, operation].join(FIELD)
+}
+
+/** -1: of the node itself. */
+export function itemColumn({ item = -1 }: { readonly item?: number }): number {
+  return item
 }
 
 /** Numbers and UUIDs only: they need no quotes. */

@@ -4,11 +4,11 @@
  */
 import { JournalDataError } from "./errors.ts"
 import { addToFeed } from "./memory-feed.ts"
-import { operationKey } from "./memory-provider-store.ts"
+import { isSame, operationKey } from "./memory-provider-store.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
 import { messageCauses } from "./message-cause.ts"
 import type * as port from "./port.ts"
-import type { LeftBehind } from "./provider-store.ts"
+import type { LeftBehind, SlotKey } from "./provider-store.ts"
 
 export function appendToMemory(store: MemoryStore, batch: port.Batch): port.AppendResult {
   const causes = checkBatch(batch)
@@ -40,14 +40,16 @@ export function checkBatch(batch: port.Batch): ReturnType<typeof messageCauses> 
   return messageCauses(batch.messages)
 }
 
-function leave(store: MemoryStore, { jobId, node, at, operation }: LeftBehind): void {
+function leave(store: MemoryStore, left: LeftBehind): void {
+  const { jobId, node, at, operation } = left
+  const isLeft = (slot: SlotKey) => node !== null && isSame(slot, { ...left, node })
   for (const known of operation === "none" ? [] : store.operations.values()) {
-    if (known.jobId !== jobId || known.node !== node || known.endedAt !== null) continue
+    if (!isLeft(known) || known.endedAt !== null) continue
     known.endedAt = at
     known.cancelAt = operation === "cancel" ? at : null
   }
   for (const [key, slot] of store.slots)
-    if (slot.jobId === jobId && (node === null || slot.node === node)) store.slots.delete(key)
+    if (node === null ? slot.jobId === jobId : isLeft(slot)) store.slots.delete(key)
 }
 
 /** null: it was there already. */

@@ -51,15 +51,14 @@ export class MemoryProviderStore implements ProviderStore {
       slot.grantedAt = at
       slot.heldUntil = at + leaseMs
       if (!isTold(slot)) continue
-      const command = JSON.stringify({ type: "grant_slot", node: slot.node })
+      const command = JSON.stringify({ type: "grant_slot", node: slot.node, item: slot.item })
       this.#send({ partition: slot.partition, jobId: slot.jobId, command, sentAt: at })
     }
     return next
   }
 
-  async releaseSlot({ jobId, node }: SlotKey): Promise<void> {
-    for (const [key, slot] of this.#store().slots)
-      if (slot.jobId === jobId && slot.node === node) this.#store().slots.delete(key)
+  async releaseSlot(released: SlotKey): Promise<void> {
+    for (const [key, slot] of this.#store().slots) if (isSame(slot, released)) this.#store().slots.delete(key)
   }
 
   async renewSlots({ partitions, at, leaseMs }: Parameters<ProviderStore["renewSlots"]>[0]): Promise<void> {
@@ -74,21 +73,17 @@ export class MemoryProviderStore implements ProviderStore {
 
   async idleSlots({ partitions, at, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
     const { slots, operations } = this.#store()
-    const busy = new Set(
-      [...operations.values()]
-        .filter(({ endedAt }) => endedAt === null)
-        .map(({ jobId, node }) => `${jobId}/${node}`),
-    )
-    return [...slots.values()].flatMap(({ jobId, node, partition, grantedAt, heldUntil }) => {
+    const open = [...operations.values()].filter(({ endedAt }) => endedAt === null)
+    return [...slots.values()].flatMap(({ partition, grantedAt, heldUntil, ...slot }) => {
       const isHeld = heldUntil !== null && heldUntil > at && grantedAt < grantedBefore
-      const isIdle = isHeld && partitions.includes(partition) && !busy.has(`${jobId}/${node}`)
-      return isIdle ? [{ jobId, node, partition }] : []
+      const isIdle = isHeld && partitions.includes(partition) && !open.some(each => isSame(each, slot))
+      return isIdle ? [{ ...keyOf(slot), partition }] : []
     })
   }
 
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
     const waiting = this.#slotsOf(slot.provider).filter(({ heldUntil }) => heldUntil === null)
-    const index = waiting.findIndex(({ jobId, node }) => jobId === slot.jobId && node === slot.node)
+    const index = waiting.findIndex(other => isSame(other, slot))
     return index === -1 ? null : index + 1
   }
 
@@ -136,8 +131,9 @@ export class MemoryProviderStore implements ProviderStore {
       if (operations.length === 0) continue
       const open = operations.filter(({ endedAt }) => endedAt === null)
       event.verdict = open.length > 0 ? "delivered" : "late"
-      for (const { partition, jobId, node } of open) {
-        const command = `{"type":"external","node":${node},${event.news!.slice(1)}`
+      for (const { partition, jobId, node, item } of open) {
+        const which = item === undefined ? "" : `"item":${item},`
+        const command = `{"type":"external","node":${node},${which}${event.news!.slice(1)}`
         this.#send({ partition, jobId, command, sentAt: at })
       }
       told.push(...open)
@@ -165,11 +161,9 @@ export class MemoryProviderStore implements ProviderStore {
       )
       .sort((a, b) => a.cancelAt! - b.cancelAt!)
       .slice(0, limit)
-      .map(
-        ({ provider, externalId, jobId, node, attempt, tries }): DueCancel => ({
-          ...{ provider, externalId, jobId, node, attempt, tries },
-        }),
-      )
+      .map(({ provider, externalId, attempt, tries, ...operation }): DueCancel => {
+        return { provider, externalId, ...keyOf(operation), attempt, tries }
+      })
   }
 
   async settleCancel(cancel: Parameters<ProviderStore["settleCancel"]>[0]): Promise<void> {
@@ -187,8 +181,8 @@ export class MemoryProviderStore implements ProviderStore {
   async overview({ provider, at }: { readonly provider: string; readonly at: number }) {
     const slots = this.#slotsOf(provider)
     const waiting = slots.filter(({ heldUntil }) => heldUntil === null)
-    const held = slots.flatMap(({ jobId, node, owner, grantedAt, heldUntil }) =>
-      heldUntil !== null && heldUntil > at ? [{ jobId, node, owner, grantedAt, heldUntil }] : [],
+    const held = slots.flatMap(({ owner, grantedAt, heldUntil, ...slot }) =>
+      heldUntil !== null && heldUntil > at ? [{ ...keyOf(slot), owner, grantedAt, heldUntil }] : [],
     )
     const operations = [...this.#store().operations.values()]
     return {
@@ -202,16 +196,25 @@ export class MemoryProviderStore implements ProviderStore {
   }
 }
 
-export function operationKey({ provider, externalId, jobId, node }: OperationName & SlotKey): string {
-  return JSON.stringify([provider, externalId, jobId, node])
+export function operationKey(operation: OperationName & SlotKey): string {
+  const { provider, externalId, jobId, node, item } = operation
+  return JSON.stringify([provider, externalId, jobId, node, item])
+}
+
+export function isSame(one: SlotKey, other: SlotKey): boolean {
+  return one.jobId === other.jobId && one.node === other.node && one.item === other.item
+}
+
+function keyOf({ jobId, node, item }: SlotKey): SlotKey {
+  return item === undefined ? { jobId, node } : { jobId, node, item }
 }
 
 function partitionsOf(rows: readonly { readonly partition: number }[]): readonly number[] {
   return [...new Set(rows.map(({ partition }) => partition))]
 }
 
-function slotKey(provider: string, { jobId, node }: SlotKey): string {
-  return JSON.stringify([provider, jobId, node])
+function slotKey(provider: string, { jobId, node, item }: SlotKey): string {
+  return JSON.stringify([provider, jobId, node, item])
 }
 
 function isOf(event: { provider: string; externalId: string | null }, operation: OperationName): boolean {

@@ -1,6 +1,12 @@
 import { randomUUID } from "node:crypto"
 import type * as port from "./port.ts"
-import type { BegunOperation, NewWebhookEvent, ProviderErrorRow, WebhookEventRow } from "./provider-store.ts"
+import type {
+  BegunOperation,
+  NewWebhookEvent,
+  ProviderErrorRow,
+  SlotKey,
+  WebhookEventRow,
+} from "./provider-store.ts"
 import type { AliasMove, AliasRow, TokenRow } from "./registry.ts"
 
 /** What several openings may share, as several processes share a database. */
@@ -35,10 +41,8 @@ export interface MemoryStore {
   messages: number
 }
 
-export interface StoredSlot {
+export interface StoredSlot extends SlotKey {
   readonly provider: string
-  readonly jobId: string
-  readonly node: number
   readonly partition: number
   readonly owner: string
   readonly askedAt: number

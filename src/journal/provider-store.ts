@@ -68,9 +68,11 @@ export interface ProviderStore {
   overview(query: { readonly provider: string; readonly at: number }): Promise<ProviderOverview>
 }
 
+/** Whose slot it is: a node's, or one of its items'. */
 export interface SlotKey {
   readonly jobId: string
   readonly node: number
+  readonly item?: number
 }
 
 export interface OperationName {
@@ -100,7 +102,7 @@ export interface NewWebhookEvent {
   readonly verdict: "parked" | "refused"
   readonly reason: string | null
   readonly bytes: number
-  /** JSON object: an `external` command without its `type` and `node`. */
+  /** JSON object: an `external` command without its `type`, `node` and `item`. */
   readonly news: string | null
 }
 
@@ -159,6 +161,7 @@ export interface LeftBehind {
   readonly jobId: string
   /** null: all nodes of the job. */
   readonly node: number | null
+  readonly item?: number
   readonly at: number
   readonly operation: "none" | "ended" | "cancel"
 }

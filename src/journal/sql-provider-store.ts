@@ -1,5 +1,5 @@
 import type { Database, Row } from "./database.ts"
-import { arrayLiteral, textArrayLiteral } from "./encode.ts"
+import { arrayLiteral, itemColumn, textArrayLiteral } from "./encode.ts"
 import type {
   NewWebhookEvent,
   OperationName,
@@ -25,14 +25,17 @@ export class SqlProviderStore implements ProviderStore {
   }
 
   async requestSlots(terms: SlotTerms, requests: readonly SlotRequest[]) {
+    const [jobs, nodes, items] = keys(requests)
     const found = await this.#database.query("askForSlots", [
       terms.provider,
       `${terms.at}`,
-      ...keys(requests),
+      jobs,
+      nodes,
       arrayLiteral(requests.map(({ partition }) => partition)),
       textArrayLiteral(requests.map(({ owner }) => owner)),
+      items,
     ])
-    const held = found.filter(row => row[0] === "held").map(slotOf)
+    const held = found.filter(row => row[0] === "held").map(row => slotOf(row))
     if (held.length === requests.length) return { held, told: [] }
     const granted = await this.#grant(terms, rows.number(found[0], 1), requests)
     const asked = new Set(requests.map(nameOf))
@@ -63,8 +66,8 @@ export class SqlProviderStore implements ProviderStore {
     return partitions
   }
 
-  async releaseSlot({ jobId, node }: SlotKey): Promise<void> {
-    await this.#database.query("releaseSlot", [jobId, `${node}`])
+  async releaseSlot(slot: SlotKey): Promise<void> {
+    await this.#database.query("releaseSlot", keyOf(slot))
   }
 
   async renewSlots({ partitions, at, leaseMs }: Parameters<ProviderStore["renewSlots"]>[0]): Promise<void> {
@@ -74,15 +77,11 @@ export class SqlProviderStore implements ProviderStore {
   async idleSlots({ partitions, at, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
     const parameters = [arrayLiteral(partitions), `${at}`, `${grantedBefore}`]
     const found = await this.#database.query("idleSlots", parameters)
-    return found.map(row => ({
-      jobId: rows.text(row, 0),
-      node: rows.number(row, 1),
-      partition: rows.number(row, 2),
-    }))
+    return found.map(row => ({ ...slotOf(row, 0), partition: rows.number(row, 3) }))
   }
 
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
-    const [row] = await this.#database.query("slotPosition", [slot.provider, slot.jobId, `${slot.node}`])
+    const [row] = await this.#database.query("slotPosition", [slot.provider, ...keyOf(slot)])
     return row === undefined ? null : rows.number(row, 0)
   }
 
@@ -129,16 +128,15 @@ export class SqlProviderStore implements ProviderStore {
     return (await this.#database.query("dueCancels", parameters)).map(row => ({
       provider: rows.text(row, 0),
       externalId: rows.text(row, 1),
-      jobId: rows.text(row, 2),
-      node: rows.number(row, 3),
-      attempt: rows.number(row, 4),
-      tries: rows.number(row, 5),
+      ...slotOf(row, 2),
+      attempt: rows.number(row, 5),
+      tries: rows.number(row, 6),
     }))
   }
 
   async settleCancel(cancel: Parameters<ProviderStore["settleCancel"]>[0]): Promise<void> {
-    const { provider, externalId, jobId, node, again } = cancel
-    const parameters = [provider, externalId, jobId, `${node}`, again === null ? null : `${again}`]
+    const { provider, externalId, again } = cancel
+    const parameters = [provider, externalId, ...keyOf(cancel), again === null ? null : `${again}`]
     await this.#database.query("settleCancel", parameters)
   }
 
@@ -159,19 +157,30 @@ interface GrantedSlot extends SlotKey {
 function grantedIn(found: readonly Row[]): GrantedSlot[] {
   return found
     .filter(row => row[0] === "granted")
-    .map(row => ({ ...slotOf(row), partition: rows.number(row, 3) }))
+    .map(row => ({ ...slotOf(row), partition: rows.number(row, 4) }))
 }
 
-function slotOf(row: Row): SlotKey {
-  return { jobId: rows.text(row, 1), node: rows.number(row, 2) }
+/** Job, node and item, from this column on. */
+function slotOf(row: Row, column = 1): SlotKey {
+  const slot = { jobId: rows.text(row, column), node: rows.number(row, column + 1) }
+  const item = rows.number(row, column + 2)
+  return item < 0 ? slot : { ...slot, item }
 }
 
-function nameOf({ jobId, node }: SlotKey): string {
-  return `${jobId}/${node}`
+function keyOf(slot: SlotKey): [string, string, string] {
+  return [slot.jobId, `${slot.node}`, `${itemColumn(slot)}`]
 }
 
-function keys(slots: readonly SlotKey[]): [string, string] {
-  return [arrayLiteral(slots.map(({ jobId }) => jobId)), arrayLiteral(slots.map(({ node }) => node))]
+function nameOf(slot: SlotKey): string {
+  return keyOf(slot).join("/")
+}
+
+function keys(slots: readonly SlotKey[]): [string, string, string] {
+  return [
+    arrayLiteral(slots.map(({ jobId }) => jobId)),
+    arrayLiteral(slots.map(({ node }) => node)),
+    arrayLiteral(slots.map(itemColumn)),
+  ]
 }
 
 function overviewOf(found: readonly Row[]): ProviderOverview {
@@ -180,11 +189,10 @@ function overviewOf(found: readonly Row[]): ProviderOverview {
   const [pace] = of("pace")
   return {
     held: of("held").map(row => ({
-      jobId: rows.text(row, 1),
-      node: rows.number(row, 2),
-      owner: rows.text(row, 3),
-      grantedAt: rows.number(row, 4),
-      heldUntil: rows.number(row, 5),
+      ...slotOf(row),
+      owner: rows.text(row, 4),
+      grantedAt: rows.number(row, 5),
+      heldUntil: rows.number(row, 6),
     })),
     waiting: rows.number(waiting, 1),
     oldestAskedAt: waiting === undefined ? null : rows.maybeNumber(waiting, 2),

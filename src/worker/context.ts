@@ -46,8 +46,8 @@ export interface ContextOptions {
 const messageLength = 500
 
 /** An operation that failed at its provider is asked for anew: with the same key it would be answered with the old one. */
-function operationKey(jobId: string, nodeId: string, operation: number): string {
-  return operation === 0 ? `${jobId}/${nodeId}` : `${jobId}/${nodeId}/${operation}`
+function operationKey(task: string, operation: number): string {
+  return operation === 0 ? task : `${task}/${operation}`
 }
 
 export class Context implements HandlerContext {
@@ -74,8 +74,8 @@ export class Context implements HandlerContext {
 
   get idempotencyKey(): string {
     const { operation = 0, item } = this.#options.call
-    if (item !== undefined) return `${this.jobId}/${this.nodeId}/${item}`
-    return operationKey(this.jobId, this.nodeId, operation)
+    const node = `${this.jobId}/${this.nodeId}`
+    return operationKey(item === undefined ? node : `${node}/${item}`, operation)
   }
 
   get provider(): string | null {

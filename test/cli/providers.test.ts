@@ -1,5 +1,6 @@
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { until } from "../engine/stage.ts"
 import { fakeProvider, make } from "../provider/stage.ts"
 import { freshDatabase } from "../support/services.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -63,7 +64,7 @@ describe("--providers", () => {
     expect((await umbra(["jobs", "cancel", job.job_id, ...store])).code).toBe(0)
     expect((await submitted.ended).code).toBe(1)
     const retried = startUmbra(["jobs", "retry", job.job_id, "--wait", ...given], secret)
-    await retried.wrote(/waits for provider fake/)
+    await until("it was submitted again", () => fake.operations.size === 2, 60_000)
     for (const id of fake.operations.keys()) fake.complete(id)
     expect(await retried.ended).toMatchObject({ code: 0, stdout: expect.stringContaining("COMPLETED") })
     // Five processes, one after the other.

@@ -9,12 +9,20 @@ import { decide } from "../../src/core/decide.ts"
 import { type Effects, noEffects } from "../../src/core/effects.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import { toOuter } from "../../src/core/item-list.ts"
-import { type JobState, type ListOutput, newJobState, nodeStatusOf } from "../../src/core/state.ts"
+import {
+  type JobState,
+  type ListOutput,
+  newJobState,
+  nodeStatusOf,
+  resumeToken,
+} from "../../src/core/state.ts"
 import { jobHasEnded } from "../../src/core/states.ts"
 import {
+  isBusy,
   nextTimer,
   resetEarliestTimer,
   takeDueItems,
+  takeDueLooks,
   takeDuePolls,
   takeDueRetries,
   wakeAt,
@@ -72,7 +80,15 @@ export class Mirror implements Core {
     return due
   }
 
-  readonly takeDuePolls: Core["takeDuePolls"] = takeDuePolls
+  readonly takeDuePolls: Core["takeDuePolls"] = (state, now) => {
+    const due = takeDuePolls(state, now)
+    same(
+      takeDueLooks(this.#list, now).map(({ item }) => item),
+      due,
+      "looks that are due",
+    )
+    return due
+  }
 
   readonly resetEarliestTimer: Core["resetEarliestTimer"] = state => {
     resetEarliestTimer(state)
@@ -87,6 +103,8 @@ export class Mirror implements Core {
       ...noEffects,
       dispatch: say("dispatch"),
       abort: say("abort"),
+      abandon: (_, { external_id }, item) => void told.push(`abandon ${item} ${external_id}`),
+      operationFailed: (_, item) => void told.push(`operation failed ${item}`),
       end: () => void told.push("end"),
     })
     this.journal.push(JSON.parse(JSON.stringify(fact)) as Fact)
@@ -108,7 +126,13 @@ export class Mirror implements Core {
       [flat.waiting, flat.started, flat.suspects],
       `waits ${what}`,
     )
+    same(
+      [items.awaitingSlot, items.pollAt, items.polls, items.polling, items.operations, items.previews],
+      [flat.awaitingSlot, flat.pollAt, flat.polls, flat.polling, flat.operations, flat.previews],
+      `operations ${what}`,
+    )
     same([outer.active, going(outer)], [flat.active, going(flat)], `the job ${what}`)
+    same([isBusy(outer), resumeToken(outer)], [isBusy(flat), resumeToken(flat)], `its rest ${what}`)
     same([outer.usage, outer.signals, outer.output], [flat.usage, flat.signals, flat.output], `sums ${what}`)
     same([outer.orphans, outer.unsettled], [flat.orphans, flat.unsettled], `relatives ${what}`)
     same(outer.fault?.item, flat.fault?.node, `the cause ${what}`)
@@ -130,12 +154,13 @@ export class Mirror implements Core {
   }
 }
 
-/** Retry times that have come are the one difference between live and folded: no fact says that they were handed out. */
+/** Retry times and looks whose time has come are the one difference between live and folded: no fact says so. */
 function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer, ...job }: JobState) {
   return {
     ...job,
     lists: [...lists].map(([node, { items, state }]) => {
-      const { retryAt: _retry, active: _count, earliestTimer: _earliest, lists: _none, ...list } = state
+      const { retryAt: _retry, active: _count, earliestTimer: _earliest, ...rest } = state
+      const { lists: _none, polling: _looks, ...list } = rest
       return { node, items, list }
     }),
   }
@@ -147,7 +172,7 @@ const going = ({ status }: JobState) => (status === "DISPATCHING" ? "PROCESSING"
 function mirrorCommand(command: Command): Command {
   if ("only" in command && command.only !== undefined)
     return { ...command, only: command.only.map(({ node, attempt }) => ({ node: 0, item: node, attempt })) }
-  return "attempt" in command ? ({ ...command, node: 0, item: command.node } as Command) : command
+  return "node" in command ? ({ ...command, node: 0, item: command.node } as Command) : command
 }
 
 function mirrorFact(fact: Fact): Fact {
@@ -168,6 +193,14 @@ function recording(effects: Effects | undefined): { list: string[]; effects: Eff
       abort(node, attempt) {
         list.push(`abort ${node}#${attempt}`)
         effects?.abort(node, attempt)
+      },
+      abandon(node, operation) {
+        list.push(`abandon ${node} ${operation.external_id}`)
+        effects?.abandon(node, operation)
+      },
+      operationFailed(node) {
+        list.push(`operation failed ${node}`)
+        effects?.operationFailed(node)
       },
       end() {
         list.push("end")

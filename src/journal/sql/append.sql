@@ -108,22 +108,23 @@ messages as (
 ),
 begun as (
   insert into umbra.operations (
-    partition, provider, external_id, job_id, node, attempt, submitted_at, ended_at, cancel_at
+    partition, provider, external_id, job_id, node, item, attempt, submitted_at, ended_at, cancel_at
   )
   select
-    o[1]::int, o[2], o[3], o[4]::uuid, o[5]::int, o[6]::int, o[7]::bigint,
-    nullif(o[8], '')::bigint, nullif(o[9], '')::bigint
+    o[1]::int, o[2], o[3], o[4]::uuid, o[5]::int, o[6]::int, o[7]::int, o[8]::bigint,
+    nullif(o[9], '')::bigint, nullif(o[10], '')::bigint
   from (
     select string_to_array(record, chr(31)) as o
     from unnest(string_to_array($10::text, chr(30))) as u (record)
     offset 0
   ) as n
   where o[1]::int = any ((select ids from held)::int[])
-  on conflict (provider, external_id, job_id, node) do update
+  on conflict (provider, external_id, job_id, node, item) do update
   set attempt = excluded.attempt, ended_at = excluded.ended_at, cancel_at = excluded.cancel_at
 ),
 leaving as materialized (
-  select o[2]::uuid as job_id, nullif(o[3], '')::int as node, o[4]::bigint as at, o[5] as operation
+  select
+    o[2]::uuid as job_id, nullif(o[3], '')::int as node, o[4]::int as item, o[5]::bigint as at, o[6] as operation
   from (
     select string_to_array(record, chr(31)) as o
     from unnest(string_to_array($11::text, chr(30))) as u (record)
@@ -135,11 +136,12 @@ over as (
   update umbra.operations as o
   set ended_at = l.at, cancel_at = case when l.operation = 'cancel' then l.at end
   from leaving as l
-  where o.job_id = l.job_id and o.node = l.node and o.ended_at is null and l.operation <> 'none'
+  where o.job_id = l.job_id and o.node = l.node and o.item = l.item
+    and o.ended_at is null and l.operation <> 'none'
 ),
 released as (
   delete from umbra.slots as s
   using leaving as l
-  where s.job_id = l.job_id and (l.node is null or s.node = l.node)
+  where s.job_id = l.job_id and (l.node is null or (s.node = l.node and s.item = l.item))
 )
 select array_to_string((select ids from held), ','), (select count(*) from facts)

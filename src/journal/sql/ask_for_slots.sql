@@ -1,26 +1,28 @@
--- Wishes for slots of provider $1, at $2: by jobs $3 with nodes $4, in partitions $5, of owners $6. One that is there
+-- Wishes for slots of provider $1, at $2: by jobs $3 with nodes $4 and items $7, in partitions $5, of owners $6. One that is there
 -- already stays as it is, held or waiting. The answer has the version that a grant needs, read here before the grant
 -- counts, and those that are held.
 with provider as (
   insert into umbra.providers (name) values ($1::text) on conflict (name) do nothing returning version
 ),
 wishes as materialized (
-  select w.job_id, w.node, w.partition, w.owner
-  from unnest($3::text::uuid[], $4::text::int[], $5::text::int[], $6::text::text[])
-    with ordinality as w (job_id, node, partition, owner, place)
+  select w.job_id, w.node, w.item, w.partition, w.owner
+  from unnest($3::text::uuid[], $4::text::int[], $7::text::int[], $5::text::int[], $6::text::text[])
+    with ordinality as w (job_id, node, item, partition, owner, place)
   order by w.place
 ),
 asked as (
-  insert into umbra.slots (provider, job_id, node, partition, owner, asked_at)
-  select $1::text, job_id, node, partition, owner, $2::text::bigint from wishes
+  insert into umbra.slots (provider, job_id, node, item, partition, owner, asked_at)
+  select $1::text, job_id, node, item, partition, owner, $2::text::bigint from wishes
   on conflict do nothing
 )
 select
   'version',
   coalesce((select version from provider), (select version from umbra.providers where name = $1::text), 0)::text,
+  null::text,
   null::text
 union all
-select 'held', s.job_id::text, s.node::text
+select 'held', s.job_id::text, s.node::text, s.item::text
 from wishes
-join umbra.slots as s on s.provider = $1::text and s.job_id = wishes.job_id and s.node = wishes.node
+join umbra.slots as s
+  on s.provider = $1::text and s.job_id = wishes.job_id and s.node = wishes.node and s.item = wishes.item
 where s.held_until > $2::text::bigint

@@ -13,7 +13,7 @@ with parked as materialized (
   for update of e
 ),
 found as materialized (
-  select p.id, p.news, o.job_id, o.node, o.partition, o.ended_at
+  select p.id, p.news, o.job_id, o.node, o.item, o.partition, o.ended_at
   from parked as p
   join umbra.operations as o on o.provider = p.provider and o.external_id = p.external_id
   order by p.id
@@ -21,8 +21,10 @@ found as materialized (
 told as (
   insert into umbra.inbox (partition, job_id, sent_at, cause, command)
   select
-    f.partition, f.job_id, $3::text::bigint, 'webhook/' || f.id || '/' || f.job_id || '/' || f.node,
-    ('{"type":"external","node":' || f.node || ',' || substr(f.news::text, 2))::json
+    f.partition, f.job_id, $3::text::bigint,
+    'webhook/' || f.id || '/' || f.job_id || '/' || f.node || case when f.item >= 0 then '/' || f.item else '' end,
+    ('{"type":"external","node":' || f.node || case when f.item >= 0 then ',"item":' || f.item else '' end
+      || ',' || substr(f.news::text, 2))::json
   from found as f
   where f.ended_at is null
   on conflict (cause) do nothing

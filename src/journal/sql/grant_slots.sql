@@ -1,5 +1,5 @@
 -- Gives free slots of provider $1 to those who wait, in order. $2 version, $3 limit, $4 now, $5 lease in ms;
--- $6, $7 jobs and nodes of those who ask: told by the answer; the others by a message to their partition.
+-- $6, $7, $8 jobs, nodes and items of those who ask: told by the answer; the others by a message to their partition.
 --
 -- `fence` makes the count right: leases granted after this statement's snapshot have raised the version, and then it
 -- updates no row and nothing is written. With nothing to give the version stays: whoever counts at the same time need
@@ -24,7 +24,7 @@ ended as (
   where provider = $1::text and held_until <= $4::text::bigint and exists (select from fence)
 ),
 next as materialized (
-  select s.job_id, s.node
+  select s.job_id, s.node, s.item
   from umbra.slots as s
   where s.provider = $1::text and s.held_until is null and exists (select from fence)
   order by s.id
@@ -35,22 +35,22 @@ granted as (
   update umbra.slots as s
   set granted_at = $4::text::bigint, held_until = $4::text::bigint + $5::text::bigint
   from next
-  where s.provider = $1::text and s.job_id = next.job_id and s.node = next.node
-  returning s.id, s.job_id, s.node, s.partition
+  where s.provider = $1::text and s.job_id = next.job_id and s.node = next.node and s.item = next.item
+  returning s.id, s.job_id, s.node, s.item, s.partition
 ),
 told as (
   insert into umbra.inbox (partition, job_id, sent_at, cause, command)
   select
     g.partition, g.job_id, $4::text::bigint, 'slot/' || g.id || '/' || $4::text,
-    ('{"type":"grant_slot","node":' || g.node || '}')::json
+    ('{"type":"grant_slot","node":' || g.node || case when g.item >= 0 then ',"item":' || g.item else '' end || '}')::json
   from granted as g
   where not exists (
-    select from unnest($6::text::uuid[], $7::text::int[]) as a (job_id, node)
-    where a.job_id = g.job_id and a.node = g.node
+    select from unnest($6::text::uuid[], $7::text::int[], $8::text::int[]) as a (job_id, node, item)
+    where a.job_id = g.job_id and a.node = g.node and a.item = g.item
   )
   on conflict (cause) do nothing
 )
-select 'settled', null::text, null::text, null::text
+select 'settled', null::text, null::text, null::text, null::text
 where exists (select from fence) or not (select is_so from wanted)
 union all
-select 'granted', job_id::text, node::text, partition::text from granted
+select 'granted', job_id::text, node::text, item::text, partition::text from granted

@@ -1,22 +1,22 @@
 -- For people: who holds slots of provider $1 ($2 now), how many wait, its pace, its last failures. Told apart by the
 -- first column.
-select 'held', s.job_id::text, s.node::text, s.owner, s.granted_at::text, s.held_until::text
+select 'held', s.job_id::text, s.node::text, s.item::text, s.owner, s.granted_at::text, s.held_until::text
 from umbra.slots as s
 where s.provider = $1::text and s.held_until > $2::text::bigint
 union all
-select 'waiting', count(*)::text, min(s.asked_at)::text, null, null, null
+select 'waiting', count(*)::text, min(s.asked_at)::text, null, null, null, null
 from umbra.slots as s
 where s.provider = $1::text and s.held_until is null
 union all
-select 'pace', p.factor::text, ceil(p.next_at)::bigint::text, null, null, null
+select 'pace', p.factor::text, ceil(p.next_at)::bigint::text, null, null, null, null
 from umbra.provider_pace as p
 where p.provider = $1::text
 union all
-select 'running', count(*)::text, null, null, null, null
+select 'running', count(*)::text, null, null, null, null, null
 from umbra.operations as o
 where o.provider = $1::text and o.ended_at is null
 union all
-select 'error', e.at::text, e.what, e.code, e.message, null
+select 'error', e.at::text, e.what, e.code, e.message, null, null
 from (
   select * from umbra.provider_errors where provider = $1::text order by id desc limit 20
 ) as e

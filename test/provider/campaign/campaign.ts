@@ -6,12 +6,13 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
+import type { Json } from "../../../src/core/json.ts"
 import { openJournal } from "../../../src/journal/open.ts"
 import type { HttpProviderDefinition } from "../../../src/provider/http-spec.ts"
 import { FakeProvider } from "../../../src/testing/fake-provider.ts"
 import type { FakeScript } from "../../../src/testing/fake-script.ts"
 import { type Random, randomFrom } from "../../crash/random.ts"
-import { type DrawnOptions, drawn } from "./drawn.ts"
+import { type DrawnOptions, drawn, itemsOf } from "./drawn.ts"
 import { type Judgement, judge } from "./judge.ts"
 import { ProviderLife } from "./life.ts"
 
@@ -42,18 +43,22 @@ const OPEN_MS = 60_000
 /** On a busy machine of two cores a job takes up to 80 ms: longer means stuck. */
 const idleMs = (jobs: number) => 60_000 + 300 * jobs
 
-const workflow = {
-  name: "external",
-  nodes: [
-    {
-      id: "film",
-      handler: "external",
-      provider: "fake",
-      config: { index: "{{ input.index }}" },
-      retry: { max_attempts: 50, initial_seconds: 0.02, max_seconds: 0.1 },
-    },
-  ],
-  output: "{{ film.made }}",
+const film = {
+  id: "film",
+  handler: "external",
+  provider: "fake",
+  config: { of: "{{ input.index }}" },
+  retry: { max_attempts: 50, initial_seconds: 0.02, max_seconds: 0.1 },
+}
+
+/** One operation; or one for each item of a list. */
+const workflows = {
+  one: { name: "one", nodes: [film], output: "{{ film.made }}" },
+  list: {
+    name: "list",
+    nodes: [{ ...film, for_each: "{{ input.items }}", config: { of: "{{ input.index }}/{{ item }}" } }],
+    output: "{{ film | map(attribute='made') }}",
+  },
 }
 
 export async function externalCampaign(options: ExternalCampaignOptions): Promise<ExternalVerdict> {
@@ -65,7 +70,8 @@ export async function externalCampaign(options: ExternalCampaignOptions): Promis
   await fake.listen()
   try {
     const task = join(folder, "task.json")
-    await writeFile(task, JSON.stringify({ ...taskOf(fake, options), location, workflow }))
+    const jobs = Array.from({ length: options.jobs }, (_, index) => submissionOf(index))
+    await writeFile(task, JSON.stringify({ ...taskOf(fake, options), location, workflows, jobs }))
     await stage.run(task)
     await fake.played()
     const journal = await openJournal(location)
@@ -79,6 +85,13 @@ export async function externalCampaign(options: ExternalCampaignOptions): Promis
     await fake.close()
     await rm(folder, { recursive: true, force: true })
   }
+}
+
+function submissionOf(index: number) {
+  const items = itemsOf(index)
+  return items === 0
+    ? { workflow: "one", input: { index } }
+    : { workflow: "list", input: { index, items: Array.from({ length: items }, (_, item) => item) } }
 }
 
 function taskOf(fake: FakeProvider, { limit, faults = false }: ExternalCampaignOptions) {
@@ -106,13 +119,14 @@ class CampaignStage {
       limit,
       signsTime: true,
       webhookUrl: () => this.#door(),
-      script: ({ key, request }) => this.#script(key, (request as { index: number }).index),
+      script: ({ key, request }) => this.#script(key, request),
     })
   }
 
-  #script(key: string, index: number): FakeScript {
-    const number = Number(/\/film\/(\d+)$/.exec(key)?.[1] ?? 0)
-    return drawn(index, this.draw).scripts[number] ?? {}
+  #script(key: string, request: Json): FakeScript {
+    const [index, item] = String((request as { of: Json }).of).split("/")
+    const number = (item === undefined ? /\/film\/(\d+)$/ : /\/film\/\d+\/(\d+)$/).exec(key)?.[1]
+    return drawn(Number(index), this.draw)[Number(item ?? 0)]!.scripts[Number(number ?? 0)] ?? {}
   }
 
   /** null: nobody is there right now. Whoever was there may have just died, too: then a webhook is lost. */

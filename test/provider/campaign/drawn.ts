@@ -7,7 +7,7 @@ export interface Drawn {
   /** One for each operation of the job, under its first key, its second … */
   readonly scripts: readonly FakeScript[]
   /** null: the last operation fails for good. */
-  readonly output: Json
+  readonly output: { readonly made: Json } | null
 }
 
 export interface DrawnOptions {
@@ -20,18 +20,31 @@ export interface DrawnOptions {
   readonly lastsMs: number
 }
 
-/** What the provider does for a job, always the same for one seed and index. */
-export function drawn(index: number, options: DrawnOptions): Drawn {
+/** Every fifth job is a list of three items. 0: it is one operation. */
+export function itemsOf(index: number): number {
+  return index % 5 === 4 ? 3 : 0
+}
+
+/** What the provider does for a job, for each of its items: always the same for one seed and index. */
+export function drawn(index: number, options: DrawnOptions): readonly Drawn[] {
   const random = randomFrom(options.seed * 1_000_003 + index)
-  const output = { made: index }
+  const items = itemsOf(index)
+  if (items === 0) return [drawnOne(random, { made: index }, options)]
+  return Array.from({ length: items }, (_, item) =>
+    drawnOne(random, { made: `${index}/${item}` }, options, 0),
+  )
+}
+
+/** `fatal`: how often it cannot be done. Never for an item: what the others come to would depend on who is first. */
+function drawnOne(random: Random, output: { made: Json }, options: DrawnOptions, fatal = 0.03): Drawn {
   if (!options.faults) return { scripts: [good(random, output, options)], output }
   const failures = random.chance(0.05) ? 1 : 0
-  const isFatal = random.chance(0.03)
+  const isFatal = random.chance(fatal)
   const scripts: FakeScript[] = Array.from({ length: failures }, () =>
     bad(random, { do: "fail", error: "try again" }, options),
   )
   const end: FakeStep = isFatal
-    ? { do: "fail", error: `no film ${index}`, retryable: false }
+    ? { do: "fail", error: `no film ${output.made}`, retryable: false }
     : { do: "complete", output }
   scripts.push(bad(random, end, options))
   return { scripts, output: isFatal ? null : output }

@@ -1,4 +1,5 @@
 /** What must hold when all jobs of a campaign have ended, from two witnesses: the provider's own log, and the journal. */
+import type { Json } from "../../../src/core/json.ts"
 import { Plans } from "../../../src/engine/plans.ts"
 import { Queries } from "../../../src/engine/queries.ts"
 import type { JobRow, Journal } from "../../../src/journal/port.ts"
@@ -35,7 +36,7 @@ export async function judge(parts: {
   for (const row of rows) {
     const operations = byJob.get(row.id) ?? []
     byJob.delete(row.id)
-    const index = (operations[0]?.request as { index: number } | undefined)?.index ?? -1
+    const index = indexOf(operations)
     if (seen.has(index)) problems.push(`two jobs for ${index}`)
     seen.add(index)
     const found = await judgeJob(row, operations, drawn(index, draw))
@@ -67,31 +68,43 @@ function operationsByJob(fake: FakeProvider): Map<string, FakeOperation[]> {
   return byJob
 }
 
+function indexOf([first]: readonly FakeOperation[]): number {
+  return first === undefined ? -1 : Number(String((first.request as { of: Json }).of).split("/")[0])
+}
+
 function jobJudge(journal: Journal) {
   const plans = new Plans(journal)
   const largeOutputBytes = Number.MAX_SAFE_INTEGER
   const queries = new Queries({ journal, plans, largeOutputBytes, live: () => undefined })
-  return async (row: JobRow, operations: readonly FakeOperation[], expected: Drawn): Promise<string[]> => {
+  return async (row: JobRow, operations: readonly FakeOperation[], expected: readonly Drawn[]) => {
     const { facts } = await queries.fold(row.id)
-    const completions = facts.filter(({ fact }) => fact.type === "node_completed").length
-    const isFailed = expected.output === null
-    const keys = operations.map(({ key }) => key)
-    const wanted = expected.scripts.map((_, n) => `${row.id}/film${n === 0 ? "" : `/${n}`}`)
+    const completed = facts.filter(
+      ({ fact }) => fact.type === "node_completed" || fact.type === "item_completed",
+    )
+    const wanted = expected.filter(({ output }) => output !== null).length
+    const keys = operations.map(({ key }) => key).sort()
+    const wantedKeys = expected.flatMap((one, item) => keysOf(row.id, one, expected.length > 1 ? item : null))
     return [
       ...outcome(row, expected),
-      ...(completions === (isFailed ? 0 : 1) ? [] : [`was completed ${completions} times`]),
-      ...(keys.join() === wanted.join() ? [] : [`operations ${keys}, not ${wanted}`]),
+      ...(completed.length === wanted ? [] : [`was completed ${completed.length} times, not ${wanted}`]),
+      ...(keys.join() === wantedKeys.sort().join() ? [] : [`operations ${keys}, not ${wantedKeys}`]),
       ...(await queries.verify(row)),
     ]
   }
 }
 
-function outcome(row: JobRow, { output }: Drawn): string[] {
-  const status = output === null ? "FAILED" : "COMPLETED"
+function keysOf(jobId: string, { scripts }: Drawn, item: number | null): string[] {
+  const first = item === null ? `${jobId}/film` : `${jobId}/film/${item}`
+  return scripts.map((_, n) => (n === 0 ? first : `${first}/${n}`))
+}
+
+function outcome(row: JobRow, expected: readonly Drawn[]): string[] {
+  const made = expected.map(({ output }) => output?.made ?? null)
+  const status = made.includes(null) ? "FAILED" : "COMPLETED"
   if (row.status !== status) return [`is ${row.status}, not ${status}: ${row.error}`]
-  if (output === null) return /no film \d+/.test(row.error ?? "") ? [] : [`failed with ${row.error}`]
-  const { made } = output as { made: number }
-  return row.output === String(made) ? [] : [`its output is ${row.output}, not ${made}`]
+  if (status === "FAILED") return /no film \d+/.test(row.error ?? "") ? [] : [`failed with ${row.error}`]
+  const output = JSON.stringify(expected.length > 1 ? made : made[0])
+  return row.output === output ? [] : [`its output is ${row.output}, not ${output}`]
 }
 
 async function capacityProblems(journal: Journal, fake: FakeProvider, limit: number): Promise<string[]> {

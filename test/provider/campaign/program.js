@@ -12,7 +12,7 @@ import { httpProvider } from "../../../dist/provider/http-provider.js"
 import { openUmbra } from "../../../dist/umbra.js"
 
 const [file, from, to, step] = process.argv.slice(2)
-const { location, definition, secret, engine, workflow } = JSON.parse(readFileSync(file, "utf8"))
+const { location, definition, secret, engine, workflows, jobs } = JSON.parse(readFileSync(file, "utf8"))
 /** Jobs that this process waits for at once. */
 const WINDOW = 50
 
@@ -49,7 +49,9 @@ async function work() {
   while (next < Number(to)) {
     const index = next
     next += Number(step)
-    const job = await retrying(() => umbra.submit(workflow, { index }, { idempotencyKey: `job-${index}` }))
+    const { workflow, input } = jobs[index]
+    const idempotencyKey = `job-${index}`
+    const job = await retrying(() => umbra.submit(workflows[workflow], input, { idempotencyKey }))
     await job.wait()
     tellReached(index)
   }
