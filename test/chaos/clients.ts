@@ -30,7 +30,7 @@ interface Insistence {
   readonly done?: readonly string[]
 }
 
-const LANES = 12
+const LANES = 48
 const ANSWER_MS = 5000
 const AGAIN_MS = 100
 /** Every so manyth job is asked for once more, and must be the same. */

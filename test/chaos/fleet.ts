@@ -27,7 +27,8 @@ export const quickSettings: Readonly<Record<string, string | number>> = {
   database_retry_initial_ms: 100,
   database_retry_max_ms: 1000,
   provider_sweep_seconds: 0.5,
-  concurrency: 10,
+  // Few, so that workers have tasks in hand that they have not begun.
+  concurrency: 3,
   prefetch: 10,
   // A node is hit by more deaths here than in a lifetime; none of them is its own fault.
   loss_limit: 10_000,
