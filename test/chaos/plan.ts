@@ -35,17 +35,35 @@ export interface Step {
   readonly fault: Fault
 }
 
+interface Draw {
+  readonly weight: number
+  readonly isOfProcess?: true
+  draw(random: Random): Fault
+}
+
 /** How often each is drawn. */
-const draws: Readonly<Record<string, { readonly weight: number; draw(random: Random): Fault }>> = {
-  "kill an engine": { weight: 5, draw: random => kill(random, "engine") },
-  "kill a worker": { weight: 5, draw: random => kill(random, "worker") },
-  "kill an API process": { weight: 2, draw: random => kill(random, "api") },
-  "pause an engine": { weight: 3, draw: random => pause(random, "engine") },
-  "pause a worker": { weight: 4, draw: random => pause(random, "worker") },
-  "pause an API process": { weight: 1, draw: random => pause(random, "api") },
-  "restart an engine": { weight: 2, draw: random => ({ what: "restart", member: one(random, "engine") }) },
-  "restart a worker": { weight: 2, draw: random => ({ what: "restart", member: one(random, "worker") }) },
-  "restart an API process": { weight: 1, draw: random => ({ what: "restart", member: one(random, "api") }) },
+const draws: Readonly<Record<string, Draw>> = {
+  "kill an engine": { weight: 5, isOfProcess: true, draw: random => kill(random, "engine") },
+  "kill a worker": { weight: 5, isOfProcess: true, draw: random => kill(random, "worker") },
+  "kill an API process": { weight: 2, isOfProcess: true, draw: random => kill(random, "api") },
+  "pause an engine": { weight: 3, isOfProcess: true, draw: random => pause(random, "engine") },
+  "pause a worker": { weight: 4, isOfProcess: true, draw: random => pause(random, "worker") },
+  "pause an API process": { weight: 1, isOfProcess: true, draw: random => pause(random, "api") },
+  "restart an engine": {
+    weight: 2,
+    isOfProcess: true,
+    draw: random => ({ what: "restart", member: one(random, "engine") }),
+  },
+  "restart a worker": {
+    weight: 2,
+    isOfProcess: true,
+    draw: random => ({ what: "restart", member: one(random, "worker") }),
+  },
+  "restart an API process": {
+    weight: 1,
+    isOfProcess: true,
+    draw: random => ({ what: "restart", member: one(random, "api") }),
+  },
   "restart PostgreSQL": { weight: 1, draw: random => service(random, "postgres", "restart") },
   "kill PostgreSQL": { weight: 1, draw: random => service(random, "postgres", "kill") },
   "pause PostgreSQL": { weight: 1, draw: random => service(random, "postgres", "pause") },
@@ -58,6 +76,9 @@ const draws: Readonly<Record<string, { readonly weight: number; draw(random: Ran
   "all ways to PostgreSQL": { weight: 1, draw: random => network(random, "postgres", true) },
 }
 
+/** Of the time: then processes alone suffer. A flush, for one, makes engines look for everything, and so hides what they miss. */
+const LAST_PART = 0.2
+
 /** Every kind comes once, in some order, before any comes again as chance will have it. */
 export function plan(
   seed: number,
@@ -67,10 +88,12 @@ export function plan(
   const kinds = Object.values(draws)
   const bag = kinds.flatMap(kind => new Array<(typeof kinds)[number]>(kind.weight).fill(kind))
   const first = [...kinds]
+  const last = bag.filter(({ isOfProcess }) => isOfProcess === true)
   const steps: Step[] = []
   for (let atMs = 0; atMs < options.ms; atMs += random.between(0, 2 * options.everyMs)) {
-    const next =
-      first.length > 0 ? first.splice(random.between(0, first.length - 1), 1)[0]! : random.pick(bag)
+    const isLast = atMs > (1 - LAST_PART) * options.ms
+    const early = first.splice(random.between(0, first.length - 1), 1)[0] ?? random.pick(bag)
+    const next = isLast ? random.pick(last) : early
     steps.push({ atMs, fault: next.draw(random) })
   }
   return steps
