@@ -93,6 +93,8 @@ export interface BrokerHost {
   durable(partition: number): Promise<void>
   /** Somebody can run this handler now. */
   served(handler: string): void
+  /** Can nobody have taken over yet? False: what is sent now may be somebody else's, and done already. */
+  isSure(): boolean
 }
 
 /** Where tasks go. `dispatch` may be called only for facts that are durable. */
@@ -119,4 +121,6 @@ export interface RemoteWorkers {
   left(partitions: readonly number[]): void
   /** The task's job has another owner. */
   release(task: TaskName): void
+  /** The engine is sure of what it owns: what waited for that is sent. */
+  goOn(): void
 }

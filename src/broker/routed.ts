@@ -79,6 +79,7 @@ function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
     has: task => remote.has(task),
     came: partitions => remote.came(partitions),
     left: partitions => remote.left(partitions),
+    goOn: () => remote.goOn(),
     release: task => {
       local.cancel(task)
       remote.release(task)

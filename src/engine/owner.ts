@@ -54,6 +54,7 @@ export interface OwnerParts {
   /** Of the engine it is part of. */
   readonly id: string
   readonly broker: (host: BrokerHost) => Broker
+  readonly isSure: () => boolean
   readonly observer: OwnerObserver
   readonly measures: EngineMeasures
   readonly providers: Providers
@@ -109,6 +110,7 @@ export class Owner implements CommitterEvents {
       events: this.#reports,
       durable: partition => this.committer.durable({ partition, id: "" }),
       served: handler => this.serve(handler),
+      isSure: parts.isSure,
     })
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
