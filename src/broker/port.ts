@@ -119,4 +119,10 @@ export interface RemoteWorkers {
   left(partitions: readonly number[]): void
   /** The task's job has another owner. */
   release(task: TaskName): void
+  /** Is somebody there who answers such calls, and can be reached? */
+  answers(handler: string): boolean
+  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. null: lost on the way. */
+  call(call: Call, signal: AbortSignal): Promise<Outcome | null>
 }
+
+export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">

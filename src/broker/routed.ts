@@ -79,6 +79,8 @@ function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
     has: task => remote.has(task),
     came: partitions => remote.came(partitions),
     left: partitions => remote.left(partitions),
+    answers: handler => remote.answers(handler),
+    call: (call, signal) => remote.call(call, signal),
     release: task => {
       local.cancel(task)
       remote.release(task)

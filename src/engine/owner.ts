@@ -97,6 +97,7 @@ export class Owner implements CommitterEvents {
     this.external = externalWork({
       ...{ journal, clock, log, settings, providers, command, failed, durable },
       dispatch: task => this.broker.dispatch(task),
+      remote: () => this.broker.remote,
       told: partitions => observer.told(partitions),
     })
     this.#reports = new TaskReports({

@@ -1,6 +1,6 @@
 import type { Log } from "../../log.ts"
 import type { Queued } from "../fair-queue.ts"
-import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "../port.ts"
+import type { Broker, BrokerHost, Call, Outcome, RemoteWorkers, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { Link } from "./link.ts"
@@ -48,6 +48,10 @@ export class RedisBroker implements Broker, RemoteWorkers {
   readonly #results: Results
   readonly #reconciliation: Reconciliation
   readonly #tasks = new Map<string, Outstanding>()
+  /** Who waits for what came of a call, by its name. */
+  readonly #calls = new Map<string, (outcome: Outcome | null) => void>()
+  /** Never the same twice, whichever engine calls. */
+  #called = Date.now() * 1000
   readonly #windows = new Map<string, Window<Outstanding>>()
   #isPumping = false
   #isDraining = false
@@ -146,6 +150,27 @@ export class RedisBroker implements Broker, RemoteWorkers {
     })
     this.#window(handler).sent += 1
     return true
+  }
+
+  answers(handler: string): boolean {
+    return this.isUp && this.runs(handler)
+  }
+
+  /** A task of its own name, which is nobody's attempt: what a worker knows of earlier ones is not taken for its answer. */
+  call(call: Call, signal: AbortSignal): Promise<Outcome | null> {
+    const task = callTask(call, ++this.#called)
+    const name = nameOf(task)
+    return new Promise(resolve => {
+      this.#calls.set(name, outcome => {
+        this.#calls.delete(name)
+        resolve(outcome)
+      })
+      signal.addEventListener("abort", () => {
+        this.cancel(task)
+        this.#calls.get(name)?.(null)
+      })
+      this.dispatch(task)
+    })
   }
 
   has(task: TaskName): boolean {
@@ -263,7 +288,9 @@ export class RedisBroker implements Broker, RemoteWorkers {
     else if (report.kind === "preview") events.preview(task, report.data)
     else {
       this.#settle(name)
-      if (report.kind === "finished") events.finished(task, report.outcome)
+      const call = this.#calls.get(name)
+      if (call !== undefined) call(report.kind === "finished" ? report.outcome : null)
+      else if (report.kind === "finished") events.finished(task, report.outcome)
       else events.returned(task)
     }
   }
@@ -284,7 +311,9 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   #lost(tasks: readonly Outstanding[]): void {
     const lost = tasks.filter(task => this.#forget(task))
-    if (lost.length > 0) this.#parts.host.events.lost(lost.map(({ task }) => task))
+    const attempts = lost.filter(({ name }) => !this.#calls.has(name))
+    for (const { name } of lost) this.#calls.get(name)?.(null)
+    if (attempts.length > 0) this.#parts.host.events.lost(attempts.map(({ task }) => task))
   }
 
   /** Out of the stream, and out of the hands of whoever works on it. */
@@ -309,6 +338,12 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#parts.host.served(handler)
     this.#wake()
   }
+}
+
+function callTask(call: Call, number: number): Task {
+  const none = { late: [], input: null, parents: () => ({}), traceparent: null, timeoutSeconds: null }
+  const place = { node: 0, attempt: -number, workflowVersion: 0, priority: 0, announce: false }
+  return { ...call, ...none, ...place }
 }
 
 /** At the server, for results. An engine that stands still longer than this is handed no more of them. */
