@@ -116,6 +116,7 @@ export class Engine {
       recovery: this.#recovery,
       clock,
       log,
+      hideChildren: jobId => this.#family.hideChildren(jobId),
     })
     this.#retention = new Retention({
       journal,
@@ -283,6 +284,7 @@ export class Engine {
   }
 
   async #here(jobId: string, command: JobCommand): Promise<Answer> {
+    if (command.type === "delete") await this.#family.hideChildren(jobId)
     const job = await this.#recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
     const decided = await this.owner.act(job, command)

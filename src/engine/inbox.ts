@@ -23,6 +23,7 @@ export class Inbox {
   readonly #recovery: Recovery
   readonly #clock: Clock
   readonly #log: Log
+  readonly #hideChildren: (jobId: string) => Promise<void>
   readonly #reading = new Set<number>()
   readonly #again = new Set<number>()
 
@@ -33,6 +34,8 @@ export class Inbox {
     recovery: Recovery
     clock: Clock
     log: Log
+    /** Of a job that is about to be deleted. */
+    hideChildren: (jobId: string) => Promise<void>
   }) {
     this.#journal = parts.journal
     this.#owner = parts.owner
@@ -40,6 +43,7 @@ export class Inbox {
     this.#recovery = parts.recovery
     this.#clock = parts.clock
     this.#log = parts.log
+    this.#hideChildren = parts.hideChildren
   }
 
   /** There may be messages for this partition. */
@@ -116,6 +120,7 @@ export class Inbox {
       command.type === "submit"
         ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
         : null
+    if (command.type === "delete") await this.#hideChildren(message.jobId)
     const job = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
     if (job === null) {
