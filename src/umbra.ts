@@ -9,7 +9,7 @@ import { systemClock } from "./engine/clock.ts"
 import { Engine, type JobCommand } from "./engine/engine.ts"
 import { type WorkerCounts, type WorkerView, workerOfRoster } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
-import { JobHandle } from "./engine/job-handle.ts"
+import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
@@ -366,7 +366,7 @@ export class Umbra {
     jobId: string,
     name: string,
     data: Json = null,
-    { resumeToken }: { readonly resumeToken?: string } = {},
+    { resumeToken }: SignalOptions = {},
   ): Promise<void> {
     const token = resumeToken === undefined ? {} : { resumeToken }
     await this.command(jobId, { type: "signal", name, data, ...token })

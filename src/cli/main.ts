@@ -33,6 +33,7 @@ program
   .argument("<file>", "the workflow")
   .option("--json", "print {valid, errors: [{code, message, path, line, column}]}")
   .addOption(handlersOption())
+  .addOption(providersOption())
   .action(async (file, options) => finish((await import("./validate.ts")).validate(file, options)))
 
 program

@@ -125,6 +125,7 @@ export class Engine {
       recovery: this.#recovery,
       log,
       hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
+      hideChildren: jobId => this.#family.hideChildren(jobId),
     })
     this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
     this.#retention = new Retention({
@@ -315,6 +316,7 @@ export class Engine {
   }
 
   async #here(jobId: string, command: JobCommand): Promise<Answer> {
+    if (command.type === "delete") await this.#family.hideChildren(jobId)
     const job = await this.#recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
     const decided = await this.owner.act(job, command)

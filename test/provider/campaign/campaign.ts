@@ -87,6 +87,11 @@ export async function externalCampaign(options: ExternalCampaignOptions): Promis
   }
 }
 
+/** At least so many: some are repeated. */
+function operationsOf(jobs: number): number {
+  return Array.from({ length: jobs }, (_, index) => Math.max(1, itemsOf(index))).reduce((a, b) => a + b, 0)
+}
+
 function submissionOf(index: number) {
   const items = itemsOf(index)
   return items === 0
@@ -156,11 +161,12 @@ class CampaignStage {
   /** How far it may get rises with each death. Answers where the next life begins. */
   async #dieAgainAndAgain(task: string, place: number): Promise<number> {
     const { kills, jobs, tell } = this.#options
+    const operations = operationsOf(jobs)
     let from = place
     while (this.#spent < kills) {
       const number = ++this.#spent
       const life = await this.#begin(task, place, { from, to: Math.ceil((jobs * number) / kills) })
-      await this.#taken((jobs * (number - 1)) / (kills + 1))
+      await this.#taken((operations * (number - 1)) / (kills + 1))
       await delay(this.#random.between(0, 400))
       this.#doors.delete(place)
       await life.kill()
