@@ -1,4 +1,4 @@
-/** `umbra serve` and `umbra token …`: the list of their commands. Their code is imported when one runs. */
+/** `umbra serve`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
   handlersOption,
@@ -31,6 +31,18 @@ export function serveProgram(finish: Finish): Command {
     .addOption(providersOption())
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./serve.ts")).serve(options)))
+}
+
+export function dbProgram(finish: Finish): Command {
+  const db = new Command("db").summary("look after the database itself")
+  withStore(db.command("restored"))
+    .summary("say that it was put back from a backup")
+    .description(
+      "After a restore, before an engine starts: makes sure that no process from before it can write to it any more, " +
+        "whatever that process believes to own, and that live streams begin anew. Without need it does no harm.",
+    )
+    .action(async options => finish((await import("./db.ts")).restored(options)))
+  return db
 }
 
 export function tokenProgram(finish: Finish): Command {
