@@ -167,6 +167,7 @@ function job({ jobId, partition, seq, at }: NewFact): NewJob {
     parentId: null,
     labels: null,
     priority: 0,
+    submittedBy: null,
     createdAt: at,
   }
 }

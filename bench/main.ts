@@ -3,6 +3,7 @@ import { append } from "./append.ts"
 import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
+import { fleet } from "./fleet.ts"
 import { items } from "./items.ts"
 import { roles } from "./roles.ts"
 import { server } from "./server.ts"
@@ -21,6 +22,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   takeover,
   crowd,
   server,
+  fleet,
   roles,
 }
 

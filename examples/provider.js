@@ -10,12 +10,13 @@ const secrets = { FAKE_PROVIDER_SECRET: "only-for-this-example" }
 const studio = await startFakeProvider({
   secret: secrets.FAKE_PROVIDER_SECRET,
   limit: 2,
-  onSubmit({ id, request }) {
-    studio.later(100, () => {
-      studio.complete(id, { clip: `${request.scene}.mp4` })
-      if (request.scene !== "chase") studio.deliver(id)
-    })
-  },
+  script: ({ request }) => ({
+    steps: [
+      { do: "wait", ms: 100 },
+      { do: "complete", output: { clip: `${request.scene}.mp4` } },
+      ...(request.scene === "chase" ? [] : [{ do: "webhook" }]),
+    ],
+  }),
 })
 
 // `umbra serve --providers studio.yaml` takes the same definition as YAML (docs/providers.md).

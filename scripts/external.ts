@@ -1,7 +1,8 @@
 /**
- * `npm run external -- --jobs 10000 --processes 8 --kills 100 --limit 10 --webhooks 1 --faults --seed 7` lets processes
+ * `npm run external -- --jobs 5000 --processes 8 --kills 100 --limit 20 --webhooks 2 --faults --seed 7` lets processes
  * on one PostgreSQL work for a fake provider, kills them at random, and has the provider and the journal judge: each
- * node completed once, never more operations than slots, every repetition under the same key, all slots back.
+ * job ended as its script says, each node completed once, never more operations than slots, every repetition under the
+ * same key, all slots back. `--store pglite`: one process at a time on a folder.
  * Exit 0: nothing found; 1: problems, each on a line. UMBRA_TEST_POSTGRES_URL: a server that runs already.
  */
 import { parseArgs } from "node:util"
@@ -20,6 +21,7 @@ const { values } = parseArgs({
     webhooks: { type: "string", default: "2" },
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
     faults: { type: "boolean", default: false },
+    store: { type: "string", default: "postgres" },
     verbose: { type: "boolean", default: false },
   },
 })
@@ -27,6 +29,7 @@ const { values } = parseArgs({
 await main(async signal => {
   if ((await show("npm", ["run", "--silent", "build"], { signal })) !== 0)
     throw new Error("the build failed, so nothing was run")
+  if (values.store === "pglite") return run(null)
   const postgres = process.env.UMBRA_TEST_POSTGRES_URL ? null : await startPostgres()
   if (postgres !== null) process.env.UMBRA_TEST_POSTGRES_URL = postgres.url
   const database = await freshDatabase()
@@ -38,19 +41,22 @@ await main(async signal => {
   }
 })
 
-async function run(location: string): Promise<number> {
-  const figures = { jobs: count("jobs"), processes: count("processes"), kills: count("kills") }
+/** null: in a folder of its own. */
+async function run(location: string | null): Promise<number> {
+  const processes = location === null ? 1 : count("processes")
+  const figures = { jobs: count("jobs"), processes, kills: count("kills") }
   const seed = count("seed")
+  console.log(`${figures.jobs} jobs, ${processes} processes, ${figures.kills} kills, seed ${seed}`)
   const verdict = await externalCampaign({
     ...figures,
     ...{ seed, location, limit: count("limit"), webhooks: count("webhooks"), faults: values.faults },
     ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
   })
-  const { operations, repeated, mostAtOnce, seconds, problems } = verdict
-  console.log(`${figures.jobs} jobs, ${figures.processes} processes, ${figures.kills} kills, seed ${seed}`)
+  const { operations, repeated, failed, webhooks, lies, mostAtOnce, seconds, problems } = verdict
   console.log(
     `  ${operations} operations, at most ${mostAtOnce} at once, ${repeated} submitted again under their key`,
   )
+  console.log(`  ${webhooks} webhooks, ${lies} of them lies; ${failed} jobs whose provider could not do it`)
   console.log(`  ${seconds.toFixed(1)} s, ${problems.length} problems`)
   for (const problem of problems.slice(0, 50)) console.log(`  ${problem}`)
   return problems.length === 0 ? 0 : 1

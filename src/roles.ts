@@ -2,7 +2,7 @@
  * What a process of Umbra does (S1): any of these together, all of them unless told.
  *
  * `api` serves the HTTP API, `webhooks` takes what providers send, `engine` owns partitions and decides what happens to
- * their jobs, `worker` runs nodes for the engine in its process.
+ * their jobs, `worker` runs nodes for the engine in its process, or for all engines on its Redis if it has none.
  */
 import { UmbraError } from "./errors.ts"
 import { readSettings, type SettingTable } from "./settings.ts"

@@ -42,6 +42,15 @@ function fromEnvironment<T>(setting: Setting<T>, environment: Environment): T {
   return text === undefined || text === "" ? setting.default : setting.read(text)
 }
 
+export function text(variable: string, standard: string): Setting<string> {
+  return {
+    variable,
+    default: standard,
+    read: given => given,
+    wrong: value => (value === "" ? "a text" : undefined),
+  }
+}
+
 export function wholeNumber(variable: string, standard: number): Setting<number> {
   return {
     variable,

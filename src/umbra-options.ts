@@ -1,4 +1,7 @@
+import { checkRedisUrl } from "./broker/redis/connection.ts"
+import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import type { Clock } from "./engine/clock.ts"
+import { partitionOf } from "./engine/ids.ts"
 import type { EngineSettings } from "./engine/settings.ts"
 import type { FeedSettings } from "./feed/settings.ts"
 import type { Log } from "./log.ts"
@@ -14,6 +17,9 @@ export interface UmbraOptions extends ExternalServicesOptions {
   readonly engine?: Partial<EngineSettings>
   readonly worker?: Partial<WorkerSettings>
   readonly feed?: Partial<FeedSettings>
+  /** `redis://…`: nodes whose handlers this process does not have run in workers elsewhere (docs/fleet.md). */
+  readonly redisUrl?: string
+  readonly redis?: Partial<RedisSettings>
   /** A pino logger, or anything with its methods. */
   readonly log?: Log
   /**
@@ -23,4 +29,10 @@ export interface UmbraOptions extends ExternalServicesOptions {
   readonly roles?: readonly Role[]
   /** The system's unless told; `umbra/testing` has one that a test moves. */
   readonly clock?: Clock
+}
+
+/** null: this process has no fleet. */
+export function redisOf({ redisUrl, redis }: UmbraOptions, log: Log) {
+  if (redisUrl === undefined) return null
+  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), partitionOf, log }
 }

@@ -1,4 +1,4 @@
-import { LocalBroker } from "./broker/local.ts"
+import { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
@@ -7,7 +7,7 @@ import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine, type JobCommand } from "./engine/engine.ts"
-import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
+import { type WorkerCounts, type WorkerView, workerOfRoster } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
 import { JobHandle } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
@@ -38,7 +38,7 @@ import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
 import { mustFit, type Roles, roleNames, rolesOf } from "./roles.ts"
 import { inSubmitSpan } from "./trace.ts"
-import type { UmbraOptions } from "./umbra-options.ts"
+import { redisOf, type UmbraOptions } from "./umbra-options.ts"
 import { version } from "./version.ts"
 import { FleetCatalog } from "./worker/fleet-catalog.ts"
 import type { Handler } from "./worker/handler.ts"
@@ -87,7 +87,7 @@ export class Umbra {
   readonly #watchers = new Watchers()
   readonly #live: Live
   readonly #maxOutputBytes: number
-  #broker: LocalBroker | null = null
+  #broker!: RoutedBroker
 
   constructor(parts: {
     journal: Journal
@@ -117,8 +117,9 @@ export class Umbra {
       settings: figures,
       clock,
       log,
-      broker: events => {
-        this.#broker = new LocalBroker({ runner, events, concurrency: settings.concurrency })
+      broker: host => {
+        const { concurrency } = settings
+        this.#broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log) })
         return this.#broker
       },
       observer: {
@@ -132,8 +133,8 @@ export class Umbra {
         version,
         handlers: served.names(),
         concurrency: settings.concurrency,
-        running: this.#broker?.running ?? 0,
-        queued: this.#broker?.queued ?? 0,
+        running: this.#broker.running,
+        queued: this.#broker.queued,
       }),
       providers: services.calls(log),
       takesPartitions: roles.has("engine"),
@@ -212,7 +213,7 @@ export class Umbra {
   /** What this process has in hand, and whether it can take more. */
   vitals(): Vitals {
     const { owner, ownedPartitions: partitions, isReady } = this.#engine
-    const { running = 0, queued = 0 } = this.#broker ?? {}
+    const { running, queued } = this.#broker
     return { liveJobs: owner.jobs.size, partitions, isReady, running, queued }
   }
 
@@ -224,17 +225,24 @@ export class Umbra {
   /** Numbers for metrics: what was done since the process started, and the states of what is in memory. */
   measures() {
     const { measures: engine, owner } = this.#engine
-    const attempts = this.#broker?.measures ?? null
+    const attempts = this.#broker.measures
     return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, those that died not long ago too. */
   workers(): WorkerView[] {
-    return this.#engine.fleet.workers()
+    const { live, dead } = this.#broker.others
+    return [
+      ...this.#engine.fleet.workers(),
+      ...live.map(beat => workerOfRoster(beat, "live")),
+      ...dead.map(beat => workerOfRoster(beat, "dead")),
+    ]
   }
 
   get workerCounts(): WorkerCounts {
-    return this.#engine.fleet.counts
+    const { fleet } = this.#engine
+    const { live, dead } = this.#broker.others
+    return { live: fleet.counts.live + live.length, dead: fleet.counts.dead + dead.length }
   }
 
   /** Resolves when the store answers; rejects when it does not. */
@@ -321,7 +329,7 @@ export class Umbra {
 
   #isRunning(job: LiveJob, task: { readonly node: number; readonly item?: number }): boolean {
     const current = currentTask(job, task)
-    return current !== null && this.#broker?.isRunning(current) === true
+    return current !== null && this.#broker.isRunning(current)
   }
 
   /** Does this process own the job's partition? */
@@ -382,6 +390,7 @@ export class Umbra {
   /** Lets running handlers end (within the drain time), makes everything durable and lets go of the store. */
   async close(): Promise<void> {
     await this.#engine.close()
+    await this.#broker.close()
     this.#watchers.close()
     await this.#live.close()
     await this.#journal.close()

@@ -1,13 +1,15 @@
-// The showcase: `npm run demo`. Takes about ten seconds, needs nothing but `npm ci`, cleans up after itself.
+// The showcase: `npm run demo`. Takes about twelve seconds, needs nothing but `npm ci`, cleans up after itself.
 //
 // A small order workflow runs in a process of its own, on the embedded database in a temporary folder. One of its
 // nodes calls a web service (started here) that fails twice. In the middle of the work the process is killed with
-// SIGKILL; a second process opens the same folder and finishes the job.
+// SIGKILL; a second process opens the same folder and finishes the job. Then a film is made: its scenes are rendered
+// side by side at a provider that is as unreliable as real ones are (examples/film/).
 import { fork } from "node:child_process"
 import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
+import { makeFilm } from "../film/film.js"
 import { bold, dim, green, narrate, red, yellow } from "./narrator.js"
 import { startPriceService } from "./price-service.js"
 
@@ -15,13 +17,14 @@ const folder = await mkdtemp(join(tmpdir(), "umbra-demo-"))
 const prices = await startPriceService()
 try {
   await demo()
+  await filmDemo()
 } finally {
   await prices.close()
   await rm(folder, { recursive: true, force: true })
 }
 
 async function demo() {
-  console.log(bold("\nUmbra in ten seconds\n"))
+  console.log(bold("\nUmbra in twelve seconds\n"))
   console.log(`  order ─┬─ price      ${dim("calls a web service that fails twice, and is retried")}`)
   console.log(`         ├─ stock      ${dim("runs beside it")}`)
   console.log(`         ├─ gift_wrap  ${dim("only if the input asks for it")}`)
@@ -73,6 +76,28 @@ async function demo() {
     "the node whose condition was false was skipped, and its dependents went on",
   )
   check(job.output.letter.includes("Ada"), "the join read the outputs of all its parents in a template")
+}
+
+async function filmDemo() {
+  console.log(
+    bold("\n4. A film: its scenes are rendered elsewhere, side by side, at a studio with two slots\n"),
+  )
+  console.log(`  script ─── scenes ${dim("(one for each of the script)")} ─── stitch\n`)
+  const { status, output, studio, webhooks, slots } = await makeFilm(line => console.log(`   ${line}`))
+  const of = scene => [...studio.operations.values()].filter(({ request }) => request.scene === scene)
+  console.log(`\n   ${green(status)}  ${JSON.stringify(output)}\n`)
+  check(output?.clips.join() === "harbour.mp4,storm.mp4,chase.mp4,kiss.mp4", "the scenes are in their order")
+  check(studio.mostAtOnce === 2, "the studio never had more than two of them, by its own count")
+  check(
+    of("chase").length === 1 && of("chase")[0].submissions === 2 && of("chase")[0].polls > 0,
+    "the answer that was lost was asked for again under its key, and a poll made up for a webhook that was lost",
+  )
+  check(of("kiss").length === 2, "the scene that failed was rendered once more")
+  check(
+    webhooks.filter(({ verdict }) => verdict === "refused").length === 1,
+    "the forged webhook was refused",
+  )
+  check(slots.held.length + slots.waiting === 0, "all slots are free")
   console.log(dim("\nNext: examples/README.md, or umbra run examples/greeting/greeting.yaml --help\n"))
 }
 

@@ -1,9 +1,10 @@
 /**
- * A queue by priority and, within a priority, in turn between owners: one owner's backlog does not stand before
- * another's single task. Every operation takes constant time for a given number of distinct priorities.
+ * A queue by priority and, within a priority, in turn between owners, and of one owner between workflows: a backlog does
+ * not stand before another's single task. Every operation takes constant time for a given number of distinct priorities.
  */
 export interface Queued {
   readonly owner: string
+  readonly workflow: string
   readonly priority: number
   /** Set by `remove`; the queue forgets the item when it comes to it. */
   removed: boolean
@@ -58,37 +59,64 @@ class Level<T extends Queued> {
   readonly priority: number
   /** Items not removed. */
   size = 0
-  readonly #owners = new Map<string, Line<T>>()
-  /** Whose turn it is; holds each owner with a line once. */
-  readonly #turns = new Line<string>()
+  readonly #owners = new Turns<Turns<Line<T>>>()
 
   constructor(priority: number) {
     this.priority = priority
   }
 
   push(item: T): void {
-    let line = this.#owners.get(item.owner)
-    if (line === undefined) {
-      line = new Line()
-      this.#owners.set(item.owner, line)
-      this.#turns.push(item.owner)
-    }
-    line.push(item)
+    const workflows = this.#owners.of(item.owner, newTurns<T>)
+    workflows.of(item.workflow, newLine<T>).push(item)
     this.size += 1
   }
 
   take(): T | undefined {
-    for (let owner = this.#turns.shift(); owner !== undefined; owner = this.#turns.shift()) {
-      const line = this.#owners.get(owner)!
+    for (let workflows = this.#owners.next(); workflows !== undefined; workflows = this.#owners.next()) {
+      const line = workflows.next()!
       let item = line.shift()
       while (item?.removed) item = line.shift()
-      if (line.isEmpty) this.#owners.delete(owner)
-      else this.#turns.push(owner)
+      workflows.hadTurn(line.isEmpty)
+      this.#owners.hadTurn(workflows.isEmpty)
       if (item === undefined) continue
       this.size -= 1
       return item
     }
     return undefined
+  }
+}
+
+const newLine = <T>() => new Line<T>()
+const newTurns = <T>() => new Turns<Line<T>>()
+
+/** Those that have something, one after the other. Who is at the front stays there until it has had its turn. */
+class Turns<L> {
+  readonly #byName = new Map<string, L>()
+  readonly #names = new Line<string>()
+
+  get isEmpty(): boolean {
+    return this.#names.isEmpty
+  }
+
+  of(name: string, make: () => L): L {
+    const known = this.#byName.get(name)
+    if (known !== undefined) return known
+    const made = make()
+    this.#byName.set(name, made)
+    this.#names.push(name)
+    return made
+  }
+
+  next(): L | undefined {
+    const name = this.#names.first
+    return name === undefined ? undefined : this.#byName.get(name)
+  }
+
+  /** Of the one at the front. */
+  hadTurn(hasNothingLeft: boolean): void {
+    const name = this.#names.shift()!
+    if (hasNothingLeft) this.#byName.delete(name)
+    else this.#names.push(name)
   }
 }
 
@@ -99,6 +127,10 @@ class Line<T> {
 
   get isEmpty(): boolean {
     return this.#head === this.#items.length
+  }
+
+  get first(): T | undefined {
+    return this.#items[this.#head]
   }
 
   push(item: T): void {

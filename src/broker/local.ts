@@ -13,6 +13,7 @@ import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
 import { AttemptMeasures } from "./measures.ts"
 import type { Broker, Outcome, Task, TaskEvents, TaskName } from "./port.ts"
+import { nameOf } from "./task-name.ts"
 
 /** What a running attempt reports. None of these throws. */
 export interface AttemptEvents {
@@ -91,12 +92,12 @@ export class LocalBroker implements Broker {
 
   /** Does the task hold a slot, as opposed to waiting for one? */
   isRunning(task: TaskName): boolean {
-    return this.#attempts.get(keyOf(task))?.isRunning ?? false
+    return this.#attempts.get(nameOf(task))?.isRunning ?? false
   }
 
   dispatch(task: Task): void {
     if (this.#draining) return
-    const key = keyOf(task)
+    const key = nameOf(task)
     if (this.#attempts.has(key)) return
     const lane = this.#lanes.of(task.handler)
     const attempt = new Attempt(key, task, lane, this.#pool, this.#roughTime())
@@ -118,7 +119,7 @@ export class LocalBroker implements Broker {
   }
 
   cancel(task: TaskName): void {
-    const key = keyOf(task)
+    const key = nameOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
     if (attempt.cancel("cancelled")) return
@@ -181,10 +182,6 @@ export class LocalBroker implements Broker {
   }
 }
 
-function keyOf({ jobId, node, item, attempt }: TaskName): string {
-  return item === undefined ? `${jobId}/${node}/${attempt}` : `${jobId}/${node}.${item}/${attempt}`
-}
-
 interface Pool {
   readonly events: TaskEvents
   readonly worker: string
@@ -219,6 +216,10 @@ class Attempt implements Queued, AttemptEvents {
 
   get owner(): string {
     return this.#task.owner
+  }
+
+  get workflow(): string {
+    return this.#task.workflow
   }
 
   get priority(): number {

@@ -65,13 +65,34 @@ export interface ChildRequest {
   readonly input: Json
 }
 
+/** What the engine is told of a task by whoever runs it. */
+export type TaskNews = TaskName & Pick<Task, "announce">
+
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
   /** Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves. */
-  started(task: Task, worker: string): Promise<void>
-  progress(task: Task, progress: Progress): void
-  preview(task: Task, data: Json): void
-  finished(task: Task, outcome: Outcome): void
+  started(task: TaskNews, worker: string): Promise<void>
+  progress(task: TaskName, progress: Progress): void
+  preview(task: TaskName, data: Json): void
+  finished(task: TaskName, outcome: Outcome): void
+}
+
+/** From workers in other processes it also hears of tasks that were not done. */
+export interface RemoteTaskEvents extends TaskEvents {
+  /** The processes that had them are gone. */
+  lost(tasks: readonly TaskName[]): void
+  /** The process that had it stops, and does not do it. */
+  returned(task: TaskName): void
+}
+
+/** The engine that a broker works for. */
+export interface BrokerHost {
+  readonly id: string
+  readonly events: RemoteTaskEvents
+  /** Resolves when everything that happened to jobs of the partition is durable; rejects if it is lost meanwhile. */
+  durable(partition: number): Promise<void>
+  /** Somebody can run this handler now. */
+  served(handler: string): void
 }
 
 /** Where tasks go. `dispatch` may be called only for facts that are durable. */
@@ -81,6 +102,21 @@ export interface Broker {
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void
-  /** Stops taking tasks; resolves when those running have ended, or after `graceMs`, aborting what is left. */
+  /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
+  /** Absent: all tasks run in this process, and end with it. */
+  readonly remote?: RemoteWorkers
+}
+
+/** Workers in other processes: what they have in hand outlives the engine that sent it. */
+export interface RemoteWorkers {
+  /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
+  adopt(task: TaskName, handler: string): boolean
+  /** Is the task there, as opposed to in this process? */
+  has(task: TaskName): boolean
+  /** The jobs of these partitions are here now: news of their tasks are wanted. */
+  came(partitions: readonly number[]): void
+  left(partitions: readonly number[]): void
+  /** The task's job has another owner. */
+  release(task: TaskName): void
 }

@@ -18,7 +18,7 @@ import {
   withSubmission,
 } from "./options.ts"
 import { placeCommands } from "./place-program.ts"
-import { dbProgram, serveProgram, tokenProgram } from "./server-program.ts"
+import { dbProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
 
 const program = new Command("umbra")
   .description("Durable workflows: validate, look at and run them.")
@@ -72,6 +72,7 @@ withStore(program.command("resume"))
   .action(async options => finish((await import("./resume.ts")).resume(options)))
 
 program.addCommand(serveProgram(finish))
+program.addCommand(workerProgram(finish))
 placeCommands(program, finish)
 program.addCommand(jobsProgram(finish))
 program.addCommand(tokenProgram(finish))

@@ -17,6 +17,14 @@ export const providersOption = (): Option =>
     "a module that exports providers, or a YAML file of them; may be repeated",
   ).argParser<string[]>(collect)
 
+export const redisOption = (): Option =>
+  new Option("--redis-url <url>", "the Redis of the fleet, redis://HOST:PORT (variable UMBRA_REDIS_URL)")
+
+export const queuesOption = (): Option =>
+  new Option("--queues <handlers>", "take tasks of these handlers only, separated by commas").argParser(
+    text => text.split(",").map(name => name.trim()),
+  )
+
 export const rolesOption = (): Option =>
   new Option(
     "--roles <roles>",
@@ -32,15 +40,21 @@ export const withOption = (): Option =>
 export const privateAddressesOption = (): Option =>
   new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
 
-/** Where the jobs are, and the settings, which are in force before the command's own code runs. */
+/** Where the jobs are, and the settings. */
 export function withStore(command: Command): Command {
-  return command
+  const stored = command
     .addOption(
       new Option("--data-dir <folder>", "the folder of the embedded database (default: ./.umbra)").conflicts(
         "databaseUrl",
       ),
     )
     .option("--database-url <url>", "a PostgreSQL database instead of a folder: postgres://…")
+  return withSettings(stored)
+}
+
+/** Settings are in force before the command's own code runs. */
+export function withSettings(command: Command): Command {
+  return command
     .addOption(new Option("--config <file>", "a YAML file of settings (docs/configuration.md)"))
     .addOption(
       new Option("--set <name=value>", "a setting, for example concurrency=20; may be repeated").argParser<

@@ -1,7 +1,9 @@
 /** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until it is told to stop. */
+import { setFlagsFromString } from "node:v8"
 import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { isPostgres } from "../journal/location.ts"
+import { type FleetWorker, openWorker } from "../open-worker.ts"
 import { type Role, type Roles, roleNames, rolesOf } from "../roles.ts"
 import { type Server, startServer } from "../server/server.ts"
 import { LocalToken } from "../server/tokens.ts"
@@ -11,6 +13,7 @@ import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { publishServer } from "./place/served.ts"
+import { toldToStop } from "./stop.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
 
 export interface ServeOptions extends StoreOptions {
@@ -18,6 +21,7 @@ export interface ServeOptions extends StoreOptions {
   readonly port: number
   readonly handlers?: readonly string[]
   readonly providers?: readonly string[]
+  readonly redisUrl?: string
   readonly roles?: readonly Role[]
 }
 
@@ -27,14 +31,20 @@ const DRAIN_SECONDS = 6
 
 export async function serve(options: ServeOptions): Promise<number> {
   const roles = rolesOf(options.roles)
-  mustHaveTasks(roles)
+  const redisUrl = (options.redisUrl ?? process.env.UMBRA_REDIS_URL) || undefined
+  const isWorkerAlone = roles.has("worker") && !roles.has("engine")
+  if (isWorkerAlone && redisUrl === undefined) throw noTasks()
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
+  // The embedded database is compiled again where it is busy, function by function. Several at once take 70 MB in passing,
+  // most of which stays with the process in pieces; one at a time is fast enough.
+  if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
     providers,
+    ...(redisUrl === undefined ? {} : { redisUrl }),
     roles: [...roles],
     log,
     engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
@@ -52,38 +62,34 @@ export async function serve(options: ServeOptions): Promise<number> {
     await umbra.close()
     throw error
   }
+  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, providers, log }) : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
-  return leave(server, umbra, hide)
+  return leave({ server, umbra, worker, hide })
+}
+
+interface Served {
+  readonly server: Server
+  readonly umbra: Umbra
+  readonly worker: FleetWorker | null
+  readonly hide: () => Promise<void>
 }
 
 /** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
-async function leave(server: Server, umbra: Umbra, hide: () => Promise<void>): Promise<number> {
+async function leave({ server, umbra, worker, hide }: Served): Promise<number> {
   setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
   await server.close()
   await hide()
+  await worker?.close({ drainSeconds: DRAIN_SECONDS })
   await umbra.close()
   return exitCode.ok
 }
 
-function toldToStop(): Promise<NodeJS.Signals> {
-  return new Promise(resolve => {
-    for (const signal of ["SIGTERM", "SIGINT"] as const)
-      process.once(signal, () => {
-        resolve(signal)
-        // A second Ctrl-C is a person who does not want to wait.
-        process.once(signal, () => process.exit(exitCode.failed))
-      })
-  })
-}
-
-/** A worker of this process is given its tasks by the engine beside it. */
-function mustHaveTasks(roles: Roles): void {
-  if (roles.has("engine") || !roles.has("worker")) return
-  throw new UmbraError(
+function noTasks(): UmbraError {
+  return new UmbraError(
     "E620",
-    "The role worker runs nodes for the engine in the same process: add the role engine, or leave worker out.",
+    "The role worker has its tasks from the engine in the same process or from Redis: add the role engine, or --redis-url.",
   )
 }
 

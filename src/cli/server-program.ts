@@ -1,12 +1,16 @@
-/** `umbra serve`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
+/** `umbra serve`, `umbra worker`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
+  countFrom1,
   handlersOption,
   privateAddressesOption,
   providersOption,
+  queuesOption,
+  redisOption,
   rolesOption,
   wholeNumber,
   withPlace,
+  withSettings,
   withStore,
 } from "./options.ts"
 
@@ -29,8 +33,26 @@ export function serveProgram(finish: Finish): Command {
     .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
     .addOption(handlersOption())
     .addOption(providersOption())
+    .addOption(redisOption())
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./serve.ts")).serve(options)))
+}
+
+export function workerProgram(finish: Finish): Command {
+  return withSettings(new Command("worker"))
+    .summary("run nodes for the engines of a fleet")
+    .description(
+      "Takes tasks from Redis and runs them in this process until SIGTERM or Ctrl-C; then it gives back what it has " +
+        "not begun, lets the rest end, and leaves within 10 s. It needs no database.",
+    )
+    .addOption(redisOption())
+    .addOption(handlersOption())
+    .addOption(providersOption())
+    .addOption(queuesOption())
+    .option("--concurrency <number>", "tasks that run at once", countFrom1)
+    .option("--prefetch <number>", "tasks that it takes beyond those", countFrom1)
+    .addOption(privateAddressesOption())
+    .action(async options => finish((await import("./worker.ts")).worker(options)))
 }
 
 export function dbProgram(finish: Finish): Command {
@@ -56,6 +78,9 @@ export function tokenProgram(finish: Finish): Command {
         .argParser(scopeList)
         .makeOptionMandatory(),
     )
+    .option("--rate-limit <number>", "requests a second (default: the server's)", amount)
+    .option("--max-unfinished-jobs <number>", "its jobs that have not ended (default: the server's)", count)
+    .option("--max-body-bytes <number>", "the largest body it may send (default: the server's)", count)
     .addOption(json)
     .action(async options => finish((await import("./token.ts")).create(options)))
   withPlace(token.command("list"))
@@ -73,6 +98,18 @@ export function tokenProgram(finish: Finish): Command {
 function port(text: string): number {
   const n = wholeNumber(text)
   if (n < 0 || n > 65_535) throw new InvalidArgumentError("It must be a port: 0 to 65535.")
+  return n
+}
+
+function amount(text: string): number {
+  const n = Number(text)
+  if (!(Number.isFinite(n) && n > 0)) throw new InvalidArgumentError("It must be a number above 0.")
+  return n
+}
+
+function count(text: string): number {
+  const n = wholeNumber(text)
+  if (n < 1) throw new InvalidArgumentError("It must be a whole number above 0.")
   return n
 }
 

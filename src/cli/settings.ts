@@ -4,6 +4,7 @@
  * file.
  */
 import { parse } from "yaml"
+import { redisTable } from "../broker/redis/settings.ts"
 import { engineTable } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { feedTable } from "../feed/settings.ts"
@@ -21,10 +22,10 @@ interface SettingOptions {
 }
 
 /** Not figures of a room, but settable in the same way. */
-const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER"]
+const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
 
 const variables: ReadonlySet<string> = new Set([
-  ...[engineTable, workerTable, journalTable, serverTable, feedTable, providerTable, rolesTable]
+  ...[engineTable, workerTable, journalTable, serverTable, feedTable, providerTable, redisTable, rolesTable]
     .flatMap(table => Object.values(table))
     .map(({ variable }) => variable),
   ...places,

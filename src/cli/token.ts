@@ -12,19 +12,22 @@ export interface TokenOptions extends Omit<PlaceOptions, "owner"> {
 export interface CreateOptions extends TokenOptions {
   readonly owner: string
   readonly scope: readonly string[]
+  readonly rateLimit?: number
+  readonly maxUnfinishedJobs?: number
+  readonly maxBodyBytes?: number
 }
 
 export async function create({ owner, scope: scopes, ...options }: CreateOptions): Promise<number> {
   const { token, server_is_open, ...row } = await withPlace(
     options,
-    ({ tokens }) => tokens.create({ owner, scopes }),
+    ({ tokens }) => tokens.create({ owner, scopes, ...limitsOf(options) }),
     { make: true },
   )
   // The token alone on standard output, so that a script can take it; it is never shown again.
   process.stdout.write(options.json ? `${JSON.stringify({ ...row, token }, null, 2)}\n` : `${token}\n`)
   if (!options.json)
     process.stderr.write(
-      `Token ${row.id} of ${printable(owner)} (${row.scopes.join(", ")}). It is shown only now: keep it.\n`,
+      `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). It is shown only now: keep it.\n`,
     )
   if (server_is_open)
     process.stderr.write(
@@ -53,7 +56,24 @@ export async function revoke(id: string, options: TokenOptions): Promise<number>
   return exitCode.ok
 }
 
-function line({ id, last_four, owner, scopes, created_at, revoked_at }: Token): string {
+function line(token: Token): string {
+  const { id, last_four, owner, scopes, created_at, revoked_at } = token
+  const limits = limitTexts(token).map(text => `  ${text}`)
   const end = revoked_at === null ? "" : `  revoked ${revoked_at}`
-  return `${id}  …${last_four}  ${printable(owner)}  ${scopes.join(",")}  ${created_at}${end}\n`
+  return `${id}  …${last_four}  ${printable(owner)}  ${scopes.join(",")}  ${created_at}${limits.join("")}${end}\n`
+}
+
+function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOptions, "owner" | "scope">) {
+  return {
+    ...(rateLimit === undefined ? {} : { rate_limit: rateLimit }),
+    ...(maxUnfinishedJobs === undefined ? {} : { max_unfinished_jobs: maxUnfinishedJobs }),
+    ...(maxBodyBytes === undefined ? {} : { max_body_bytes: maxBodyBytes }),
+  }
+}
+
+/** Those of its own; the rest are the server's. */
+function limitTexts({ rate_limit, max_unfinished_jobs, max_body_bytes }: Token): string[] {
+  return Object.entries({ rate_limit, max_unfinished_jobs, max_body_bytes })
+    .filter(([, limit]) => limit !== null)
+    .map(([name, limit]) => `${name} ${limit}`)
 }

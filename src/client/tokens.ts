@@ -1,5 +1,5 @@
 import type { Http } from "./http.ts"
-import type { NewToken, Signalled, Token } from "./types.ts"
+import type { NewToken, Signalled, Token, WantedToken } from "./types.ts"
 
 /** API tokens of the server; needs the scope admin. */
 export class Tokens {
@@ -9,8 +9,8 @@ export class Tokens {
     this.#http = http
   }
 
-  /** Of the caller's own owner, unless the caller may do so for others. Not sent twice: that might make two. */
-  create(wanted: { readonly owner?: string; readonly scopes: readonly string[] }): Promise<NewToken> {
+  /** Not sent twice: that might make two. */
+  create(wanted: WantedToken): Promise<NewToken> {
     return this.#http.ask("/tokens", { method: "POST", body: wanted })
   }
 

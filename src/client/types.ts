@@ -212,6 +212,21 @@ export interface Token {
   readonly last_four: string
   readonly created_at: string
   readonly revoked_at: string | null
+  /** Requests a second; null: the server's default, as for the others. */
+  readonly rate_limit: number | null
+  /** Jobs submitted with it that have not ended. */
+  readonly max_unfinished_jobs: number | null
+  readonly max_body_bytes: number | null
+}
+
+export interface WantedToken {
+  /** The caller's own, unless the caller may do so for others. */
+  readonly owner?: string
+  readonly scopes: readonly string[]
+  /** Absent: the server's default, as for the others; nobody gives more than they have. */
+  readonly rate_limit?: number
+  readonly max_unfinished_jobs?: number
+  readonly max_body_bytes?: number
 }
 
 export interface NewToken extends Token {

@@ -140,6 +140,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.priority = fact.priority
   state.labels = fact.labels ?? {}
   state.traceparent = fact.traceparent ?? null
+  state.submittedBy = fact.submitted_by ?? null
   state.parent = fact.parent ?? null
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at

@@ -33,10 +33,10 @@ export type Command =
   | External
   /** Timers may be due. */
   | ({ readonly type: "wake" } & JobResult)
-  /** The process that ran the job's nodes is gone. */
-  | { readonly type: "recover" }
-  /** The process that runs the job's nodes ends in order, and does not wait for them. */
-  | { readonly type: "hand_over" }
+  /** The process that ran the job's nodes is gone; or `only` those that ran these. */
+  | ({ readonly type: "recover" } & Some)
+  /** The process that runs the job's nodes, or `only` these, ends in order, and does not wait for them. */
+  | ({ readonly type: "hand_over" } & Some)
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }
   /** `expiresBy`: a child job does not outlive its parent. */
@@ -52,6 +52,10 @@ export interface Attempted {
   readonly item?: number
 }
 
+interface Some {
+  readonly only?: readonly Attempted[]
+}
+
 type ExpandedTo = { readonly items: readonly Json[] } & JobResult
 
 export interface Submit {
@@ -64,6 +68,7 @@ export interface Submit {
   readonly priority: number
   readonly labels?: { readonly [key: string]: string }
   readonly traceparent?: string
+  readonly submittedBy?: string
   readonly parent?: ParentLink
   /** Of a child: it does not outlive its parent. */
   readonly expiresBy?: number | null

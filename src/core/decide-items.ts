@@ -1,4 +1,4 @@
-import type { Circumstances, Command, JobResult, Refusal } from "./commands.ts"
+import type { Attempted, Circumstances, Command, JobResult, Refusal } from "./commands.ts"
 import { decide } from "./decide.ts"
 import type { Fact } from "./facts.ts"
 import { type ItemList, toOuter } from "./item-list.ts"
@@ -34,10 +34,14 @@ export function wakeItems(state: JobState, result: JobResult, given: Circumstanc
 }
 
 /** A list whose item was lost too often ends the job: then that is all. */
-export function recoverItems(state: JobState, given: Circumstances): readonly Fact[] {
+export function recoverItems(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] {
   const lost: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decide(list.state, { type: "recover" }, given)
+    const decided = decide(list.state, { type: "recover", ...ofNode(only, node) }, given)
     if ("refused" in decided) continue
     const facts = outerFacts(node, decided, {})
     if (facts[0]?.type === "item_failed") return facts
@@ -47,13 +51,26 @@ export function recoverItems(state: JobState, given: Circumstances): readonly Fa
 }
 
 /** Those that are known to run. */
-export function handOverItems(state: JobState, given: Circumstances): readonly Fact[] {
+export function handOverItems(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] {
   const facts: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decide(list.state, { type: "hand_over" }, given)
+    const decided = decide(list.state, { type: "hand_over", ...ofNode(only, node) }, given)
     if (!("refused" in decided)) facts.push(...outerFacts(node, decided, {}))
   }
   return facts
+}
+
+/** As the list's own job names them. */
+function ofNode(only: readonly Attempted[] | undefined, of: number): { only?: readonly Attempted[] } {
+  if (only === undefined) return {}
+  const items: Attempted[] = []
+  for (const { node, item, attempt } of only)
+    if (node === of && item !== undefined) items.push({ node: item, attempt })
+  return { only: items }
 }
 
 /** The first item that waits for a signal of this name. */

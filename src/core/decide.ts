@@ -1,4 +1,4 @@
-import type { Circumstances, Command, Completed, JobResult, Refusal, Submit } from "./commands.ts"
+import type { Attempted, Circumstances, Command, Completed, JobResult, Refusal, Submit } from "./commands.ts"
 import { operationNews, submitted } from "./decide-external.ts"
 import {
   decideItem,
@@ -65,9 +65,9 @@ function decideRunning(
     case "wake":
       return wake(state, command, given)
     case "recover":
-      return recover(state, given)
+      return recover(state, command.only, given)
     case "hand_over":
-      return handOver(state, given)
+      return handOver(state, command.only, given)
     default:
       if (isOfItem(command)) return decideItem(state, command, given)
       return fence(state, command) ?? decideResult(state, command, given)
@@ -151,6 +151,7 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       priority: command.priority,
       ...(command.labels === undefined ? {} : { labels: command.labels }),
       ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
+      ...(command.submittedBy === undefined ? {} : { submitted_by: command.submittedBy }),
       ...(command.parent === undefined ? {} : { parent: command.parent }),
     },
   ]
@@ -226,28 +227,46 @@ function timedOut(waiting: Waiting): Fault {
   return { code: "E416", message: `Signal "${name}" did not arrive in time.`, retryable: false }
 }
 
-function recover(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+function recover(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const isMeant = among(state, only)
   const lost: number[] = []
   for (let node = 0; node < state.nodeStatus.length; node++) {
-    if (!isInFlight(state, node) || state.awaitingSlot.has(node)) continue
+    if (!isInFlight(state, node) || state.awaitingSlot.has(node) || !isMeant(node)) continue
     const retryAt = state.retryAt.get(node)
     if (retryAt !== undefined && retryAt > given.now) continue
     if (state.started.has(node) && state.losses[node]! + 1 >= given.lossLimit)
       return [lostTooOften(state, node, given)]
     lost.push(node)
   }
-  const ofItems = recoverItems(state, given)
+  const ofItems = recoverItems(state, only, given)
   if (ofItems[0]?.type === "item_failed") return ofItems
   const facts = lost.length > 0 ? [{ type: "tasks_lost" as const, at: given.now, nodes: lost }] : []
   return facts.length + ofItems.length > 0 ? [...facts, ...ofItems] : refuse("nothing_due")
 }
 
 /** Of the others nobody knows that they ran: whoever comes next finds them as they are. */
-function handOver(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
-  const nodes = [...state.started.keys()].filter(node => isInFlight(state, node))
-  const facts: Fact[] = handOverItems(state, given).slice()
+function handOver(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const isMeant = among(state, only)
+  const nodes = [...state.started.keys()].filter(node => isInFlight(state, node) && isMeant(node))
+  const facts: Fact[] = handOverItems(state, only, given).slice()
   if (nodes.length > 0) facts.unshift({ type: "tasks_lost", at: given.now, nodes, handed_over: true })
   return facts.length > 0 ? facts : refuse("nothing_due")
+}
+
+/** Is the node's current attempt one of these? Absent: all are meant. */
+function among(state: JobState, only: readonly Attempted[] | undefined): (node: number) => boolean {
+  if (only === undefined) return () => true
+  const attempts = new Map<number, number>()
+  for (const { node, item, attempt } of only) if (item === undefined) attempts.set(node, attempt)
+  return node => attempts.get(node) === state.attempt[node]
 }
 
 function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {

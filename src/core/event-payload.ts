@@ -138,7 +138,9 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
 function submittedPayload(fact: JobSubmitted): JsonObject {
   const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
   const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
-  return { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {}, ...parent }
+  const by = fact.submitted_by === undefined ? {} : { submitted_by: fact.submitted_by }
+  const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
+  return { ...shown, ...parent, ...by }
 }
 
 function jobFailedPayload({ fault, graph }: JobState): JsonObject {

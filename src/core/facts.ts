@@ -48,6 +48,8 @@ export interface JobSubmitted {
   readonly labels?: { readonly [key: string]: string }
   /** W3C Trace Context of the submission, for the spans of the job's attempts. Absent: it was not traced. */
   readonly traceparent?: string
+  /** Which API token, or which subject of JWTs. Absent: neither. */
+  readonly submitted_by?: string
   /** Of a child job: whose node it runs for. */
   readonly parent?: ParentLink
 }

@@ -1,7 +1,7 @@
 import type { Fact, ItemFact } from "./facts.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RuleNode } from "./plan.ts"
-import { isInFlight, type JobState, newJobState } from "./state.ts"
+import { isDone, isInFlight, type JobState, newJobState } from "./state.ts"
 
 /**
  * The items of a node with `for_each` (J21): a job in the job. Its graph has one node per item and no edge, so attempts,
@@ -61,6 +61,29 @@ export function isCurrent(
     isInFlight(place.state, place.position) &&
     place.state.attempt[place.position] === attempt
   )
+}
+
+/** What a worker has, or should have: attempts at nodes and at items that are not put off. */
+export function tasksInFlight(
+  state: JobState,
+  now: number,
+): { readonly node: number; readonly item?: number; readonly attempt: number }[] {
+  const tasks = positionsInFlight(state, now).map(node => ({ node, attempt: state.attempt[node]! }))
+  for (const [node, list] of state.lists)
+    if (!isDone(state, node))
+      for (const item of positionsInFlight(list.state, now))
+        tasks.push(Object.assign({ node, attempt: list.state.attempt[item]! }, { item }))
+  return tasks
+}
+
+function positionsInFlight(state: JobState, now: number): number[] {
+  const found: number[] = []
+  for (let position = 0; position < state.nodeStatus.length; position++) {
+    if (!isInFlight(state, position) || state.awaitingSlot.has(position)) continue
+    const retryAt = state.retryAt.get(position)
+    if (retryAt === undefined || retryAt <= now) found.push(position)
+  }
+  return found
 }
 
 /** As the list's own job has it. What concerns the whole job stays outside. */

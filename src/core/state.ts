@@ -99,6 +99,8 @@ export interface JobState {
   labels: { readonly [key: string]: string }
   /** Where the job belongs in a trace; null: nowhere. */
   traceparent: string | null
+  /** Which API token, or which subject of JWTs; null: neither. */
+  submittedBy: string | null
   ttlSeconds: number | null
   createdAt: number
   expiresAt: number | null
@@ -199,6 +201,7 @@ export function newJobState(
     priority: 0,
     labels: {},
     traceparent: null,
+    submittedBy: null,
     ttlSeconds: null,
     createdAt: 0,
     expiresAt: null,

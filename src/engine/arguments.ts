@@ -13,9 +13,10 @@ import type { SubmitOptions } from "./submissions.ts"
  * have types, and a store cannot keep everything that memory can. Throws E309.
  */
 export function checkOptions(options: SubmitOptions & { readonly owner: string }): void {
-  const { owner, priority, ttlSeconds, labels, idempotencyKey, traceparent } = options
+  const { owner, priority, ttlSeconds, labels, idempotencyKey, traceparent, submittedBy } = options
   mustBeText("owner", owner, 200)
   if (idempotencyKey !== undefined) mustBeText("an idempotency key", idempotencyKey, 255)
+  if (submittedBy !== undefined) mustBeText("submittedBy", submittedBy, 255)
   if (priority !== undefined && (!Number.isInteger(priority) || Math.abs(priority) > 1000))
     wrong("priority must be a whole number from -1000 to 1000")
   if (ttlSeconds != null && !(Number.isFinite(ttlSeconds) && ttlSeconds > 0))

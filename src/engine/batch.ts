@@ -151,6 +151,7 @@ function newJobRow(job: LiveJob): NewJob {
     labels: hasKeys(labels) ? JSON.stringify(labels) : null,
     priority: state.priority,
     createdAt: state.createdAt,
+    submittedBy: state.submittedBy,
   })
 }
 

@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto"
-import type { Broker, TaskEvents } from "../broker/port.ts"
+import type { Broker, BrokerHost } from "../broker/port.ts"
 import type { Command, Submit } from "../core/commands.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
@@ -35,7 +35,7 @@ export interface EngineParts {
   readonly settings: EngineSettings
   readonly clock: Clock
   readonly log: Log
-  readonly broker: (events: TaskEvents) => Broker
+  readonly broker: (host: BrokerHost) => Broker
   readonly observer: EngineObserver
   /** What this process's worker is and does, for the others to see. */
   readonly worker: () => WorkerFacts
@@ -82,6 +82,7 @@ export class Engine {
     this.id = `engine-${randomUUID().slice(0, 13)}`
     this.plans = new Plans(journal)
     this.owner = new Owner({
+      id: this.id,
       journal,
       clock,
       settings,
@@ -160,6 +161,7 @@ export class Engine {
       },
       partitions: () => this.#ownership.partitions(),
       told: partitions => this.tell(partitions),
+      isUsed: ({ jobId, node }) => this.live(jobId)?.running.has(node) === true,
       nodeId: (jobId, node) => this.#nodeId(load, jobId, node),
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,

@@ -1,3 +1,4 @@
+import type { WorkerBeat } from "../broker/redis/roster.ts"
 import type { Pulse } from "../journal/port.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 import { Peers, StaleBeats } from "./peers.ts"
@@ -132,6 +133,13 @@ function workerView(found: {
     queued,
     partitions,
   }
+}
+
+/** A worker that is reached through Redis. */
+export function workerOfRoster(beat: WorkerBeat, state: "live" | "dead"): WorkerView {
+  const { id, host, pid, version, handlers, concurrency, running, queued, at } = beat
+  const last_beat = new Date(Math.min(at, LAST_TIME)).toISOString()
+  return { id, host, pid, version, state, last_beat, handlers, concurrency, running, queued, partitions: 0 }
 }
 
 /** null: another release says it in another way. */

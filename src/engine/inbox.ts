@@ -146,7 +146,7 @@ export class Inbox {
   }
 }
 
-/** In a worker's hands, on its way there, or at its provider. */
+/** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
 function needsSlot({ state }: LiveJob, node: number): boolean {
-  return isInFlight(state, node) || state.waiting.get(node)?.kind === "external"
+  return isInFlight(state, node) || state.waiting.has(node)
 }

@@ -1,4 +1,4 @@
-import type { Broker, TaskEvents } from "../broker/port.ts"
+import type { Broker, BrokerHost } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
 import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
@@ -32,6 +32,7 @@ import type { OperationRows } from "./operation-rows.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
+import { abandon, handOver, inherit, release } from "./succession.ts"
 import { TaskReports } from "./task-reports.ts"
 
 /**
@@ -48,7 +49,9 @@ export interface OwnerParts {
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly log: Log
-  readonly broker: (events: TaskEvents) => Broker
+  /** Of the engine it is part of. */
+  readonly id: string
+  readonly broker: (host: BrokerHost) => Broker
   readonly observer: OwnerObserver
   readonly measures: EngineMeasures
   readonly providers: Providers
@@ -97,8 +100,14 @@ export class Owner implements CommitterEvents {
     this.#reports = new TaskReports({
       ...{ jobs: this.jobs, command, durable, observer },
       external: this.external,
+      dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })
-    this.broker = parts.broker(this.#reports)
+    this.broker = parts.broker({
+      id: parts.id,
+      events: this.#reports,
+      durable: partition => this.committer.durable({ partition, id: "" }),
+      served: handler => this.serve(handler),
+    })
     this.#dispatcher = new Dispatcher({
       broker: this.broker,
       journal,
@@ -242,10 +251,15 @@ export class Owner implements CommitterEvents {
     this.#dispatcher.dispatch(job, at)
   }
 
-  /** What still runs is left to the next owner: it is begun again there, and this is no loss that counts. */
+  /** After take-over. */
+  recover(job: LiveJob): void {
+    inherit(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
+  }
+
+  /** Before the process ends in order. */
   handOver(): void {
     for (const job of [...this.jobs.values()])
-      if (job.state.started.size > 0 || job.state.lists.size > 0) this.#try(job, { type: "hand_over" })
+      handOver(job, this.broker, (of, command) => this.#try(of, command))
   }
 
   stop(): void {
@@ -294,7 +308,8 @@ export class Owner implements CommitterEvents {
   forget(partition: number): void {
     this.holdings.delete(partition)
     this.committer.forget(partition)
-    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job)
+    this.broker.remote?.left([partition])
+    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, release)
   }
 
   refused(job: LiveJob, error: unknown): void {
@@ -326,12 +341,9 @@ export class Owner implements CommitterEvents {
     this.#discard(job)
   }
 
-  #discard(job: LiveJob): void {
+  #discard(job: LiveJob, letGoOfTasks = abandon): void {
     job.gone = true
-    for (const key of job.running) {
-      const task = currentTask(job, taskOfKey(key))
-      if (task !== null) this.broker.cancel(task)
-    }
+    letGoOfTasks(job, this.broker)
     this.external.polls.drop(job)
     this.#remove(job)
     this.#observer.changed(job)

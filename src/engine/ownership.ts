@@ -201,6 +201,7 @@ export class Ownership {
     }
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
+    owner.broker.remote?.came(partitions.filter(partition => owner.holdings.has(partition)))
     this.#announce()
     retention.partitionsCame()
     // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
@@ -219,6 +220,7 @@ export class Ownership {
       owner.holdings.delete(partition)
       this.lost(partition)
     }
+    owner.broker.remote?.left(partitions)
     if (held.length === 0) return
     await journal.releasePartitions({ engine, held })
     this.#parts.released()

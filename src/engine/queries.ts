@@ -188,6 +188,7 @@ export class Queries {
     }
     compare("status", state.status, row.status)
     compare("owner", state.owner, row.owner)
+    compare("submitted_by", state.submittedBy, row.submittedBy)
     compare("workflow", [state.workflow, state.workflowVersion], [row.workflow, row.workflowVersion])
     compare("created_at", state.createdAt, row.createdAt)
     compare("finished_at", state.finishedAt, row.finishedAt)

@@ -114,7 +114,7 @@ export class Recovery {
     failpoint("recover.before")
     const at = this.#clock.now()
     await this.#eachDue({ partitions, at }, job => {
-      void this.#owner.act(job, { type: "recover" })
+      this.#owner.recover(job)
       this.#owner.ring(job)
     })
     failpoint("recover.after")
@@ -138,14 +138,24 @@ export class Recovery {
         ...(after === undefined ? {} : { after }),
         limit: PAGE,
       })
-      // What another brings in under an epoch that has passed is not adopted: it must be looked at again here.
-      for (const { id } of due.jobs)
-        await (this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing))
-      const ids = due.jobs.map(job => job.id).filter(id => !this.#owner.jobs.has(id))
+      const found = due.jobs.map(job => job.id)
+      // What another brings in under an epoch that has passed is not adopted: it must be looked at again here. All must be
+      // free at once: while one is waited for, somebody may begin with another.
+      for (let busy = this.#broughtIn(found); busy !== undefined; busy = this.#broughtIn(found)) await busy
+      const ids = found.filter(id => !this.#owner.jobs.has(id))
       if (ids.length > 0) await this.#wakePage(ids, epochs, act)
       after = due.jobs.at(-1)
       if (due.jobs.length < PAGE) return due.nextWakeAt
     }
+  }
+
+  /** Somebody is at one of them. */
+  #broughtIn(ids: readonly string[]): Promise<unknown> | undefined {
+    for (const id of ids) {
+      const busy = this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing)
+      if (busy !== undefined) return busy
+    }
+    return undefined
   }
 
   async #wakePage(ids: readonly string[], epochs: Epochs, act: (job: LiveJob) => void): Promise<void> {

@@ -33,6 +33,8 @@ export interface SubmitOptions {
   readonly labels?: { readonly [key: string]: string }
   /** W3C Trace Context of whoever submits: the job's spans belong to that trace. */
   readonly traceparent?: string
+  /** By whose API token or JWT, for limits that count such jobs. */
+  readonly submittedBy?: string
 }
 
 /** Whether a job that is new may be stored; one that is there already is nobody's question. */
@@ -144,6 +146,7 @@ export class Submissions {
       priority: options.priority ?? 0,
       ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
       ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
+      ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
     }
   }
 

@@ -1,6 +1,7 @@
-import type { Outcome, Task, TaskEvents } from "../broker/port.ts"
+import type { Outcome, RemoteTaskEvents, TaskName, TaskNews } from "../broker/port.ts"
 import type { Attempted, Command, External } from "../core/commands.ts"
-import { placeOf } from "../core/item-list.ts"
+import { isCurrent, placeOf } from "../core/item-list.ts"
+import type { Json } from "../core/json.ts"
 import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
 import { commandOf } from "./outcome-command.ts"
@@ -13,24 +14,26 @@ export interface TaskReportsParts {
   readonly durable: (job: LiveJob) => Promise<void>
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly external: Pick<ExternalWork, "providers" | "capacity">
+  /** Takes a task to a worker once more. */
+  readonly dispatch: (job: LiveJob, attempted: Attempted) => void
 }
 
 /** What workers say, as commands to the jobs concerned. */
-export class TaskReports implements TaskEvents {
+export class TaskReports implements RemoteTaskEvents {
   readonly #parts: TaskReportsParts
 
   constructor(parts: TaskReportsParts) {
     this.#parts = parts
   }
 
-  started(task: Task, worker: string): Promise<void> {
+  started(task: TaskNews, worker: string): Promise<void> {
     const job = this.#jobOf(task)
     if (job === null) return Promise.resolve()
     this.#parts.command(job, { type: "started", ...attemptedBy(task), worker })
     return task.announce ? this.#parts.durable(job) : Promise.resolve()
   }
 
-  progress(task: Task, progress: Progress): void {
+  progress(task: TaskName, progress: Progress): void {
     const job = this.#jobOf(task)
     if (job !== null) this.#progressed(job, task, progress)
   }
@@ -42,18 +45,18 @@ export class TaskReports implements TaskEvents {
     else if (result.type === "completed" || result.type === "failed") job.progress?.delete(node)
   }
 
-  #progressed(job: LiveJob, of: Pick<Task, "node" | "item">, progress: Progress): void {
+  #progressed(job: LiveJob, of: Pick<TaskName, "node" | "item">, progress: Progress): void {
     job.progress ??= new Map()
     job.progress.set(taskKey(of), progress)
     this.#parts.observer.progressed(job, of.node)
   }
 
-  preview(task: Task, data: Parameters<TaskEvents["preview"]>[1]): void {
+  preview(task: TaskName, data: Json): void {
     const job = this.#jobOf(task)
     if (job !== null) this.#parts.command(job, { type: "preview", ...attemptedBy(task), data })
   }
 
-  finished(task: Task, outcome: Outcome): void {
+  finished(task: TaskName, outcome: Outcome): void {
     const job = this.#jobOf(task)
     if (job === null) return
     const { command, observer } = this.#parts
@@ -62,10 +65,36 @@ export class TaskReports implements TaskEvents {
     job.progress?.delete(key)
     if (outcome.type === "child") observer.childWanted(job, attemptedBy(task), outcome)
     else {
-      const terms = task.provider === undefined ? undefined : this.#termsOf(task.provider, outcome)
+      const { provider } = job.plan.nodes[task.node]!
+      const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
       command(job, commandOf(attemptedBy(task), outcome, terms), text)
     }
+  }
+
+  lost(tasks: readonly TaskName[]): void {
+    const byJob = new Map<LiveJob, Attempted[]>()
+    for (const task of tasks) {
+      const job = this.#jobOf(task)
+      if (job === null) continue
+      job.running.delete(taskKey(task))
+      job.progress?.delete(taskKey(task))
+      const lost = byJob.get(job)
+      if (lost === undefined) byJob.set(job, [attemptedBy(task)])
+      else lost.push(attemptedBy(task))
+    }
+    for (const [job, only] of byJob) this.#parts.command(job, { type: "recover", only })
+  }
+
+  /** What is known to have begun is a new attempt. The rest just goes to somebody else. */
+  returned(task: TaskName): void {
+    const job = this.#jobOf(task)
+    if (job === null) return
+    const attempted = attemptedBy(task)
+    job.running.delete(taskKey(task))
+    job.progress?.delete(taskKey(task))
+    this.#parts.command(job, { type: "hand_over", only: [attempted] })
+    if (isCurrent(job.state, attempted)) this.#parts.dispatch(job, attempted)
   }
 
   #termsOf(provider: string, outcome: Outcome) {
@@ -76,7 +105,7 @@ export class TaskReports implements TaskEvents {
   }
 
   /** null: the job has left this memory, or the attempt is not its current one. */
-  #jobOf(task: Task): LiveJob | null {
+  #jobOf(task: TaskName): LiveJob | null {
     const job = this.#parts.jobs.get(task.jobId)
     if (job === undefined || job.gone) return null
     if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
@@ -85,6 +114,6 @@ export class TaskReports implements TaskEvents {
   }
 }
 
-function attemptedBy({ node, item, attempt }: Task): Attempted {
+function attemptedBy({ node, item, attempt }: TaskName): Attempted {
   return item === undefined ? { node, attempt } : { node, item, attempt }
 }

@@ -1,6 +1,7 @@
+import type { Command } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Journal } from "../journal/port.ts"
-import type { DueCancel, OperationName } from "../journal/provider-store.ts"
+import type { DueCancel, OperationName, SlotKey } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
@@ -16,6 +17,8 @@ export interface UpkeepParts {
   readonly slots: Slots
   readonly partitions: () => readonly number[]
   readonly told: (partitions: readonly number[]) => void
+  /** Is somebody of this process at work with the slot? */
+  readonly isUsed: (slot: SlotKey) => boolean
   /** The id of a node in the document; null: its job cannot be read. */
   readonly nodeId: (jobId: string, node: number) => Promise<string | null>
   readonly everyMs: number
@@ -63,8 +66,27 @@ export class Upkeep {
     const { journal, clock, providers, partitions, told, leaseMs } = this.#parts
     await journal.providers.renewSlots({ partitions: partitions(), at: clock.now(), leaseMs })
     for (const name of providers.names()) await this.#grant(name)
+    await this.#remind()
     told(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
     await this.#cancelDue()
+  }
+
+  /**
+   * A process may have died with the news of a grant: then its node waits for a slot that it holds. Whoever is told
+   * without need says so, and one that needs no slot any more gives it back.
+   */
+  async #remind(): Promise<void> {
+    const { journal, clock, partitions, isUsed, told, everyMs } = this.#parts
+    const at = clock.now()
+    const idle = await journal.providers.idleSlots({
+      ...{ partitions: partitions(), at, grantedBefore: at - everyMs },
+    })
+    for (const { jobId, node, partition } of idle) {
+      if (isUsed({ jobId, node })) continue
+      const command = JSON.stringify({ type: "grant_slot", node } satisfies Command)
+      await journal.sendMessages([{ partition, jobId, command, sentAt: at }])
+      told([partition])
+    }
   }
 
   /** Slots of these providers have come free. */

@@ -140,6 +140,7 @@ function newJobRecord(job: NewJob): string {
     job.labels === null ? "" : json(job.labels),
     job.priority,
     job.createdAt,
+    job.submittedBy === null ? "" : plain(job.submittedBy),
   ].join(FIELD)
 }
 

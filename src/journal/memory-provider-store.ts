@@ -72,6 +72,20 @@ export class MemoryProviderStore implements ProviderStore {
     }
   }
 
+  async idleSlots({ partitions, at, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
+    const { slots, operations } = this.#store()
+    const busy = new Set(
+      [...operations.values()]
+        .filter(({ endedAt }) => endedAt === null)
+        .map(({ jobId, node }) => `${jobId}/${node}`),
+    )
+    return [...slots.values()].flatMap(({ jobId, node, partition, grantedAt, heldUntil }) => {
+      const isHeld = heldUntil !== null && heldUntil > at && grantedAt < grantedBefore
+      const isIdle = isHeld && partitions.includes(partition) && !busy.has(`${jobId}/${node}`)
+      return isIdle ? [{ jobId, node, partition }] : []
+    })
+  }
+
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
     const waiting = this.#slotsOf(slot.provider).filter(({ heldUntil }) => heldUntil === null)
     const index = waiting.findIndex(({ jobId, node }) => jobId === slot.jobId && node === slot.node)

@@ -117,9 +117,13 @@ class MemoryJournal implements port.Journal {
     return found.filter(job => job.finishedAt !== null).map(withoutLargeOutput)
   }
 
-  async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+  async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+    const { owner, submittedBy, known, after, limit } = query
     const { jobs } = this.#store
-    const isOpen = (job: port.JobRow | undefined) => job?.owner === owner && job.finishedAt === null
+    const isTheirs = (job: port.JobRow) =>
+      job.owner === owner && (submittedBy === undefined || job.submittedBy === submittedBy)
+    const isOpen = (job: port.JobRow | undefined) =>
+      job !== undefined && isTheirs(job) && job.finishedAt === null
     const newer = [...jobs.values()].filter(job => job.id > after && isOpen(job)).map(({ id }) => id)
     const newest = newer.sort().slice(-limit)
     return [...new Set([...known.filter(id => isOpen(jobs.get(id))), ...newest])]

@@ -45,9 +45,13 @@ export interface Journal {
   listJobs(filter: JobFilter): Promise<JobRow[]>
   /** Those of some jobs that have ended, without outputs too large for a list. */
   finishedJobs(ids: readonly string[]): Promise<JobRow[]>
-  /** Which of an owner's jobs have not ended: of those that are known, and of those with an id above `after`, at most `limit`. */
+  /**
+   * Which of an owner's jobs have not ended, of one submitter alone if it is given: of those that are known, and of
+   * those with an id above `after`, at most `limit`.
+   */
   unfinishedJobs(query: {
     readonly owner: string
+    readonly submittedBy?: string | undefined
     readonly known: readonly string[]
     readonly after: string
     readonly limit: number
@@ -231,6 +235,8 @@ export interface NewJob extends JobChange {
   readonly labels: string | null
   readonly priority: number
   readonly createdAt: number
+  /** Which token or subject; null: neither. */
+  readonly submittedBy: string | null
 }
 
 export interface JobRow extends NewJob {

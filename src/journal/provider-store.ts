@@ -24,6 +24,12 @@ export interface ProviderStore {
     readonly at: number
     readonly leaseMs: number
   }): Promise<void>
+  /** Held for a while by nodes that have no operation: one of them may not know that it has its slot. */
+  idleSlots(query: {
+    readonly partitions: readonly number[]
+    readonly at: number
+    readonly grantedBefore: number
+  }): Promise<readonly (SlotKey & { readonly partition: number })[]>
   /** From 1; null: it does not wait for one. */
   slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null>
 

@@ -84,7 +84,16 @@ export interface AliasMove {
   readonly to: readonly AliasTarget[] | null
 }
 
-export interface TokenRow {
+/** What one token may use up. Each: null: the server's default. */
+export interface TokenLimits {
+  /** Requests a second. */
+  readonly rateLimit: number | null
+  /** Jobs submitted with it that have not ended. */
+  readonly maxUnfinishedJobs: number | null
+  readonly maxBodyBytes: number | null
+}
+
+export interface TokenRow extends TokenLimits {
   readonly id: string
   readonly hash: string
   readonly owner: string

@@ -51,7 +51,8 @@ export function jobRow(row: Row): JobRow {
     labels: maybeText(row, 13),
     priority: number(row, 14),
     createdAt: number(row, 15),
-    ...(row[16] === "t" ? { outputLeftOut: true as const } : {}),
+    submittedBy: maybeText(row, 16),
+    ...(row[17] === "t" ? { outputLeftOut: true as const } : {}),
   }
 }
 

@@ -136,8 +136,9 @@ export class SqlJournal implements port.Journal {
     return (await this.#database.query("finishedJobs", [arrayLiteral(ids)])).map(rows.jobRow)
   }
 
-  async unfinishedJobs({ owner, known, after, limit }: Parameters<port.Journal["unfinishedJobs"]>[0]) {
-    const parameters = [owner, arrayLiteral(known), after, String(limit)]
+  async unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]) {
+    const { owner, submittedBy = null, known, after, limit } = query
+    const parameters = [owner, arrayLiteral(known), after, String(limit), submittedBy]
     return (await this.#database.query("unfinishedJobs", parameters)).map(row => rows.text(row, 0))
   }
 

@@ -71,6 +71,16 @@ export class SqlProviderStore implements ProviderStore {
     await this.#database.query("renewSlots", [arrayLiteral(partitions), `${at}`, `${leaseMs}`])
   }
 
+  async idleSlots({ partitions, at, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
+    const parameters = [arrayLiteral(partitions), `${at}`, `${grantedBefore}`]
+    const found = await this.#database.query("idleSlots", parameters)
+    return found.map(row => ({
+      jobId: rows.text(row, 0),
+      node: rows.number(row, 1),
+      partition: rows.number(row, 2),
+    }))
+  }
+
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
     const [row] = await this.#database.query("slotPosition", [slot.provider, slot.jobId, `${slot.node}`])
     return row === undefined ? null : rows.number(row, 0)

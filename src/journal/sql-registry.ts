@@ -85,7 +85,16 @@ export class SqlRegistry implements Registry {
 
   async putToken(token: Parameters<Registry["putToken"]>[0]) {
     const { id, hash, owner, scopes, lastFour, createdAt } = token
-    await this.#database.query("putToken", [id, hash, owner, scopes.join(" "), lastFour, String(createdAt)])
+    const limits = [token.rateLimit, token.maxUnfinishedJobs, token.maxBodyBytes]
+    await this.#database.query("putToken", [
+      id,
+      hash,
+      owner,
+      scopes.join(" "),
+      lastFour,
+      String(createdAt),
+      ...limits.map(limit => (limit === null ? null : String(limit))),
+    ])
   }
 
   async readToken(hash: string) {
@@ -120,5 +129,8 @@ function tokenRow(row: Row): TokenRow {
     lastFour: rows.text(row, 4),
     createdAt: rows.number(row, 5),
     revokedAt: rows.maybeNumber(row, 6),
+    rateLimit: rows.maybeNumber(row, 7),
+    maxUnfinishedJobs: rows.maybeNumber(row, 8),
+    maxBodyBytes: rows.maybeNumber(row, 9),
   }
 }

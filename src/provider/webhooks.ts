@@ -3,7 +3,8 @@
  *
  * 1. Nothing is looked at before its signature is right; nothing is acted on before it is stored; `receive` resolves
  *    once both are durable.
- * 2. What is refused is recorded, without its body, and at most so many a second: forgeries must not fill the store.
+ * 2. What is refused is recorded, without its body, and at most so many a second of each provider: forgeries must
+ *    neither fill the store nor hide those of another.
  */
 import { createHash } from "node:crypto"
 import type { External, OperationResult } from "../core/commands.ts"
@@ -36,7 +37,7 @@ export interface Received {
 
 export class Webhooks {
   readonly #parts: WebhooksParts
-  #refusals = { second: 0, count: 0 }
+  readonly #refusals = new Map<string, { second: number; count: number }>()
 
   constructor(parts: WebhooksParts) {
     this.#parts = parts
@@ -137,11 +138,14 @@ export class Webhooks {
 
   async #refused(provider: Provider, bytes: number, error: UmbraError): Promise<UmbraError> {
     const { store, now } = this.#parts
+    const { name } = provider
     const second = Math.floor(now() / 1000)
-    if (this.#refusals.second !== second) this.#refusals = { second, count: 0 }
-    if (++this.#refusals.count <= REFUSALS_A_SECOND)
+    const known = this.#refusals.get(name)
+    const refusals = known?.second === second ? known : { second, count: 0 }
+    this.#refusals.set(name, refusals)
+    if (++refusals.count <= REFUSALS_A_SECOND)
       await store.receiveEvent({
-        ...{ provider: provider.name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
+        ...{ provider: name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
         ...{ verdict: "refused", reason: cut(`${error.code} ${error.message}`, 500) },
       })
     return error

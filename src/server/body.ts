@@ -1,5 +1,9 @@
-/** What bodies may be: JSON, and for workflows also YAML, both as text. Never a form: browsers send those unasked. */
-import type { FastifyInstance } from "fastify"
+/**
+ * What bodies may be: JSON, and for workflows also YAML, both as text. Never a form: browsers send those unasked. We read
+ * them ourselves, since how long one may be is a matter of the caller's token: no more than that is ever kept.
+ */
+import type { IncomingMessage } from "node:http"
+import type { FastifyInstance, FastifyRequest } from "fastify"
 import { UmbraError } from "../errors.ts"
 
 declare module "fastify" {
@@ -12,21 +16,59 @@ declare module "fastify" {
 /** Deeper than any data is, and far from where recursion ends. */
 const DEEPEST = 200
 
-export function takeBodies(app: FastifyInstance): void {
+/** `maxBytes`: for whoever has no limit of their own. */
+export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   const parse = app.getDefaultJsonParser("error", "error")
+  const read = (request: FastifyRequest, payload: IncomingMessage, then: Then) =>
+    readText(payload, request.caller?.limits?.maxBodyBytes ?? maxBytes, then)
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser("application/json", { parseAs: "string" }, (request, body: string, done) => {
-    if (request.routeOptions.config.isDocument) return done(null, body)
-    if (body === "") return done(null, undefined)
-    if (depthOf(body) > DEEPEST)
-      return done(new UmbraError("E633", `The body is nested deeper than ${DEEPEST} levels.`))
-    parse(request, body, done)
-  })
+  app.addContentTypeParser("application/json", (request, payload, done) =>
+    read(request, payload, (error, body) => {
+      if (error !== null) return done(error)
+      if (request.routeOptions.config.isDocument) return done(null, body)
+      if (body === "") return done(null, undefined)
+      if (depthOf(body) > DEEPEST)
+        return done(new UmbraError("E633", `The body is nested deeper than ${DEEPEST} levels.`))
+      parse(request, body, done)
+    }),
+  )
   const yaml = ["application/yaml", "application/x-yaml", "text/yaml"]
-  app.addContentTypeParser(yaml, { parseAs: "string" }, (request, body: string, done) => {
-    if (request.routeOptions.config.isDocument) return done(null, body)
+  app.addContentTypeParser(yaml, (request, payload, done) => {
+    if (request.routeOptions.config.isDocument)
+      return read(request, payload, (error, body) => done(error, body))
     done(new UmbraError("E636", "Only workflows are taken as YAML. Send application/json."))
   })
+}
+
+type Then = (error: Error | null, text: string) => void
+
+/** What says that it is too long is not read at all; what turns out to be is let go where it does. */
+function readText(payload: IncomingMessage, maxBytes: number, then: Then): void {
+  if (Number(payload.headers["content-length"]) > maxBytes) {
+    then(tooLarge(maxBytes), "")
+    return
+  }
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const end = (error: Error | null) => {
+    payload.off("data", take).off("end", whole).off("error", broken)
+    then(error, error === null ? Buffer.concat(chunks, bytes).toString() : "")
+  }
+  const take = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxBytes) end(tooLarge(maxBytes))
+    else chunks.push(chunk)
+  }
+  const whole = () => end(null)
+  const broken = () => end(new UmbraError("E633", "The body did not arrive whole."))
+  payload.on("data", take).on("end", whole).on("error", broken)
+}
+
+function tooLarge(maxBytes: number): UmbraError {
+  return new UmbraError(
+    "E635",
+    `The body is larger than ${maxBytes} bytes, the most that is taken from you here (max_body_bytes).`,
+  )
 }
 
 /** Brackets open at once, those in texts aside. */

@@ -11,6 +11,7 @@
 import type { FastifyRequest } from "fastify"
 import { localOwner } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
+import type { TokenLimits } from "../journal/registry.ts"
 import { type Jwts, looksLikeJwt } from "./jwt.ts"
 import { isLoopback } from "./loopback.ts"
 import { Rate } from "./rate.ts"
@@ -21,6 +22,8 @@ export interface Caller {
   readonly scopes: readonly Scope[]
   /** For histories: who did it. */
   readonly name: string
+  /** Those of its token; null: it came without one, from this machine, and has none. */
+  readonly limits: TokenLimits | null
   /** For what stays open: would it be let in again? */
   isStillAllowed(): Promise<boolean>
   /** Sees jobs and tokens of every owner; names of workflows are still those of `owner`. */
@@ -52,6 +55,7 @@ const localCaller: Caller = {
   owner: localOwner,
   scopes: ["admin"],
   name: "local",
+  limits: null,
   isStillAllowed: async () => true,
 }
 
@@ -64,29 +68,36 @@ export interface Admission {
   readonly jwts: Jwts | null
   /** Requests without a token are the local owner's. */
   readonly isOpen: boolean
+  /** For tokens that say nothing themselves, and for JWTs; null: none. */
   readonly rateLimit: number | null
   readonly localToken?: LocalToken | undefined
 }
 
 export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admission) {
-  const guesses = new Rate(GUESSES)
-  const rate = rateLimit === null ? null : new Rate(rateLimit)
+  const guesses = new Rate()
+  const rate = new Rate()
+
+  const mustBeInTime = (key: string, own: number | null): void => {
+    const perSecond = own ?? rateLimit
+    if (perSecond !== null) mustWait(rate.take(key, perSecond))
+  }
 
   const byToken = async (request: FastifyRequest, token: string): Promise<Caller> => {
     if (localToken !== undefined && isFromHere(request) && localToken.matches(token)) return atHome(request)
     // Behind a proxy all come from one address: who is known must not wait for somebody else's guesses.
-    const wait = guesses.look(request.ip)
+    const wait = guesses.look(request.ip, GUESSES)
     if (wait > 0 && !tokens.hasBeenGood(token)) mustWait(wait)
     const row = await tokens.find(token)
     if (row === null) {
-      guesses.take(request.ip)
+      guesses.take(request.ip, GUESSES)
       throw new UmbraError("E630", "The token is not known or was revoked. `umbra token create` makes one.")
     }
-    mustWait(rate?.take(row.id) ?? 0)
+    mustBeInTime(row.id, row.rateLimit)
     return {
       owner: row.owner,
       scopes: row.scopes as readonly Scope[],
       name: `token ${row.id}`,
+      limits: row,
       isStillAllowed: async () => (await tokens.find(token)) !== null,
     }
   }
@@ -99,7 +110,7 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
         "This looks like a JWT, and the server takes none. Set jwt_issuer, jwt_audience and jwks_url, or use an API token.",
       )
     const caller = await jwts.caller(token)
-    mustWait(rate?.take(caller.name) ?? 0)
+    mustBeInTime(caller.name, null)
     return caller
   }
 

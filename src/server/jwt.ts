@@ -13,6 +13,7 @@ import type { Log } from "../log.ts"
 import type { Caller } from "./caller.ts"
 import { signingKeys } from "./jwt-keys.ts"
 import type { JwtIssuer, JwtSettings } from "./jwt-settings.ts"
+import { noLimitsOfItsOwn } from "./limits.ts"
 import { isOwnerName, knownScopes } from "./tokens.ts"
 
 const LONGEST = 8192
@@ -76,7 +77,7 @@ export class Jwts {
     const owner = payload[claim]
     if (!isOwnerName(owner)) throw refused(`has a claim "${claim}" that is no owner's name`)
     const subject = isOwnerName(payload.sub) ? payload.sub : owner
-    return { owner, scopes: scopesOf(payload), name: `jwt ${subject}` }
+    return { owner, scopes: scopesOf(payload), name: `jwt ${subject}`, limits: noLimitsOfItsOwn }
   }
 }
 

@@ -27,8 +27,7 @@ export interface RouteParts {
   readonly isOpen: boolean
   /** When the process is to end, whoever waits is answered with what there is. */
   readonly stopping: Stopping
-  /** null: no limit. */
-  readonly unfinished: Unfinished | null
+  readonly unfinished: Unfinished
 }
 
 /** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */

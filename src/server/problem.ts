@@ -1,6 +1,6 @@
 /** Errors as RFC 9457 problem documents with a code of the table. What happened inside stays in the log. */
 import type { FastifyError, FastifyReply, FastifyRequest } from "fastify"
-import { type ErrorCode, errorTable, UmbraError } from "../errors.ts"
+import { errorTable, UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 
 export interface ProblemDocument {
@@ -55,21 +55,14 @@ export function problemHandler(log: Log) {
   }
 }
 
-const byFastify: Readonly<Record<string, ErrorCode>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: "E635",
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: "E636",
-}
-
-const messages: Readonly<Record<string, string>> = {
-  E635: "The body is larger than this server takes (max_body_bytes).",
-  E636: "Send JSON with `Content-Type: application/json`; a workflow may also come as application/yaml.",
-}
-
 function knownError(error: FastifyError): UmbraError {
   if (error instanceof UmbraError) return error
   if (error.validation) return invalidRequest(error)
-  const code = byFastify[error.code]
-  if (code !== undefined) return new UmbraError(code, messages[code] ?? `${error.message}.`)
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
+    return new UmbraError(
+      "E636",
+      "Send JSON with `Content-Type: application/json`; a workflow may also come as application/yaml.",
+    )
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
     return new UmbraError("E633", `${error.message}.`)
   return new UmbraError("E639", "Something went wrong on the server; its log says what.", { cause: error })

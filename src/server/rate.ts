@@ -1,32 +1,36 @@
-/** So many a second, with a burst of twice that, for each key. Keys that have been quiet cost nothing. */
-export class Rate {
-  readonly #perSecond: number
-  readonly #now: () => number
-  readonly #buckets = new Map<string, { left: number; at: number }>()
+interface Bucket {
+  left: number
+  at: number
+  perSecond: number
+}
 
-  constructor(perSecond: number, now: () => number = () => performance.now()) {
-    this.#perSecond = perSecond
+/** So many a second, with a burst of twice that and never less than one, for each key. Quiet keys cost nothing. */
+export class Rate {
+  readonly #now: () => number
+  readonly #buckets = new Map<string, Bucket>()
+
+  constructor(now: () => number = () => performance.now()) {
     this.#now = now
   }
 
   /** Seconds to wait; 0: go on, and one less is left. */
-  take(key: string): number {
-    const bucket = this.#filled(key)
-    if (bucket.left < 1) return (1 - bucket.left) / this.#perSecond
+  take(key: string, perSecond: number): number {
+    const bucket = this.#filled(key, perSecond)
+    if (bucket.left < 1) return (1 - bucket.left) / perSecond
     bucket.left--
     return 0
   }
 
   /** As `take`, without taking. */
-  look(key: string): number {
-    const { left } = this.#filled(key)
-    return left < 1 ? (1 - left) / this.#perSecond : 0
+  look(key: string, perSecond: number): number {
+    const { left } = this.#filled(key, perSecond)
+    return left < 1 ? (1 - left) / perSecond : 0
   }
 
-  #filled(key: string): { left: number; at: number } {
-    const [now, most] = [this.#now(), 2 * this.#perSecond]
-    const bucket = this.#buckets.get(key) ?? { left: most, at: now }
-    bucket.left = Math.min(most, bucket.left + ((now - bucket.at) / 1000) * this.#perSecond)
+  #filled(key: string, perSecond: number): Bucket {
+    const now = this.#now()
+    const bucket = this.#buckets.get(key) ?? { left: burst(perSecond), at: now, perSecond }
+    bucket.left = leftOf(bucket, now)
     bucket.at = now
     if (this.#buckets.size > MANY) this.#forget(now)
     this.#buckets.set(key, bucket)
@@ -35,9 +39,19 @@ export class Rate {
 
   /** A bucket that has had time to fill says nothing. */
   #forget(now: number): void {
-    for (const [key, { at }] of this.#buckets) if (now - at > 2000) this.#buckets.delete(key)
+    for (const [key, bucket] of this.#buckets)
+      if (leftOf(bucket, now) >= burst(bucket.perSecond)) this.#buckets.delete(key)
     if (this.#buckets.size > MANY) this.#buckets.clear()
   }
+}
+
+/** A slow rate too lets one through. */
+function burst(perSecond: number): number {
+  return Math.max(1, 2 * perSecond)
+}
+
+function leftOf({ left, at, perSecond }: Bucket, now: number): number {
+  return Math.min(burst(perSecond), left + ((now - at) / 1000) * perSecond)
 }
 
 const MANY = 10_000

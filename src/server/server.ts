@@ -111,7 +111,6 @@ async function makeApp(
 ): Promise<App> {
   const timeout = Math.ceil(settings.requestTimeoutSeconds * 1000)
   const app: App = Fastify({
-    bodyLimit: settings.maxBodyBytes,
     requestTimeout: timeout,
     // Node looks for late ones every 30 s unless told.
     http: { headersTimeout: timeout, connectionsCheckingInterval: Math.min(timeout / 2, 30_000) },
@@ -133,7 +132,7 @@ async function makeApp(
       ),
     ),
   )
-  takeBodies(app)
+  takeBodies(app, settings.maxBodyBytes)
   app.decorateRequest("caller")
   app.addHook("onRequest", async (_, reply) => void reply.headers(protections))
   const streams = new Streams({
@@ -144,8 +143,7 @@ async function makeApp(
   app.addHook("onRequest", admission({ tokens, jwts, isOpen, rateLimit: settings.rateLimit, localToken }))
   const metrics = measure(app, umbra, streams)
   await publish(app, version)
-  const { maxUnfinishedJobs: max } = settings
-  const unfinished = max === null ? null : new Unfinished({ max, look: umbra.unfinishedJobs })
+  const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
   const parts = { umbra, settings, stopping, tokens, isOpen, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App

@@ -3,12 +3,14 @@ import { type JwtSettings, jwtTable } from "./jwt-settings.ts"
 
 /** The figures of the HTTP server (S10). */
 export interface ServerSettings extends JwtSettings {
-  /** Larger bodies are refused. */
+  /** Larger bodies are refused, unless the token says otherwise. */
   readonly maxBodyBytes: number
-  /** Requests a second of one token, with a burst of twice that; null: no limit. */
+  /** Requests a second of a token that says nothing itself, with a burst of twice that; null: no limit. */
   readonly rateLimit: number | null
   /** Jobs of one owner that have not ended, beyond which more are refused; null: no limit. */
   readonly maxUnfinishedJobs: number | null
+  /** Jobs submitted with one token that have not ended, if the token says nothing itself; null: no limit. */
+  readonly maxUnfinishedJobsPerToken: number | null
   /** Requests in progress, waiting ones included, beyond which more are refused. */
   readonly maxRequests: number
   /** A request that has not arrived whole after this is given up. */
@@ -27,6 +29,7 @@ export const serverTable: SettingTable<ServerSettings> = {
   maxBodyBytes: wholeNumber("UMBRA_MAX_BODY_BYTES", 4 * 1024 * 1024),
   rateLimit: amountOrNever("UMBRA_RATE_LIMIT", 1000),
   maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
+  maxUnfinishedJobsPerToken: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS_PER_TOKEN", null),
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
   requestTimeoutSeconds: amount("UMBRA_REQUEST_TIMEOUT_SECONDS", 60),
   maxWaitSeconds: amount("UMBRA_MAX_WAIT_SECONDS", 60),

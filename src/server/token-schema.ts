@@ -1,10 +1,27 @@
 /** How tokens look in requests and answers. */
 import { z } from "zod"
+import { bounds } from "./limits.ts"
 import { time } from "./schema.ts"
 import { knownScopes, ownerPattern } from "./tokens.ts"
 
 const scope = z.enum(knownScopes)
 const ownerName = z.string().regex(ownerPattern).meta({ example: "shop" })
+
+const limit = {
+  rate_limit: z.number().positive().max(bounds.rateLimit),
+  max_unfinished_jobs: z.number().int().positive().max(bounds.maxUnfinishedJobs),
+  max_body_bytes: z.number().int().positive().max(bounds.maxBodyBytes),
+}
+
+const limits = {
+  rate_limit: limit.rate_limit
+    .nullable()
+    .meta({ description: "Requests a second, with a burst of twice that. null: the server's default." }),
+  max_unfinished_jobs: limit.max_unfinished_jobs
+    .nullable()
+    .meta({ description: "Jobs submitted with it that have not ended. null: the server's default." }),
+  max_body_bytes: limit.max_body_bytes.nullable().meta({ description: "null: the server's default." }),
+}
 
 export const token = z
   .object({
@@ -14,6 +31,7 @@ export const token = z
     last_four: z.string().meta({ description: "Of the token's text, to recognise it by." }),
     created_at: time,
     revoked_at: time.nullable(),
+    ...limits,
   })
   .meta({ id: "Token" })
 
@@ -21,8 +39,16 @@ export const newToken = z
   .strictObject({
     owner: ownerName.optional().meta({ description: "The caller's own, unless told." }),
     scopes: z.array(scope).min(1).max(4),
+    rate_limit: limit.rate_limit.optional(),
+    max_unfinished_jobs: limit.max_unfinished_jobs.optional(),
+    max_body_bytes: limit.max_body_bytes.optional(),
   })
-  .meta({ examples: [{ scopes: ["read", "submit"] }] })
+  .meta({
+    examples: [
+      { scopes: ["read", "submit"], rate_limit: 50, max_unfinished_jobs: 200, max_body_bytes: 65_536 },
+      { scopes: ["read"] },
+    ],
+  })
 
 export const madeToken = token.extend({
   token: z.string().meta({ description: "Told only now." }),

@@ -6,7 +6,8 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { FreshAnswers } from "../engine/fresh.ts"
 import { isJobId, newJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
-import type { Registry, TokenRow } from "../journal/registry.ts"
+import type { Registry, TokenLimits, TokenRow } from "../journal/registry.ts"
+import { checkLimits, limitsView, noLimitsOfItsOwn } from "./limits.ts"
 
 export const knownScopes = ["read", "submit", "manage", "admin"] as const
 export type Scope = (typeof knownScopes)[number]
@@ -35,10 +36,13 @@ export class Tokens {
   async create(wanted: {
     readonly owner: string
     readonly scopes: readonly Scope[]
+    readonly limits?: TokenLimits
   }): Promise<{ readonly token: string; readonly row: TokenRow }> {
-    const { owner } = wanted
+    const { owner, limits = noLimitsOfItsOwn } = wanted
+    const { rateLimit, maxUnfinishedJobs, maxBodyBytes } = limits
     if (!isOwnerName(owner))
       throw new UmbraError("E309", "an owner's name has 1 to 200 characters and no control characters.")
+    checkLimits(limits)
     const token = newToken()
     const now = Date.now()
     const row: TokenRow = {
@@ -49,6 +53,9 @@ export class Tokens {
       lastFour: token.slice(-4),
       createdAt: now,
       revokedAt: null,
+      rateLimit,
+      maxUnfinishedJobs,
+      maxBodyBytes,
     }
     await this.#registry.putToken(row)
     return { token, row }
@@ -104,7 +111,8 @@ export class LocalToken {
   }
 }
 
-export function tokenView({ id, owner, scopes: allowed, lastFour, createdAt, revokedAt }: TokenRow) {
+export function tokenView(row: TokenRow) {
+  const { id, owner, scopes: allowed, lastFour, createdAt, revokedAt } = row
   const time = (at: number) => new Date(at).toISOString()
   return {
     id,
@@ -113,6 +121,7 @@ export function tokenView({ id, owner, scopes: allowed, lastFour, createdAt, rev
     last_four: lastFour,
     created_at: time(createdAt),
     revoked_at: revokedAt === null ? null : time(revokedAt),
+    ...limitsView(row),
   }
 }
 

@@ -1,23 +1,33 @@
 /**
- * How many jobs an owner has that have not ended, for the limit `max_unfinished_jobs`. The jobs themselves are the
- * truth; what is counted here is what was last seen of them, so nothing leaks when one ends, is cancelled, or its
- * process dies.
+ * How many jobs an owner has, or somebody's token has submitted, that have not ended: for the limits on them. The jobs
+ * themselves are the truth; what is counted here is what was last seen of them, so nothing leaks when one ends, is
+ * cancelled, or its process dies.
  *
  * 1. Nobody is refused before the store has been looked at: a job that has ended makes room at once.
- * 2. What this process accepts is counted at once; what others accept, at the latest after `LOOK_AGAIN_MS`. So the limit
+ * 2. What this process accepts is counted at once; what others accept, at the latest after `LOOK_AGAIN_MS`. So a limit
  *    is exact with one process, and with several it can be passed by what they accept within that time.
  */
 import { FreshAnswers } from "../engine/fresh.ts"
 import { firstIdOf } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
+import type { Caller } from "./caller.ts"
+import type { ServerSettings } from "./settings.ts"
 
 const LOOK_AGAIN_MS = 1000
 /** Ids are made before they are stored, by clocks that differ a little. */
 const MARGIN_MS = 10_000
-const MANY_OWNERS = 10_000
+/** Owners and tokens. */
+const MANY = 10_000
 
 type Look = Journal["unfinishedJobs"]
+
+/** At most so many of an owner; of those that were submitted by somebody, if that is given. */
+export interface Bound {
+  readonly owner: string
+  readonly submittedBy?: string
+  readonly max: number
+}
 
 interface Seen {
   /** Not ended when last looked at, or accepted since. */
@@ -27,30 +37,40 @@ interface Seen {
   lookedAt: number
 }
 
+/** What counts for a caller's next job: the owner's limit and the token's, as far as there are such. */
+export function boundsOf({ owner, name, limits }: Caller, settings: ServerSettings): Bound[] {
+  const { maxUnfinishedJobs: ofOwner, maxUnfinishedJobsPerToken } = settings
+  const ofToken = limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
+  return [
+    ...(ofOwner === null ? [] : [{ owner, max: ofOwner }]),
+    ...(ofToken === null ? [] : [{ owner, submittedBy: name, max: ofToken }]),
+  ]
+}
+
 export class Unfinished {
-  readonly #max: number
   readonly #look: Look
   readonly #now: () => number
-  readonly #owners = new Map<string, Seen>()
+  readonly #seen = new Map<string, Seen>()
   readonly #looks = new FreshAnswers<void>()
 
-  constructor(parts: { readonly max: number; readonly look: Look; readonly now?: () => number }) {
-    this.#max = parts.max
+  constructor(parts: { readonly look: Look; readonly now?: () => number }) {
     this.#look = parts.look
     this.#now = parts.now ?? Date.now
   }
 
-  /** Stores a new job if there is room for it; E646 if there is none. */
-  async admit(owner: string, jobId: string, store: () => Promise<void>): Promise<void> {
-    const seen = this.#seen(owner)
-    if (this.#isFull(seen) || this.#now() - seen.lookedAt >= LOOK_AGAIN_MS) {
-      await this.#looks.ask(owner, () => this.#lookAgain(owner, seen))
+  /** Stores a new job if there is room for it within every bound; E646 if there is none. */
+  async admit([bound, ...more]: readonly Bound[], jobId: string, store: () => Promise<void>): Promise<void> {
+    if (bound === undefined) return store()
+    const key = keyOf(bound)
+    const seen = this.#seenOf(key)
+    if (isFull(seen, bound) || this.#now() - seen.lookedAt >= LOOK_AGAIN_MS) {
+      await this.#looks.ask(key, () => this.#lookAgain(bound, seen))
       // Others came along and may have been faster: there is no await between this and taking the place.
-      if (this.#isFull(seen)) throw this.#tooMany()
+      if (isFull(seen, bound)) throw tooMany(bound)
     }
     seen.pending.add(jobId)
     try {
-      await store()
+      await this.admit(more, jobId, store)
     } finally {
       seen.pending.delete(jobId)
       // Also when it failed: whether it is there the next look tells.
@@ -58,23 +78,18 @@ export class Unfinished {
     }
   }
 
-  #seen(owner: string): Seen {
-    const seen = this.#owners.get(owner) ?? { ids: new Set(), pending: new Set(), lookedAt: -MARGIN_MS }
-    if (this.#owners.size >= MANY_OWNERS && !this.#owners.has(owner))
-      this.#owners.delete(this.#owners.keys().next().value!)
-    this.#owners.set(owner, seen)
+  #seenOf(key: string): Seen {
+    const seen = this.#seen.get(key) ?? { ids: new Set(), pending: new Set(), lookedAt: -MARGIN_MS }
+    if (this.#seen.size >= MANY && !this.#seen.has(key)) this.#seen.delete(this.#seen.keys().next().value!)
+    this.#seen.set(key, seen)
     return seen
   }
 
-  #isFull({ ids, pending }: Seen): boolean {
-    return ids.size + pending.size >= this.#max
-  }
-
-  async #lookAgain(owner: string, seen: Seen): Promise<void> {
+  async #lookAgain({ owner, submittedBy, max }: Bound, seen: Seen): Promise<void> {
     const at = this.#now()
     const known = [...seen.ids]
     const after = firstIdOf(Math.max(0, seen.lookedAt - MARGIN_MS))
-    const found = await this.#look({ owner, known, after, limit: Math.ceil(this.#max) })
+    const found = await this.#look({ owner, submittedBy, known, after, limit: Math.ceil(max) })
     const asked = new Set(known)
     const ids = new Set(found.filter(id => !seen.pending.has(id)))
     // What was accepted while the store was being asked.
@@ -82,11 +97,21 @@ export class Unfinished {
     seen.ids = ids
     seen.lookedAt = at
   }
+}
 
-  #tooMany(): UmbraError {
-    return new UmbraError(
-      "E646",
-      `You have ${this.#max} jobs that have not ended, which is the limit. Wait until one has, or cancel one.`,
-    )
-  }
+/** Owners' names have no control characters. */
+function keyOf({ owner, submittedBy }: Bound): string {
+  return submittedBy === undefined ? owner : `${owner}\n${submittedBy}`
+}
+
+function isFull({ ids, pending }: Seen, { max }: Bound): boolean {
+  return ids.size + pending.size >= max
+}
+
+function tooMany({ submittedBy, max }: Bound): UmbraError {
+  const who = submittedBy === undefined ? "You have" : "This token has"
+  return new UmbraError(
+    "E646",
+    `${who} ${max} jobs that have not ended, which is the limit. Wait until one has, or cancel one.`,
+  )
 }

@@ -1,48 +1,49 @@
 /**
  * A provider for tests: a REST service on 127.0.0.1 that takes operations, tells how they stand, cancels them and sends
- * signed webhooks. It does what it is told (`complete`, `fail`, `deliver` …), may misbehave, and keeps a log of its own:
- * what it says about slots and keys does not come from the engine under test.
+ * signed webhooks. It plays a script for each operation, or does what it is told (`complete`, `fail`, `deliver` …), and
+ * keeps a log of its own: what it says about slots and keys does not come from the engine under test.
  */
 import { createHmac, randomUUID } from "node:crypto"
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import type { Json } from "../core/json.ts"
 import type { HttpProviderDefinition } from "../provider/http-spec.ts"
-
-export interface FakeOperation {
-  readonly id: string
-  /** The idempotency key it was submitted with. */
-  readonly key: string
-  readonly request: Json
-  status: "running" | "done" | "failed" | "canceled"
-  output: Json
-  error: string | null
-  progress: number | null
-  preview: Json
-  /** How often it was submitted: more than once is a repetition that its key gave away. */
-  submissions: number
-  polls: number
-}
+import {
+  type FakeAnswer,
+  type FakeOperation,
+  type FakeScript,
+  type FakeStep,
+  type FakeWebhook,
+  Play,
+} from "./fake-script.ts"
 
 export interface FakeProviderOptions {
-  /** Where webhooks go; also settable later. */
-  readonly webhookUrl?: string
+  /** Where webhooks go, asked for each; null: nowhere. Also settable later. */
+  readonly webhookUrl?: string | (() => string | null)
   /** What they are signed with. */
   readonly secret?: string
-  /** Called for every new operation: `fake.later(…)`, `fake.complete(…)`. */
-  readonly onSubmit?: (operation: FakeOperation, fake: FakeProvider) => void
+  /** Is a time signed along, so that a replay can be told? */
+  readonly signsTime?: boolean
+  /** What is done with an operation, asked when its key is first seen. Without: it runs until told otherwise. */
+  readonly script?: (submission: { readonly key: string; readonly request: Json }) => FakeScript
   /** Operations at once beyond which `overLimit` is raised. */
   readonly limit?: number
 }
 
-/** What goes wrong with the next requests to `route`. */
-export interface Misbehaviour {
-  readonly route: "submit" | "poll" | "cancel"
-  readonly status: number
-  readonly headers?: Readonly<Record<string, string>>
+/** What goes wrong with the next requests to `route`, of whichever operation. */
+export interface Misbehaviour extends FakeAnswer {
+  readonly route: Route
   readonly times?: number
-  /** For submit: the work is begun all the same, only the answer is lost. */
-  readonly afterwards?: boolean
+}
+
+type Route = "submit" | "poll" | "cancel"
+
+/** One webhook that was sent. */
+export interface FakeDelivery {
+  readonly id: string
+  readonly isGenuine: boolean
+  /** null: nobody took it. */
+  readonly status: number | null
 }
 
 export async function startFakeProvider(options: FakeProviderOptions = {}): Promise<FakeProvider> {
@@ -53,23 +54,29 @@ export async function startFakeProvider(options: FakeProviderOptions = {}): Prom
 
 export class FakeProvider {
   readonly operations = new Map<string, FakeOperation>()
+  readonly deliveries: FakeDelivery[] = []
   readonly secret: string
-  webhookUrl: string | null
-  /** Most operations that ran at once, and whether that was ever more than the limit. */
+  webhookUrl: FakeProviderOptions["webhookUrl"] | null
+  /** Most operations that ran at once, and how often that was more than the limit. */
   mostAtOnce = 0
   overLimit = 0
   cancels = 0
+  /** How many run right now. */
+  running = 0
   readonly #byKey = new Map<string, FakeOperation>()
+  readonly #plays = new Map<string, Play>()
+  readonly #performances = new Set<Promise<void>>()
   readonly #options: FakeProviderOptions
   readonly #server: Server
-  readonly #timers = new Set<NodeJS.Timeout>()
+  readonly #pauses = new Map<NodeJS.Timeout, () => void>()
   readonly #wrong: { what: Misbehaviour; left: number }[] = []
+  #isClosed = false
 
   constructor(options: FakeProviderOptions) {
     this.#options = options
     this.webhookUrl = options.webhookUrl ?? null
     this.secret = options.secret ?? "fake-provider-secret"
-    this.#server = createServer((request, response) => void this.#answer(request, response))
+    this.#server = createServer((request, response) => void this.#receive(request, response))
   }
 
   listen(): Promise<void> {
@@ -80,10 +87,6 @@ export class FakeProvider {
     return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
   }
 
-  get running(): number {
-    return [...this.operations.values()].filter(({ status }) => status === "running").length
-  }
-
   /** The declarative form of this provider; webhooks are signed with the secret named FAKE_PROVIDER_SECRET. */
   definition(name = "fake"): HttpProviderDefinition {
     const outcome = {
@@ -92,6 +95,7 @@ export class FakeProvider {
       failed: ["failed", "canceled"],
       output: "{{ body.output }}",
       error: "{{ body.error }}",
+      retryable: "{{ body.retryable }}",
       progress: "{{ body.progress }}",
       preview: "{{ body.preview }}",
     }
@@ -113,6 +117,7 @@ export class FakeProvider {
           scheme: "hmac-sha256",
           header: "x-fake-signature",
           prefix: "sha256=",
+          ...(this.#options.signsTime === true ? { timestamp_header: "x-fake-time" } : {}),
           secrets: ["FAKE_PROVIDER_SECRET"],
         },
       },
@@ -128,99 +133,185 @@ export class FakeProvider {
     this.#end(id, { status: "done", output })
   }
 
-  fail(id: string, error = "it did not work"): void {
-    this.#end(id, { status: "failed", error })
+  fail(id: string, error = "it did not work", retryable = true): void {
+    this.#end(id, { status: "failed", error, retryable })
   }
 
   #end(id: string, end: Partial<FakeOperation>): void {
     const operation = this.operations.get(id)
-    if (operation?.status === "running") Object.assign(operation, end)
+    if (operation?.status !== "running") return
+    Object.assign(operation, end)
+    this.running--
   }
 
-  later(ms: number, work: () => unknown): void {
-    const timer = setTimeout(() => {
-      this.#timers.delete(timer)
-      work()
-    }, ms)
-    this.#timers.add(timer)
+  /** Resolves when every script that has begun has been played to its end. */
+  async played(): Promise<void> {
+    while (this.#performances.size > 0) await Promise.all(this.#performances)
   }
 
-  /** The webhook that tells how the operation stands; `eventId` makes a second one the same delivery. */
-  async deliver(
-    id: string,
-    more: { eventId?: string; url?: string; secret?: string } = {},
-  ): Promise<Response> {
-    const url = more.url ?? this.webhookUrl
-    if (url === null) throw new Error("This fake provider has no webhookUrl.")
-    const body = this.webhookBody(id, more.eventId)
-    return fetch(url, { method: "POST", body, headers: this.signed(body, more.secret) })
+  /** The webhook that tells how the operation stands, or something else. */
+  async deliver(id: string, webhook: FakeWebhook = {}): Promise<Response> {
+    const { webhookUrl } = this
+    const url = webhook.url ?? (typeof webhookUrl === "function" ? webhookUrl() : webhookUrl)
+    if (url == null) throw new Error("This fake provider has no webhookUrl.")
+    const body = webhook.body ?? this.webhookBody(id, webhook.eventId, webhook.says)
+    const headers = this.signed(body, webhook.secret, webhook.secondsAgo)
+    const isGenuine = webhook.secret === undefined && webhook.secondsAgo === undefined
+    try {
+      const response = await fetch(url, { method: "POST", body, headers })
+      this.deliveries.push({ id, isGenuine, status: response.status })
+      return response
+    } catch (error) {
+      this.deliveries.push({ id, isGenuine, status: null })
+      throw error
+    }
   }
 
-  webhookBody(id: string, eventId: string = randomUUID()): string {
-    return JSON.stringify({ ...publicView(this.operations.get(id)!), event_id: eventId })
+  webhookBody(id: string, eventId: string = randomUUID(), says: FakeWebhook["says"] = {}): string {
+    return JSON.stringify({ ...publicView(this.operations.get(id)!), ...says, event_id: eventId })
   }
 
-  signed(body: string, secret: string = this.secret): Record<string, string> {
-    const signature = createHmac("sha256", secret).update(body).digest("hex")
-    return { "content-type": "application/json", "x-fake-signature": `sha256=${signature}` }
+  signed(body: string, secret: string = this.secret, secondsAgo = 0): Record<string, string> {
+    const time = String(Math.floor(Date.now() / 1000) - secondsAgo)
+    const isTimed = this.#options.signsTime === true
+    const signature = createHmac("sha256", secret).update(isTimed ? `${time}.${body}` : body)
+    return {
+      "content-type": "application/json",
+      "x-fake-signature": `sha256=${signature.digest("hex")}`,
+      ...(isTimed ? { "x-fake-time": time } : {}),
+    }
   }
 
   async close(): Promise<void> {
-    for (const timer of this.#timers) clearTimeout(timer)
+    this.#isClosed = true
+    for (const [timer, wake] of this.#pauses) {
+      clearTimeout(timer)
+      wake()
+    }
     this.#server.closeAllConnections()
     await new Promise(resolve => this.#server.close(resolve))
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const body = await textOf(request)
     const id = /^\/operations\/([\w-]+)$/.exec(request.url ?? "")?.[1]
     const route = id === undefined ? "submit" : request.method === "DELETE" ? "cancel" : "poll"
-    const wrong = this.#wrong.find(({ what, left }) => what.route === route && left > 0)
+    const submission = route === "submit" ? submissionOf(request, body) : null
+    const key = submission?.key ?? this.operations.get(id!)?.key
+    const play = key === undefined ? undefined : this.#playOf(key, submission?.request ?? null)
+    const wrong = this.#wrongOf(route) ?? play?.next(route)
     if (wrong !== undefined) {
-      wrong.left--
-      const { status, headers, afterwards } = wrong.what
-      if (afterwards === true) this.#submit(request, body)
-      response.writeHead(status, headers).end(JSON.stringify({ error: "not now" }))
+      if (wrong.afterwards === true && submission !== null) this.#submit(submission)
+      answerWrongly(response, wrong)
       return
     }
-    const operation = route === "submit" ? this.#submit(request, body) : this.operations.get(id!)
-    if (operation === undefined) {
-      response.writeHead(404).end("{}")
-      return
-    }
+    const operation = submission === null ? this.operations.get(id!) : this.#submit(submission)
+    if (submission !== null) await play?.answerable
+    answer(response, operation === undefined ? null : this.#served(route, operation))
+  }
+
+  #playOf(key: string, request: Json): Play {
+    const known = this.#plays.get(key)
+    if (known !== undefined) return known
+    const play = new Play(this.#options.script?.({ key, request }) ?? {})
+    this.#plays.set(key, play)
+    return play
+  }
+
+  #wrongOf(route: Route): FakeAnswer | undefined {
+    const wrong = this.#wrong.find(({ what, left }) => what.route === route && left > 0)
+    if (wrong === undefined) return undefined
+    wrong.left--
+    return wrong.what
+  }
+
+  #served(route: Route, operation: FakeOperation): FakeOperation {
     if (route === "poll") operation.polls++
     if (route === "cancel") {
       this.cancels++
       this.#end(operation.id, { status: "canceled" })
     }
-    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(publicView(operation)))
+    return operation
   }
 
-  #submit(request: IncomingMessage, body: string): FakeOperation {
-    const key = String(request.headers["idempotency-key"] ?? randomUUID())
+  #submit({ key, request }: { key: string; request: Json }): FakeOperation {
     const known = this.#byKey.get(key)
     if (known !== undefined) {
       known.submissions++
       return known
     }
     const operation: FakeOperation = {
-      ...{ id: `op-${randomUUID()}`, key, request: (JSON.parse(body) as { request: Json }).request },
-      ...{ status: "running", output: null, error: null, progress: null, preview: null },
-      ...{ submissions: 1, polls: 0 },
+      ...{ id: `op-${randomUUID()}`, key, request, status: "running", output: null },
+      ...{ error: null, retryable: true, progress: null, preview: null, submissions: 1, polls: 0 },
     }
     this.#byKey.set(key, operation)
     this.operations.set(operation.id, operation)
-    this.mostAtOnce = Math.max(this.mostAtOnce, this.running)
+    this.mostAtOnce = Math.max(this.mostAtOnce, ++this.running)
     if (this.running > (this.#options.limit ?? Number.POSITIVE_INFINITY)) this.overLimit++
-    this.#options.onSubmit?.(operation, this)
+    const performance = this.#plays.get(key)!.perform(step => this.#perform(operation, step))
+    this.#performances.add(performance)
+    void performance.finally(() => this.#performances.delete(performance))
     return operation
+  }
+
+  async #perform(operation: FakeOperation, step: FakeStep): Promise<void> {
+    const { id } = operation
+    switch (step.do) {
+      case "wait":
+        return this.#pause(step.ms)
+      case "await_polls":
+        return this.#polled(operation, operation.polls + step.count)
+      case "show":
+        operation.progress = step.progress ?? operation.progress
+        operation.preview = step.preview ?? operation.preview
+        return
+      case "complete":
+        return this.complete(id, step.output)
+      case "fail":
+        return this.fail(id, step.error, step.retryable)
+      case "webhook": {
+        const sent = Array.from({ length: step.times ?? 1 }, () => this.deliver(id, step))
+        await Promise.allSettled(this.#isClosed ? [] : sent)
+      }
+    }
+  }
+
+  async #polled(operation: FakeOperation, polls: number): Promise<void> {
+    while (operation.polls < polls && !this.#isClosed) await this.#pause(5)
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#isClosed) return Promise.resolve()
+    return new Promise(resolve => {
+      const timer = setTimeout(() => {
+        this.#pauses.delete(timer)
+        resolve()
+      }, ms)
+      this.#pauses.set(timer, resolve)
+    })
   }
 }
 
-function publicView({ id, status, output, error, progress, preview }: FakeOperation): {
-  [name: string]: Json
-} {
-  return { id, status, output, error, progress, preview }
+function submissionOf(request: IncomingMessage, body: string): { key: string; request: Json } {
+  const key = String(request.headers["idempotency-key"] ?? randomUUID())
+  return { key, request: (JSON.parse(body) as { request: Json }).request }
+}
+
+function answer(response: ServerResponse, operation: FakeOperation | null): void {
+  if (operation === null) response.writeHead(404).end("{}")
+  else
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify(publicView(operation)))
+}
+
+function answerWrongly(response: ServerResponse, wrong: FakeAnswer): void {
+  const { status = 200, headers, body = JSON.stringify({ error: "not now" }), silence } = wrong
+  if (silence === "cut") response.destroy()
+  else if (silence === undefined) response.writeHead(status, headers).end(body)
+}
+
+function publicView(operation: FakeOperation): { [name: string]: Json } {
+  const { id, status, output, error, retryable, progress, preview } = operation
+  return { id, status, output, error, retryable, progress, preview }
 }
 
 async function textOf(request: IncomingMessage): Promise<string> {

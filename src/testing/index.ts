@@ -4,10 +4,11 @@ export { armFailpoint, type Failpoint, failpointNames } from "../failpoints.ts"
 export { openMemory } from "../journal/memory.ts"
 export { createMemoryStore, type MemoryStore } from "../journal/memory-store.ts"
 export {
-  type FakeOperation,
+  type FakeDelivery,
   FakeProvider,
   type FakeProviderOptions,
   type Misbehaviour,
   startFakeProvider,
 } from "./fake-provider.ts"
+export type { FakeAnswer, FakeOperation, FakeScript, FakeStep, FakeWebhook } from "./fake-script.ts"
 export { VirtualClock, type VirtualClockOptions } from "./virtual-clock.ts"

@@ -3,8 +3,8 @@ import type { Handler } from "./handler.ts"
 import { HandlerRegistry } from "./registry.ts"
 
 /**
- * Handlers that workflows may name: those that this process has, whether it runs nodes or not, and those that live
- * workers say they have. Of another process's handler we know the name and not the schema: what is wrong with its config
+ * Handlers that workflows may name: those that this process has, whether it runs nodes or not, and those that
+ * workers say they have, or said not long ago: a fleet whose workers are all being restarted refuses no workflow. Of another process's handler we know the name and not the schema: what is wrong with its config
  * shows when it runs.
  */
 export class FleetCatalog implements HandlerCatalog {
@@ -34,11 +34,10 @@ export class FleetCatalog implements HandlerCatalog {
   }
 
   #others(): string[] {
-    return this.#workers().flatMap(({ state, handlers }) => (state === "live" ? handlers : []))
+    return this.#workers().flatMap(({ handlers }) => handlers)
   }
 }
 
 interface WorkerSays {
-  readonly state: "live" | "dead"
   readonly handlers: readonly string[]
 }

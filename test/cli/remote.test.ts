@@ -120,6 +120,28 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect((await run("token", "create", "--owner", "eve", "--scope", "read")).stderr).toContain("E631")
   })
 
+  it("S3 token create takes limits, and list shows them", async () => {
+    const create = (...flags: string[]) =>
+      run("token", "create", "--owner", "ada", "--scope", "submit", ...flags)
+    const flags = ["--rate-limit", "2.5", "--max-unfinished-jobs", "7", "--max-body-bytes", "9000"]
+    const made = await create(...flags)
+    expect(made.stderr).toContain("(submit, rate_limit 2.5, max_unfinished_jobs 7, max_body_bytes 9000)")
+    expect((await run("token", "list")).stdout).toMatch(
+      /submit {2}\S+ {2}rate_limit 2\.5 {2}max_unfinished_jobs 7 {2}max_body_bytes 9000\n/,
+    )
+    for (const [flag, wrong] of [
+      ["--rate-limit", "0"],
+      ["--rate-limit", "fast"],
+      ["--max-unfinished-jobs", "1.5"],
+      ["--max-body-bytes", "0"],
+    ] as const) {
+      const refused = await create(flag, wrong)
+      expect(refused.code).not.toBe(0)
+      expect(refused.stderr).toContain(flag)
+    }
+    expect((await create("--max-body-bytes", "4194305")).stderr).toContain("E631")
+  })
+
   it("takes the token from a file", async () => {
     writeFileSync(path("token"), `${env.UMBRA_TOKEN}\n`)
     const flags = ["--server", stage.server.url, "--token-file", path("token")]

@@ -25,6 +25,7 @@ export async function umbra(parameters: readonly string[], start: Start = {}): P
 }
 
 export interface Running {
+  readonly pid: number
   readonly ended: Promise<Ended>
   kill(signal: NodeJS.Signals): void
   /** Resolves when what it has written so far, to either stream, matches. */
@@ -41,6 +42,7 @@ export function startUmbra(parameters: readonly string[], start: Start = {}): Ru
   const written = [listen(child.stdout), listen(child.stderr)] as const
   const ended = closed.then(code => ({ code, stdout: written[0].text, stderr: written[1].text }))
   return {
+    pid: child.pid!,
     ended,
     kill: signal => void child.kill(signal),
     wrote: pattern =>

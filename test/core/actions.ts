@@ -12,7 +12,7 @@ export type Result =
       readonly byDefault: boolean
     }
   | { readonly kind: "child" }
-  | { readonly kind: "skip" | "started" | "preview" | "slot" }
+  | { readonly kind: "skip" | "started" | "preview" | "slot" | "lost" | "returned" }
   | { readonly kind: "submitted"; readonly polls: boolean; readonly ttl: number | null }
 
 export type News = "completed" | "failed" | "final" | "running" | "preview" | "error" | "hint" | "postponed"
@@ -80,6 +80,7 @@ const results: fc.Arbitrary<Result> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("slot" as const) }) },
+  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom("lost" as const, "returned" as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({

@@ -41,7 +41,7 @@ export class Mirror implements Core {
     const decided = decide(state, command, given)
     if (command.type === "submit") return decided
     // A crash: memory is gone, the journal is not.
-    if (command.type === "recover") this.#list = fold(this.#graph, this.journal)
+    if (command.type === "recover" && command.only === undefined) this.#list = fold(this.#graph, this.journal)
     const mirrored = decide(this.#list, mirrorCommand(command), given)
     const expected = "refused" in decided ? decided : decided.map(mirrorFact)
     same(mirrored, expected, `decided on ${JSON.stringify(command)}`)
@@ -145,6 +145,8 @@ function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer,
 const going = ({ status }: JobState) => (status === "DISPATCHING" ? "PROCESSING" : status)
 
 function mirrorCommand(command: Command): Command {
+  if ("only" in command && command.only !== undefined)
+    return { ...command, only: command.only.map(({ node, attempt }) => ({ node: 0, item: node, attempt })) }
   return "attempt" in command ? ({ ...command, node: 0, item: command.node } as Command) : command
 }
 

@@ -222,6 +222,10 @@ const mutants: Record<string, Partial<Core>> = {
     },
   },
   "retry times are forgotten": { takeDueRetries: () => [] },
+  "with one worker all the job's tasks are lost": {
+    decide: (state, command, given) =>
+      core.decide(state, command.type === "recover" ? { type: "recover" } : command, given),
+  },
   "lost tasks are not handed out again": {
     decide: (state, command, given) =>
       command.type === "recover" ? { refused: "nothing_due" } : core.decide(state, command, given),

@@ -212,15 +212,15 @@ export class Model {
   }
 
   /** All that was in flight is lost, except what waits for a retry time that has not come. */
-  recovered(now: number, lossLimit: number): void {
-    if (this.isOver()) return
+  recovered(now: number, lossLimit: number, isMeant: (node: ModelNode) => boolean = () => true): boolean {
+    if (this.isOver()) return false
     const lost = [...this.nodes.values()].filter(
-      node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null,
+      node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null && isMeant(node),
     )
     const hopeless = lost.find(node => node.startKnown && node.losses + 1 >= lossLimit)
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
-      return
+      return true
     }
     for (const node of lost) {
       if (node.startKnown) node.losses++
@@ -229,15 +229,18 @@ export class Model {
       node.attempt++
       node.state = "QUEUED"
     }
+    return lost.length > 0
   }
 
   /** Attempts that their worker need not end. */
   private readonly takenBack: string[] = []
 
   /** What is known to run begins anew, and nobody is to blame. false: nothing is. */
-  handedOver(): boolean {
+  handedOver(isMeant: (node: ModelNode) => boolean = () => true): boolean {
     if (this.isOver()) return false
-    const begun = [...this.nodes.values()].filter(node => isInFlight(node.state) && node.startKnown)
+    const begun = [...this.nodes.values()].filter(
+      node => isInFlight(node.state) && node.startKnown && isMeant(node),
+    )
     for (const node of begun) {
       this.takenBack.push(`${node.spec.id}#${node.attempt}`)
       node.startKnown = false

@@ -3,8 +3,10 @@ import type { Command } from "../../src/core/commands.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import type { Action, Result } from "./actions.ts"
 import type { Model } from "./model.ts"
-import type { JobResult, ModelFault, ModelWait } from "./model-node.ts"
+import type { JobResult, ModelFault, ModelNode, ModelWait } from "./model-node.ts"
 import { submittedOf } from "./moves-external.ts"
+
+export const lossLimit = 3
 
 export interface Move {
   readonly command: Command
@@ -99,6 +101,7 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
     effect()
     return true
   }
+  const isMeant = (node: ModelNode) => node.spec.id === id && node.attempt === task.attempt
   switch (result.kind) {
     case "completed": {
       const extra = { ...(result.usage ? { usage: { tokens: 7 } } : {}), ...jobResultOf(stage, result.job) }
@@ -130,6 +133,16 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       return {
         command: { type: "await_slot", ...task, provider: "acme" },
         inModel: () => model.accepts(id, task.attempt, false) && model.awaitsSlot(id, "acme"),
+      }
+    case "lost":
+      return {
+        command: { type: "recover", only: [task] },
+        inModel: () => model.recovered(now, lossLimit, isMeant),
+      }
+    case "returned":
+      return {
+        command: { type: "hand_over", only: [task] },
+        inModel: () => model.handedOver(isMeant),
       }
     case "submitted":
       return submittedOf(stage, task, result)

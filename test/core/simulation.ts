@@ -14,14 +14,12 @@ import type { Action } from "./actions.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
 import { demand, type Observed, observe, verify, verifyApplied } from "./invariants.ts"
 import { Model } from "./model.ts"
-import { answerOf, jobResultOf, type Move, moveOf } from "./moves.ts"
+import { answerOf, jobResultOf, lossLimit, type Move, moveOf } from "./moves.ts"
 import { newsOf } from "./moves-external.ts"
 
 /** The functions under test, so that a broken one can be put in their place. */
 export const core = { decide, apply, takeDueRetries, takeDuePolls, resetEarliestTimer }
 export type Core = typeof core
-
-const lossLimit = 3
 
 export class Simulation {
   readonly graph: Graph
@@ -148,6 +146,10 @@ export class Simulation {
       inModel() === accepted,
       `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
     )
+    // Who had it is dead, or has given it back.
+    if (accepted && "only" in command)
+      for (const { node, attempt } of command.only ?? [])
+        this.pool.delete(`${this.graph.nodes[node]?.id}#${attempt}`)
     if (accepted && answers.includes(command.type)) {
       const { node, attempt } = command as { node: number; attempt: number }
       const task = `${this.graph.nodes[node]!.id}#${attempt}`

@@ -148,6 +148,17 @@ describe("the examples run as they are", () => {
     }
   })
 
+  it("film/: J15, X4 scenes are made at a provider that misbehaves, and shown while they are", async () => {
+    const { code, stdout, stderr } = await run("examples/film/main.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).toMatch(/scene \d waits for a slot of the studio/)
+    for (const scene of ["harbour", "storm", "chase", "kiss"])
+      expect(stdout).toMatch(new RegExp(`scene \\d shows ${scene}-\\d.png \\(\\d+ %\\)`))
+    expect(stdout).toContain("scene 4 again: The provider says: the lights went out")
+    expect(stdout).toContain("clips: [ 'harbour.mp4', 'storm.mp4', 'chase.mp4', 'kiss.mp4' ]")
+    expect(stdout).toContain("5 operations, at most 2 at once\n")
+  })
+
   it("demo: every claim holds, nothing is left behind, in less than 20 s", async () => {
     const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
     const before = left()
@@ -157,6 +168,7 @@ describe("the examples run as they are", () => {
     expect(performance.now() - started).toBeLessThan(20_000)
     expect(stdout).toMatch(/the process is gone \(SIGKILL\)[\s\S]*pack +attempt 2 {2}by process 2/)
     expect(stdout.match(/^ {3}✓ .* (killed|kill|again|attempt|second|on|template)$/gm)).toHaveLength(7)
+    expect(stdout.match(/^ {3}✓ .* (order|count|lost|more|refused|free)$/gm)).toHaveLength(6)
     expect(stdout).not.toContain("✗")
     expect(left()).toEqual(before)
   })

@@ -84,6 +84,7 @@ export function newJob(held: Held, counter: number, over: Partial<NewJob> = {}):
     labels: null,
     priority: 0,
     createdAt: 1_000_000,
+    submittedBy: null,
     ...over,
   }
 }

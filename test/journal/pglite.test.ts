@@ -1,4 +1,4 @@
-import { cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises"
+import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
@@ -103,13 +103,24 @@ describe("PGlite", () => {
 
   it("makes a database anew when the process making it was killed half way", async () => {
     const folder = await freshFolder()
-    await mkdir(join(folder, "database"))
-    await writeFile(join(folder, "database", "PG_VERSION"), "half")
-    await writeFile(join(folder, "initialising"), "")
+    await mkdir(join(folder, "making-1", "database"), { recursive: true })
+    await writeFile(join(folder, "making-1", "database", "PG_VERSION"), "half")
     const journal = await openPglite(folder)
     onTestFinished(() => journal.close())
     expect(await journal.readPartitions()).toHaveLength(64)
-    await expect(readFile(join(folder, "initialising"))).rejects.toThrow("ENOENT")
+    expect((await readdir(folder)).filter(name => name.startsWith("making-"))).toEqual([])
+  })
+
+  it("a process that is killed while it makes one takes along whoever makes it", async () => {
+    const folder = await freshFolder()
+    const victim = startChild(folder, "hold")
+    const making = async () => (await readdir(folder)).filter(name => name.startsWith("making-"))
+    await expect.poll(making, { timeout: 20_000 }).toHaveLength(1)
+    await victim.kill()
+    const journal = await openPglite(folder)
+    onTestFinished(() => journal.close())
+    expect(await journal.readPartitions()).toHaveLength(64)
+    expect(await making()).toEqual([])
   })
 
   it("says what is wrong with a folder it cannot use", async () => {

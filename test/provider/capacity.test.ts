@@ -93,6 +93,36 @@ describe("slots of jobs that have ended", () => {
   })
 })
 
+describe("a slot whose holder does not know of it", () => {
+  it("X5 is found by the next engine: its process died with the answer that it is granted", async () => {
+    const store = createMemoryStore()
+    const fake = await fakeProvider()
+    const first = await openOn(store, optionsFor(fake))
+    const one = await first.submit(make())
+    const id = await waiting(first, fake, one.id)
+    const two = await first.submit(make())
+    await until("it waits", async () => (await first.graph(two.id)).waiting_for[0]?.kind === "slot")
+    await first.close()
+    // What the process did last: one slot came free, and the answer to its question was that the other has it now.
+    const journal = openMemory(store)
+    await journal.providers.releaseSlot({ jobId: one.id, node: 0 })
+    const terms = { provider: "fake", limit: 1, leaseMs: 3_600_000, at: Date.now() }
+    const partition = Number.parseInt(two.id.slice(15, 18), 16)
+    const request = { jobId: two.id, node: 0, partition, owner: "local" }
+    expect(await journal.providers.requestSlots(terms, [request])).toMatchObject({
+      held: [{ jobId: two.id }],
+    })
+    await journal.close()
+    const second = await openOn(store, optionsFor(fake, { engine: { providerSweepSeconds: 0.02 } }))
+    const other = await waiting(second, fake, two.id, 1)
+    for (const each of [id, other]) {
+      fake.complete(each)
+      await deliver(second, fake, each)
+    }
+    expect((await second.wait(two.id, { timeoutMs: 5000 })).status).toBe("COMPLETED")
+  })
+})
+
 describe("slots of a provider", () => {
   it("a handler that returns uses the provider's slots and rate, and nothing else", async () => {
     let now = 0

@@ -50,9 +50,7 @@ describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
   })
 
   it("scenario 4: both come at once, and exactly one completes the node", async () => {
-    const fake = await fakeProvider({
-      onSubmit: (operation, { complete }) => complete.call(fake, operation.id),
-    })
+    const fake = await fakeProvider({ script: () => ({ steps: [{ do: "complete" }] }) })
     const over = { poll_seconds: [0.01], poll_jitter: 1, concurrency: 20 }
     const umbra = await openWith(fake, { at: store.location, over })
     const jobs = await Promise.all(Array.from({ length: 20 }, () => umbra.submit(make())))

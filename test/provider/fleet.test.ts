@@ -25,9 +25,24 @@ describe("several processes on one PostgreSQL", () => {
     const verdict = await externalCampaign({
       ...{ seed: 2, location: await database(), jobs: 50, processes: 3, kills: 4, limit: 3, webhooks: 1 },
       faults: true,
+      // Long enough for three to meet on the slowest machine.
+      lastsMs: 300,
     })
     expect(verdict.problems).toEqual([])
     expect(verdict.mostAtOnce).toBe(3)
+  }, 90_000)
+})
+
+describe("a soak", () => {
+  it("X4 every job ends as its provider's script says, whatever goes wrong and whoever is killed", async () => {
+    const verdict = await externalCampaign({
+      ...{ seed: 3, location: await database(), jobs: 150, processes: 3, kills: 6, limit: 20, webhooks: 2 },
+      faults: true,
+    })
+    expect(verdict.problems).toEqual([])
+    expect(verdict.repeated).toBeGreaterThan(0)
+    expect(verdict.failed).toBeGreaterThan(0)
+    expect(verdict.lies).toBeGreaterThan(0)
   }, 90_000)
 })
 
@@ -35,7 +50,8 @@ describe("a process killed between submitting and recording", () => {
   it.each(["PGlite", "PostgreSQL"])(
     "X1 repeats the submission under the same key on %s",
     async name => {
-      const fake = await fakeProvider({ onSubmit: ({ id }) => fake.later(100, () => fake.complete(id)) })
+      const steps = [{ do: "wait", ms: 100 }, { do: "complete" }] as const
+      const fake = await fakeProvider({ script: () => ({ steps }) })
       const folder = await mkdtemp(join(tmpdir(), "umbra-killed-"))
       onTestFinished(() => rm(folder, { recursive: true, force: true }))
       const location = name === "PGlite" ? join(folder, "store") : await database()

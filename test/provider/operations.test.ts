@@ -29,21 +29,6 @@ describe("a node with a provider", () => {
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { got: id } })
   })
 
-  it("X2 is completed by a webhook that came before the submission was answered", async () => {
-    let early: Promise<unknown> = Promise.resolve()
-    const fake = await fakeProvider({
-      onSubmit: operation => {
-        fake.complete(operation.id)
-        early = deliver(umbra, fake, operation.id)
-      },
-    })
-    const umbra = await openWith(fake, { over: { poll_seconds: [3600] } })
-    const job = await umbra.submit(make())
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
-    expect(await early).toEqual({ isNew: true })
-    expect(await umbra.webhookEvents("fake")).toMatchObject([{ verdict: "delivered" }])
-  })
-
   it("X2 takes a repeated delivery for what it is", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake)

@@ -189,13 +189,23 @@ describe("limits", () => {
 
   it("a bucket fills again with time", () => {
     let now = 0
-    const rate = new Rate(10, () => now)
-    expect(Array.from({ length: 20 }, () => rate.take("a"))).toEqual(Array(20).fill(0))
-    expect(rate.take("a")).toBeCloseTo(0.1)
+    const rate = new Rate(() => now)
+    const take = (key: string) => rate.take(key, 10)
+    expect(Array.from({ length: 20 }, () => take("a"))).toEqual(Array(20).fill(0))
+    expect(take("a")).toBeCloseTo(0.1)
     now += 100
-    expect(rate.take("a")).toBe(0)
-    expect(rate.take("a")).toBeGreaterThan(0)
-    expect(rate.take("b")).toBe(0)
+    expect(take("a")).toBe(0)
+    expect(take("a")).toBeGreaterThan(0)
+    expect(take("b")).toBe(0)
+  })
+
+  it("a slow rate lets one through, and the next after its time", () => {
+    let now = 0
+    const rate = new Rate(() => now)
+    expect(rate.take("a", 0.1)).toBe(0)
+    expect(rate.take("a", 0.1)).toBeCloseTo(10)
+    now += 10_000
+    expect(rate.take("a", 0.1)).toBe(0)
   })
 
   it("S3 a body over the limit is 413, one of another type 415, one that is no JSON 400", async () => {

@@ -93,8 +93,9 @@ describe("the count", () => {
       await Promise.resolve()
       return [...new Set([...known.filter(id => open.has(id)), ...[...open].slice(-limit)])]
     }
-    const unfinished = new Unfinished({ max, look, now: () => now })
-    const admit = (id: string, store = async () => void open.add(id)) => unfinished.admit("o", id, store)
+    const unfinished = new Unfinished({ look, now: () => now })
+    const admit = (id: string, store = async () => void open.add(id)) =>
+      unfinished.admit([{ owner: "o", max }], id, store)
     return {
       open,
       admit,

@@ -35,7 +35,10 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
     packages: ["pg", "@electric-sql/pglite", "node:*"],
   },
-  broker: { rooms: ["core", "failpoints", "tally"], packages: [] },
+  broker: {
+    rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "tally"],
+    packages: ["node:*"],
+  },
   worker: {
     rooms: [
       "core",
@@ -93,7 +96,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
   "umbra-options": {
-    rooms: ["worker", "engine", "provider", "feed", "log", "roles"],
+    rooms: ["broker", "worker", "engine", "provider", "feed", "log", "roles"],
     packages: [],
   },
   umbra: {
@@ -115,8 +118,23 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: [],
   },
+  "open-worker": {
+    rooms: ["broker", "engine", "errors", "log", "provider", "version", "worker"],
+    packages: [],
+  },
   index: {
-    rooms: ["core", "definition", "worker", "engine", "provider", "errors", "log", "roles", "umbra"],
+    rooms: [
+      "core",
+      "definition",
+      "worker",
+      "engine",
+      "provider",
+      "errors",
+      "log",
+      "open-worker",
+      "roles",
+      "umbra",
+    ],
     packages: [],
   },
   server: {
@@ -146,10 +164,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   cli: {
     rooms: [
+      "broker",
       "core",
       "client",
       "definition",
       "journal",
+      "open-worker",
       "worker",
       "engine",
       "feed",

@@ -116,11 +116,11 @@ export class Fleet {
         lossLimit: 1000,
         parkAfterMs: 300,
       },
-      broker: events =>
+      broker: host =>
         new SimulatedWorker({
           clock,
           random,
-          events,
+          events: host.events,
           isDead,
           starts: task => this.#starts(member as Member, task),
         }),

@@ -6,7 +6,10 @@ interface Item extends Queued {
   readonly id: number
 }
 
-const item = (id: number, owner: string, priority = 0): Item => ({ id, owner, priority, removed: false })
+const item = (id: number, owner: string, priority = 0, workflow = "flow"): Item => ({
+  ...{ id, owner, workflow, priority },
+  removed: false,
+})
 
 describe("fair queue", () => {
   it("owners take turns, each in its own order", () => {
@@ -16,6 +19,16 @@ describe("fair queue", () => {
     queue.push(item(11, "b"))
     const taken = Array.from({ length: 7 }, () => queue.take()?.id)
     expect(taken).toEqual([0, 10, 1, 11, 2, 3, undefined])
+  })
+
+  it("so do the workflows of one owner, and have together what another owner has alone", () => {
+    const queue = new FairQueue<Item>()
+    for (let i = 0; i < 3; i++) queue.push(item(i, "a", 0, "big"))
+    queue.push(item(10, "a", 0, "small"))
+    queue.push(item(20, "b"))
+    queue.push(item(21, "b"))
+    const taken = Array.from({ length: 7 }, () => queue.take()?.id)
+    expect(taken).toEqual([0, 20, 10, 21, 1, 2, undefined])
   })
 
   it("a higher priority goes first", () => {
@@ -60,13 +73,13 @@ describe("fair queue", () => {
     )
   })
 
-  it("a hundred thousand items pass in well under a second", () => {
+  it("a hundred thousand items take well under a second of a processor", () => {
     const queue = new FairQueue<Item>()
-    const begun = performance.now()
+    const begun = process.cpuUsage()
     for (let i = 0; i < 100_000; i++) queue.push(item(i, `owner ${i % 1000}`, i % 5))
     let taken = 0
     while (queue.take() !== undefined) taken += 1
     expect(taken).toBe(100_000)
-    expect(performance.now() - begun).toBeLessThan(1_000)
+    expect(process.cpuUsage(begun).user / 1000).toBeLessThan(1_000)
   })
 })

@@ -57,14 +57,14 @@ export function worker(handlers: readonly Handler[], options: WorkerOptions = {}
     ...options,
     events: {
       started: async (task, name) => {
-        reports.push({ type: "started", task, data: name })
+        reports.push({ type: "started", task: task as Task, data: name })
         await options.durable
       },
-      progress: (task, data) => reports.push({ type: "progress", task, data }),
-      preview: (task, data) => reports.push({ type: "preview", task, data }),
+      progress: (task, data) => reports.push({ type: "progress", task: task as Task, data }),
+      preview: (task, data) => reports.push({ type: "preview", task: task as Task, data }),
       finished: (task, outcome) => {
-        reports.push({ type: "finished", task, data: outcome })
-        waiting.get(task)?.(outcome)
+        reports.push({ type: "finished", task: task as Task, data: outcome })
+        waiting.get(task as Task)?.(outcome)
       },
     },
   })

@@ -8,6 +8,7 @@ import { Reader } from "../../engine/reader.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port.ts"
 import type { Registry } from "../../journal/registry.ts"
+import { limitsOf } from "../../server/limits.ts"
 import { Tokens, tokenView } from "../../server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
@@ -104,8 +105,9 @@ export class Store {
 function tokensOf(store: Store): Place["tokens"] {
   const tokens = async () => new Tokens(await store.registry())
   return {
-    async create({ owner = localOwner, scopes }) {
-      const { token, row } = await (await tokens()).create({ owner, scopes: scopes as never })
+    async create({ owner = localOwner, scopes, ...wanted }) {
+      const limits = limitsOf(wanted)
+      const { token, row } = await (await tokens()).create({ owner, scopes: scopes as never, limits })
       return { ...tokenView(row), token, server_is_open: false }
     },
     async list({ owner } = {}) {

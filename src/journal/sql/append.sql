@@ -52,12 +52,13 @@ facts as (
 new_jobs as (
   insert into umbra.jobs (
     id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
-    owner, workflow, workflow_version, parent_id, labels, priority, created_at
+    owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by
   )
   select
     j[1]::uuid, j[2]::int, j[3]::bigint, j[4], j[5]::bigint, nullif(j[6], '')::bigint, nullif(j[7], '')::bigint,
     nullif(j[8], '')::json, nullif(j[9], '')::json,
-    j[10], j[11], j[12]::int, nullif(j[13], '')::uuid, nullif(j[14], '')::json, j[15]::int, j[16]::bigint
+    j[10], j[11], j[12]::int, nullif(j[13], '')::uuid, nullif(j[14], '')::json, j[15]::int, j[16]::bigint,
+    nullif(j[17], '')
   from (
     select string_to_array(record, chr(31)) as j
     from unnest(string_to_array($5::text, chr(30))) as u (record)

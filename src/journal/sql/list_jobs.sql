@@ -5,7 +5,7 @@
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
   case when pg_column_size(output) <= 32768 then output end, error,
-  owner, workflow, workflow_version, parent_id, labels, priority, created_at,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by,
   pg_column_size(output) > 32768
 from umbra.jobs
 where id < coalesce($1::text::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)

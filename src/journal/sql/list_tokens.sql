@@ -1,5 +1,6 @@
 -- All tokens, revoked ones too, oldest first (ids rise with time); those of one owner if $1 is not null.
-select id, hash, owner, scopes, last_four, created_at, revoked_at
+select
+  id, hash, owner, scopes, last_four, created_at, revoked_at, rate_limit, max_unfinished_jobs, max_body_bytes
 from umbra.tokens
 where $1::text is null or owner = $1::text
 order by id

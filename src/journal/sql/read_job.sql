@@ -1,6 +1,6 @@
 -- One job's projection.
 select
   id, partition, seq, status, updated_at, finished_at, wake_at, output, error,
-  owner, workflow, workflow_version, parent_id, labels, priority, created_at
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by
 from umbra.jobs
 where id = $1::text::uuid

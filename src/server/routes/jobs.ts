@@ -11,6 +11,7 @@ import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
 import { problemOf } from "../problem.ts"
 import * as schema from "../schema.ts"
+import { boundsOf } from "../unfinished.ts"
 
 const tags = ["jobs"]
 const jobParams = z.object({ job: schema.jobId })
@@ -242,8 +243,8 @@ function itemRoute(app: App, { umbra }: RouteParts): void {
 type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]
 
 function submit(
-  { umbra, unfinished }: RouteParts,
-  { owner }: Caller,
+  { umbra, unfinished, settings }: RouteParts,
+  caller: Caller,
   {
     workflow,
     input,
@@ -258,7 +259,8 @@ function submit(
   },
 ) {
   const options: SubmitOptions = {
-    owner,
+    owner: caller.owner,
+    ...(caller.limits === null ? {} : { submittedBy: caller.name }),
     ...(priority === undefined ? {} : { priority }),
     ...(ttl_seconds === undefined ? {} : { ttlSeconds: ttl_seconds }),
     ...(labels === undefined ? {} : { labels }),
@@ -266,9 +268,8 @@ function submit(
     // W3C: one that cannot be read is as none.
     ...(isTraceparent(traceparent) ? { traceparent } : {}),
   }
-  return unfinished === null
-    ? umbra.accept(workflow, input, options)
-    : umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(owner, jobId, store))
+  const bounds = boundsOf(caller, settings)
+  return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))
 }
 
 /** The job when it has ended, when the time is up, or when this process is about to end. */

@@ -2,6 +2,7 @@
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
 import { ownersOf, sees } from "../caller.ts"
+import { limitsOf, limitsWithin } from "../limits.ts"
 import type { App, RouteParts } from "../parts.ts"
 import { answers, jobId } from "../schema.ts"
 import * as schema from "../token-schema.ts"
@@ -9,7 +10,7 @@ import { tokenView } from "../tokens.ts"
 
 const tags = ["tokens"]
 
-export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
+export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts): void {
   app.post(
     "/tokens",
     {
@@ -17,7 +18,8 @@ export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
       schema: {
         tags,
         summary: "Make a token",
-        description: "Its text is in this answer and nowhere else.",
+        description:
+          "Its text is in this answer and nowhere else. Limits that are not given are the maker's own, or the server's defaults; none may be above the maker's (E631).",
         body: schema.newToken,
         response: answers({ 201: schema.madeToken }, ["E635", "E636"]),
       },
@@ -26,7 +28,10 @@ export function tokenRoutes(app: App, { tokens, isOpen }: RouteParts): void {
       const { owner = request.caller.owner, scopes } = request.body
       if (!sees(request.caller, owner))
         throw new UmbraError("E631", "A token of scope admin makes tokens of its own owner only.")
-      const { token, row } = await tokens.create({ owner, scopes })
+      const maker = request.caller.limits
+      const wanted = limitsOf(request.body)
+      const limits = maker === null ? wanted : limitsWithin(maker, wanted, settings)
+      const { token, row } = await tokens.create({ owner, scopes, limits })
       return reply.code(201).send({ ...tokenView(row), token, server_is_open: isOpen })
     },
   )

@@ -22,23 +22,31 @@ export function jobsContract(stage: () => Stage): void {
       expect(seen).toEqual(jobs.map(job => job.id).reverse())
     })
 
-    it("S3 tells which of an owner's jobs have not ended: known ones, and those above an id; and which have", async () => {
+    it("S3 tells which of an owner's or submitter's jobs have not ended: known ones, and those above an id; and which have", async () => {
       const { journal } = stage()
       const held = await hold(journal)
       const mine = (counter: number, over = {}) => newJob(held, counter, { owner: "counting", ...over })
       const ended = { status: "CANCELLED", finishedAt: 5_000 } as const
-      const [old, oldEnded, newer, newerEnded] = [mine(1), mine(2, ended), mine(3), mine(4, ended)]
-      const newest = mine(5)
-      const foreign = newJob(held, 6, { owner: "counting-not" })
+      const by = (submittedBy: string) => ({ submittedBy })
+      const [old, oldEnded, newerEnded] = [mine(1), mine(2, ended), mine(4, { ...ended, ...by("a") })]
+      const [newer, newest] = [mine(3, by("a")), mine(5, by("b"))]
+      const foreign = newJob(held, 6, { owner: "counting-not", ...by("a") })
       await store(journal, held, [old, oldEnded, newer, newerEnded, newest, foreign])
       const look = async (known: readonly string[], after: string, limit = 10) =>
         (await journal.unfinishedJobs({ owner: "counting", known, after, limit })).sort()
+      const lookBy = (submittedBy: string, known: readonly string[], after: string) =>
+        journal.unfinishedJobs({ owner: "counting", submittedBy, known, after, limit: 10 })
       const nothing = "00000000-0000-0000-0000-000000000000"
       expect(await look([], nothing)).toEqual([old.id, newer.id, newest.id])
       expect(await look([], oldEnded.id)).toEqual([newer.id, newest.id])
       const known = [old.id, oldEnded.id, newer.id, foreign.id, newId()]
       expect(await look(known, oldEnded.id)).toEqual([old.id, newer.id, newest.id])
       expect(await look([old.id], nothing, 1)).toEqual([old.id, newest.id])
+      expect(await lookBy("a", [], nothing)).toEqual([newer.id])
+      expect(await lookBy("b", [], nothing)).toEqual([newest.id])
+      expect(await lookBy("a", [...known, newerEnded.id, newest.id], newest.id)).toEqual([newer.id])
+      expect(await journal.readJob(newer.id)).toMatchObject(by("a"))
+      expect(await journal.readJob(old.id)).toMatchObject({ submittedBy: null })
 
       const finished = await journal.finishedJobs([old.id, oldEnded.id, newerEnded.id, newId()])
       expect(finished.sort((a, b) => (a.id < b.id ? -1 : 1))).toEqual([oldEnded, newerEnded])

@@ -114,6 +114,28 @@ export function providersContract(stage: () => Stage): void {
       expect(holders).toEqual([])
     })
 
+    it("X5 are found when they are held for a while and nothing runs", async () => {
+      const { journal } = stage()
+      const held = await common()
+      const [provider, { partition }] = [fresh("acme"), held]
+      const [idle, busy, recent, waits] = [0, 1, 5, 6].map(later =>
+        ask(held, provider, { limit: 3, at: NOW + later }),
+      )
+      for (const each of [idle!, busy!, recent!, waits!]) await request(each)
+      const operation: BegunOperation = {
+        ...{ partition, provider, externalId: "op", jobId: busy!.jobId, node: 0, attempt: 1 },
+        ...{ submittedAt: NOW, endedAt: null, cancelAt: null },
+      }
+      const query = { partitions: [partition], at: NOW + 10, grantedBefore: NOW + 5 }
+      const own = new Set([idle, busy, recent, waits].map(each => each!.jobId))
+      const found = async (over: Partial<typeof query> = {}) =>
+        (await journal.providers.idleSlots({ ...query, ...over })).filter(({ jobId }) => own.has(jobId))
+      await journal.append(batch(held, { facts: [fact(held, 1)], begun: [operation] }))
+      expect(await found()).toEqual([{ jobId: idle!.jobId, node: 0, partition }])
+      expect(await found({ at: NOW + 2000 })).toEqual([])
+      expect(await found({ partitions: [] })).toEqual([])
+    })
+
     it("X5 are not released by an owner that was replaced", async () => {
       const { journal } = stage()
       const held = await common()

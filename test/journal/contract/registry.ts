@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import type { Journal } from "../../../src/journal/port.ts"
+import type { TokenLimits } from "../../../src/journal/registry.ts"
 import { newId, type Stage } from "../fixture.ts"
 
 const put = (journal: Journal, owner: string, name: string, hash: string) =>
@@ -125,15 +126,20 @@ export function registryContract(stage: () => Stage): void {
 
     it("S3 keeps tokens by their hash until they are revoked", async () => {
       const { journal, peer } = stage()
-      const token = (text: string, owner: string) => ({
+      const token = (text: string, owner: string, limits: Partial<TokenLimits> = {}) => ({
         id: newId(),
         hash: createHash("sha256").update(text).digest("hex"),
         owner,
         scopes: ["read", "submit"],
         lastFour: text.slice(-4),
         createdAt: 7,
+        rateLimit: null,
+        maxUnfinishedJobs: null,
+        maxBodyBytes: null,
+        ...limits,
       })
-      const [first, second, other] = [token("one", "a1"), token("two", "a1"), token("three", "a2")]
+      const limited = { rateLimit: 0.5, maxUnfinishedJobs: 3, maxBodyBytes: 2 ** 28 }
+      const [first, second, other] = [token("one", "a1"), token("two", "a1", limited), token("three", "a2")]
       for (const row of [first, second, other]) await journal.registry.putToken(row)
       await journal.registry.putToken(first)
       expect(await peer.registry.readToken(first.hash)).toEqual({ ...first, revokedAt: null })

@@ -11,4 +11,11 @@ export class ProviderLife extends Life {
     await this.says("door", timeoutMs)
     return /door (\S+)/.exec(this.said)?.[1] ?? ""
   }
+
+  /** All its jobs before this one have ended; undefined: it has not said so of any. */
+  get reached(): number | undefined {
+    const last = this.said.slice(0, this.said.lastIndexOf("\n")).split("\n").at(-1)
+    const number = /^reached (\d+)$/.exec(last ?? "")?.[1]
+    return number === undefined ? undefined : Number(number)
+  }
 }

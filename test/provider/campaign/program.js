@@ -3,7 +3,8 @@
  *
  *     node program.js TASK-FILE FROM TO STEP
  *
- * It says "door URL" when it is open and "idle" when its jobs FROM, FROM + STEP … below TO have ended; SIGTERM ends it.
+ * It says "door URL" when it is open, "reached N" when its jobs below N have ended, and "idle" when all of FROM,
+ * FROM + STEP … below TO have; SIGTERM ends it.
  */
 import { readFileSync } from "node:fs"
 import { createServer } from "node:http"
@@ -50,7 +51,17 @@ async function work() {
     next += Number(step)
     const job = await retrying(() => umbra.submit(workflow, { index }, { idempotencyKey: `job-${index}` }))
     await job.wait()
+    tellReached(index)
   }
+}
+
+const ended = new Set()
+let reached = Number(from)
+function tellReached(index) {
+  ended.add(index)
+  const before = reached
+  while (ended.delete(reached)) reached += Number(step)
+  if (reached !== before) console.log(`reached ${reached}`)
 }
 
 /** E610: the partition is on its way to another process. */

@@ -1,0 +1,12 @@
+/** A worker of the fleet in a process of its own (see fleet.ts). */
+import { defineHandler, openWorker } from "umbra"
+
+const noop = defineHandler({ name: "noop", run: () => ({ ok: true, i: 1 }) })
+const waited = defineHandler({ name: "waited", run: ({ at }) => Date.now() - at })
+const [url, prefix] = process.argv.slice(2)
+openWorker(url, {
+  handlers: [noop, waited],
+  queues: ["noop", "waited"],
+  worker: { concurrency: 500 },
+  redis: { prefix, prefetch: 500 },
+})

@@ -1,0 +1,123 @@
+import type { Log } from "../../log.ts"
+import { RedisAwayError } from "./connection.ts"
+import { type Keys, WORKERS } from "./keys.ts"
+import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import type { Reply } from "./resp.ts"
+import type { Fields } from "./wire.ts"
+
+export interface DeliveriesParts {
+  readonly link: Link
+  readonly handlers: readonly string[]
+  /** The name under which tasks are handed out; null: not now. */
+  readonly consumer: () => string | null
+  /** How many more tasks may be taken. */
+  readonly room: () => number
+  readonly take: (entry: string, fields: Fields) => void
+  /** Redis had forgotten the groups. */
+  readonly forgotten: () => Promise<void>
+  readonly log: Log
+}
+
+/** Reads the streams of a worker's handlers, as far as it has room. */
+export class Deliveries {
+  readonly #parts: DeliveriesParts
+  /** Streams that had something at the last look. */
+  #busy = 1
+  #isStopped = false
+  #wake: (() => void) | null = null
+  readonly #reading: Promise<void>
+
+  constructor(parts: DeliveriesParts) {
+    this.#parts = parts
+    this.#reading = this.#read()
+  }
+
+  /** There may be room, or a link. */
+  wake(): void {
+    this.#wake?.()
+  }
+
+  /** What was handed over while a connection broke is ours, although we never saw it. */
+  async recover(keys: Keys, consumer: string): Promise<void> {
+    const { link, handlers } = this.#parts
+    await makeGroups(link, this.#streams(keys), WORKERS)
+    const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "STREAMS", ...this.#streams(keys)]
+    this.#take(await link.send([...read, ...handlers.map(() => "0")]))
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.wake()
+    this.#parts.link.unblock()
+    await this.#reading
+  }
+
+  async #read(): Promise<void> {
+    const { link, consumer, room } = this.#parts
+    while (!this.#isStopped) {
+      const { keys } = link
+      const name = consumer()
+      if (keys === null || name === null || room() <= 0) {
+        await this.#pause(PAUSE_MS)
+        continue
+      }
+      try {
+        this.#take(await link.wait(this.#question(keys, name)))
+      } catch (error) {
+        await this.#mend(keys, error)
+      }
+    }
+  }
+
+  /** The count is per stream: those that were busy of late share the room. */
+  #question(keys: Keys, consumer: string): string[] {
+    const count = Math.ceil(this.#parts.room() / this.#busy)
+    const streams = this.#streams(keys)
+    const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(count), "BLOCK", String(BLOCK_MS)]
+    return [...read, "STREAMS", ...streams, ...streams.map(() => ">")]
+  }
+
+  #streams(keys: Keys): string[] {
+    return this.#parts.handlers.map(handler => keys.tasks(handler))
+  }
+
+  #take(read: Reply): void {
+    const streams = ((read ?? []) as [string, [string, Fields | null][]][]).filter(
+      ([, found]) => found.length > 0,
+    )
+    this.#busy = Math.max(1, streams.length)
+    // null: it was removed while it was in our hands.
+    for (const [, entries] of streams)
+      for (const [entry, fields] of entries) if (fields !== null) this.#parts.take(entry, fields)
+  }
+
+  async #mend(keys: Keys, error: unknown): Promise<void> {
+    const { link, forgotten, log } = this.#parts
+    try {
+      if (isNoGroup(error)) {
+        await makeGroups(link, this.#streams(keys), WORKERS)
+        return await forgotten()
+      }
+    } catch {
+      // As below: what follows waits for the link.
+    }
+    if (!(error instanceof RedisAwayError))
+      log.warn({ error: String(error) }, "could not read tasks from Redis")
+    await this.#pause(MEND_MS)
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}
+
+/** At the server. A worker that stands still longer than this is handed no more. */
+const BLOCK_MS = 1000
+const PAUSE_MS = 1000
+const MEND_MS = 50

@@ -1,0 +1,53 @@
+/**
+ * Names of everything in Redis. They begin with the id of the server's run: what a Redis that was restarted finds in an
+ * old snapshot is in nobody's way, and nobody takes it for news.
+ */
+export class Keys {
+  /** A pattern. */
+  readonly ofAllRuns: string
+  readonly #base: string
+
+  constructor(prefix: string, runId: string) {
+    this.ofAllRuns = `${prefix.replace(/[[\]*?\\]/g, "\\$&")}:*`
+    this.#base = `${prefix}:${runId.slice(0, 12)}`
+  }
+
+  /** Is it one of this run? */
+  has(key: string): boolean {
+    return key.startsWith(`${this.#base}:`)
+  }
+
+  /** Stream of tasks; a worker of the group is handed each once. */
+  tasks(handler: string): string {
+    return `${this.#base}:tasks:${handler}`
+  }
+
+  /** Stream of what workers report of the jobs of a partition; its owner reads it. */
+  results(partition: number): string {
+    return `${this.#base}:results:${partition}`
+  }
+
+  /** Gone or changed: Redis was flushed. */
+  get marker(): string {
+    return `${this.#base}:marker`
+  }
+
+  /** Set of the ids of workers. */
+  get workers(): string {
+    return `${this.#base}:workers`
+  }
+
+  /** What a worker says of itself; it expires when the worker falls silent. */
+  worker(id: string): string {
+    return `${this.#base}:worker:${id}`
+  }
+
+  /** Channel of what engines say to workers. */
+  get control(): string {
+    return `${this.#base}:control`
+  }
+}
+
+/** The consumer groups: of the workers on `tasks`, of the partition's owners on `results`. */
+export const WORKERS = "workers"
+export const OWNERS = "owners"

@@ -1,0 +1,149 @@
+import type { Log } from "../../log.ts"
+import { Connection, RedisAwayError } from "./connection.ts"
+import { Keys } from "./keys.ts"
+import { type Reply, ReplyError } from "./resp.ts"
+
+export interface LinkParts {
+  readonly url: string
+  readonly prefix: string
+  readonly answerMs: number
+  readonly log: Log
+  /** Hears what is said on the control channel. */
+  readonly heard?: (message: string) => void
+  readonly up: (keys: Keys) => void
+  readonly down: () => void
+}
+
+interface Life {
+  readonly keys: Keys
+  readonly commands: Connection
+  /** For commands that wait: nothing else goes through it. */
+  readonly waiting: Connection
+  readonly waitingId: string
+}
+
+/**
+ * A process's tie to Redis: one connection for commands, one for those that wait, one that listens if somebody does.
+ * They live and end together, on one run of one server, so that all of them mean the same keys. Comes back by itself.
+ */
+export class Link {
+  readonly #parts: LinkParts
+  #life: Life | null = null
+  #isClosed = false
+  #wake: (() => void) | null = null
+  readonly #kept: Promise<void>
+
+  constructor(parts: LinkParts) {
+    this.#parts = parts
+    this.#kept = this.#keep()
+  }
+
+  /** null: Redis is away. */
+  get keys(): Keys | null {
+    return this.#life?.keys ?? null
+  }
+
+  send(args: readonly string[]): Promise<Reply> {
+    return this.#life === null ? gone() : this.#life.commands.send(args)
+  }
+
+  /** A command that may wait at the server. */
+  wait(args: readonly string[]): Promise<Reply> {
+    return this.#life === null ? gone() : this.#life.waiting.send(args)
+  }
+
+  /** Ends what waits at the server, as if there were nothing to wait for. */
+  unblock(): void {
+    if (this.#life !== null) this.send(["CLIENT", "UNBLOCK", this.#life.waitingId]).catch(() => {})
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#end()
+    this.#wake?.()
+    await this.#kept
+  }
+
+  #end(): void {
+    this.#life?.commands.close()
+    this.#life?.waiting.close()
+  }
+
+  async #keep(): Promise<void> {
+    for (let failures = 0; !this.#isClosed; failures++) {
+      const opened: Connection[] = []
+      try {
+        this.#life = await this.#begin(opened)
+        if (!this.#isClosed) {
+          if (failures > 0) this.#parts.log.info({}, "Redis is back")
+          failures = 0
+          this.#parts.up(this.#life.keys)
+          await Promise.race(opened.map(({ ended }) => ended))
+          if (!this.#isClosed) this.#parts.log.warn({}, "the connection to Redis was lost; connecting again")
+        }
+      } catch (error) {
+        if (failures === 0)
+          this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
+      }
+      for (const connection of opened) connection.close()
+      if (this.#life !== null) this.#parts.down()
+      this.#life = null
+      await this.#pause(Math.min(1000, 50 * 2 ** Math.min(failures, 5)))
+    }
+  }
+
+  async #begin(opened: Connection[]): Promise<Life> {
+    const open = async () => {
+      const connection = await Connection.open(this.#parts)
+      opened.push(connection)
+      return { connection, runId: runIdIn(await connection.send(["INFO", "server"])) }
+    }
+    const { heard, prefix } = this.#parts
+    const commands = await open()
+    const waiting = await open()
+    const listening = heard ? await open() : commands
+    if (waiting.runId !== commands.runId || listening.runId !== commands.runId)
+      throw new RedisAwayError("Redis was restarted while this process connected.")
+    const keys = new Keys(prefix, commands.runId)
+    if (heard) await listening.connection.subscribe(keys.control, heard)
+    const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
+    return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#isClosed) return Promise.resolve()
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}
+
+function gone(): Promise<never> {
+  return Promise.reject(new RedisAwayError("Redis is away."))
+}
+
+function runIdIn(info: Reply): string {
+  const found = /run_id:(\w+)/.exec(String(info))
+  if (found === null) throw new RedisAwayError("Redis does not say which run it is (INFO server).")
+  return found[1]!
+}
+
+/** A stream or its group is not there: Redis was flushed, or nobody has made it yet. */
+export function isNoGroup(error: unknown): boolean {
+  return error instanceof ReplyError && /NOGROUP|UNBLOCKED/.test(error.message)
+}
+
+/** Reads a stream's group from its beginning; it is no matter if others have made it. */
+export async function makeGroups(link: Link, streams: readonly string[], group: string): Promise<void> {
+  await Promise.all(
+    streams.map(stream =>
+      link.send(["XGROUP", "CREATE", stream, group, "0", "MKSTREAM"]).catch((error: Error) => {
+        if (!error.message.includes("BUSYGROUP")) throw error
+      }),
+    ),
+  )
+}

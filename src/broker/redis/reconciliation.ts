@@ -1,0 +1,216 @@
+import { randomUUID } from "node:crypto"
+import type { Log } from "../../log.ts"
+import { nameFrom } from "../task-name.ts"
+import type { Outstanding } from "./broker.ts"
+import { RedisAwayError } from "./connection.ts"
+import { type Keys, OWNERS } from "./keys.ts"
+import { type Link, makeGroups } from "./link.ts"
+import type { Results } from "./results.ts"
+import type { Roster } from "./roster.ts"
+import type { RedisSettings } from "./settings.ts"
+import { type Found, survey } from "./survey.ts"
+import { sweepConsumers, sweepKeys } from "./sweep.ts"
+
+export interface ReconciliationParts {
+  readonly link: Link
+  readonly engine: string
+  readonly settings: RedisSettings
+  readonly roster: Roster
+  readonly results: Results
+  readonly tasks: ReadonlyMap<string, Outstanding>
+  /** Is the job's partition ours, with all its tasks in `tasks`? */
+  readonly isOurs: (jobId: string) => boolean
+  readonly lost: (tasks: readonly Outstanding[]) => void
+  readonly again: (task: Outstanding) => void
+  /** Takes entries out of the handler's stream. */
+  readonly remove: (handler: string, entries: readonly string[]) => void
+  /** Whoever works on these tasks is told to stop. */
+  readonly stopWork: (names: readonly string[]) => void
+  readonly served: (handler: string) => void
+  readonly log: Log
+}
+
+/**
+ * Compares what this engine believes to be with workers with what is: after a connection was lost, when Redis has
+ * forgotten everything, when a worker died, when partitions came.
+ *
+ *     in its stream, handed to nobody or to somebody who lives   → as it should be
+ *     in its stream, handed to somebody who is dead              → lost
+ *     in no stream, in the hand of somebody who lives            → as it should be
+ *     in no stream, in nobody's hand                             → sent again; lost, if an earlier owner had sent it
+ *
+ * A task's entry leaves its stream only after its end is in the journal, so one without an entry, of which no result
+ * lies there either, never arrived or was forgotten by Redis.
+ */
+export class Reconciliation {
+  readonly #parts: ReconciliationParts
+  readonly #timer: NodeJS.Timeout
+  #marker: string | null = null
+  /** Is it known where the tasks of this engine are? */
+  #isDone = false
+  #isWanted = false
+  #isRunning = false
+  #isStopped = false
+  readonly #claims = new Set<number>()
+  #claimedAt = 0
+
+  constructor(parts: ReconciliationParts) {
+    this.#parts = parts
+    this.#timer = setInterval(() => this.#look(), parts.settings.rosterSeconds * 1000)
+    this.#timer.unref()
+  }
+
+  /** There is a connection. */
+  start(keys: Keys): void {
+    this.#isDone = false
+    this.ask()
+    sweepKeys(this.#parts.link, keys).catch(() => {})
+  }
+
+  /** These partitions came: what their last owner had read and not stored is read at once. */
+  claim(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#claims.add(partition)
+    this.ask()
+  }
+
+  ask(): void {
+    this.#isWanted = true
+    void this.#look()
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    clearInterval(this.#timer)
+  }
+
+  async #look(): Promise<void> {
+    if (this.#isRunning || this.#isStopped) return
+    this.#isRunning = true
+    try {
+      do {
+        const { keys } = this.#parts.link
+        if (keys === null) return
+        await this.#lookOnce(keys)
+      } while (this.#isWanted && this.#isDone)
+    } catch (error) {
+      this.#isWanted = true
+      if (!(error instanceof RedisAwayError))
+        this.#parts.log.warn({ error: String(error) }, "could not look where tasks are; trying again")
+    } finally {
+      this.#isRunning = false
+    }
+  }
+
+  async #lookOnce(keys: Keys): Promise<void> {
+    const { roster, results, served } = this.#parts
+    if (await this.#hasForgotten(keys)) {
+      roster.forget()
+      this.#isDone = false
+    }
+    const news = await roster.look(keys)
+    await this.#claim(keys)
+    if (!this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete) {
+      this.#isWanted = false
+      await results.delivered()
+      await this.#reconcile(keys)
+    }
+    this.#stopStale()
+    for (const handler of news.served) served(handler)
+  }
+
+  /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
+  async #hasForgotten(keys: Keys): Promise<boolean> {
+    const { link } = this.#parts
+    await link.send(["SET", keys.marker, randomUUID(), "NX"])
+    const marker = (await link.send(["GET", keys.marker])) as string | null
+    const isChanged = this.#marker !== null && marker !== this.#marker
+    this.#marker = marker
+    if (isChanged)
+      this.#parts.log.warn({}, "Redis has forgotten everything; what is not in anybody's hand is sent again")
+    return isChanged
+  }
+
+  async #claim(keys: Keys): Promise<void> {
+    const { link, results, settings } = this.#parts
+    const came = [...this.#claims].filter(partition => results.has(partition))
+    await makeGroups(
+      link,
+      came.map(partition => keys.results(partition)),
+      OWNERS,
+    )
+    await results.claim(came, 0)
+    for (const partition of came) this.#claims.delete(partition)
+    const now = performance.now()
+    if (now - this.#claimedAt < settings.claimEverySeconds * 1000) return
+    this.#claimedAt = now
+    await results.claim(results.partitions, settings.claimAfterSeconds * 1000)
+    await this.#sweep(keys)
+  }
+
+  #sweep(keys: Keys): Promise<void> {
+    const { link, roster, results, engine } = this.#parts
+    const isLive = (name: string) => name === engine || roster.isLive(name)
+    return sweepConsumers(link, keys, { handlers: roster.handlers, partitions: results.partitions, isLive })
+  }
+
+  async #reconcile(keys: Keys): Promise<void> {
+    const { link, roster, tasks } = this.#parts
+    // Before anything is looked at: what is sent from here on is not missed.
+    const before = [...tasks.values()].filter(({ state }) => state !== "queued")
+    const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
+    const found = await survey(link, handlers)
+    if (await this.#isForgottenSince(keys)) {
+      this.#isWanted = true
+      return
+    }
+    this.#isDone = this.#settle(before, found)
+    this.#removeStrays(found)
+  }
+
+  async #isForgottenSince(keys: Keys): Promise<boolean> {
+    return (await this.#parts.link.send(["GET", keys.marker])) !== this.#marker
+  }
+
+  /** False if somebody who may have tasks in hand has not been heard of yet. */
+  #settle(before: readonly Outstanding[], found: ReadonlyMap<string, Found>): boolean {
+    const { roster, tasks, lost, again } = this.#parts
+    const held = roster.held()
+    const gone: Outstanding[] = []
+    let isSure = true
+    for (const task of before) {
+      if (tasks.get(task.name) !== task) continue
+      const place = found.get(task.name)
+      if (place !== undefined) {
+        task.entry = place.entry
+        if (place.holder === null || roster.isLive(place.holder)) task.state = "sent"
+        else gone.push(task)
+      } else if (task.state === "sent" && task.entry === null) {
+        // On its way at this moment.
+      } else if (held.has(task.name)) task.state = "sent"
+      else if (!roster.isComplete) isSure = false
+      else if (task.content === null) gone.push(task)
+      else again(task)
+    }
+    for (const { handler, entry } of gone) if (entry !== null) this.#parts.remove(handler, [entry])
+    lost(gone)
+    return isSure
+  }
+
+  /** Entries that nobody waits for: their jobs have gone on, or ended, while another engine owned them. */
+  #removeStrays(found: ReadonlyMap<string, Found>): void {
+    for (const [name, { handler, entry }] of found)
+      if (this.#isStray(name)) this.#parts.remove(handler, [entry])
+  }
+
+  /** A cancellation that a worker missed. */
+  #stopStale(): void {
+    const { roster, stopWork } = this.#parts
+    const stale = [...roster.held()].filter(name => this.#isStray(name))
+    if (stale.length > 0) stopWork(stale)
+  }
+
+  #isStray(name: string): boolean {
+    const { tasks, isOurs } = this.#parts
+    return !tasks.has(name) && isOurs(nameFrom(name).jobId)
+  }
+}

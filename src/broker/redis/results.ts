@@ -1,0 +1,231 @@
+import type { Log } from "../../log.ts"
+import { RedisAwayError } from "./connection.ts"
+import { type Keys, OWNERS, WORKERS } from "./keys.ts"
+import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import { decodeReport, type Fields, type Report, type Sender } from "./wire.ts"
+
+export interface ResultsParts {
+  readonly link: Link
+  readonly engine: string
+  readonly blockMs: number
+  readonly deliver: (report: Report, from: Sender) => void
+  /** Resolves when everything that was delivered for the partition is durable; rejects if it is not ours any more. */
+  readonly durable: (partition: number) => Promise<void>
+  readonly log: Log
+}
+
+type Entry = readonly [id: string, fields: Fields]
+
+/**
+ * What workers report of the partitions that this engine owns, read in order.
+ *
+ * 1. A report, and the task it ends, are removed from Redis only when the journal has it.
+ * 2. What another engine had read and not removed is read here, once the partition is ours.
+ * 3. As long as the journal takes nothing, nothing more is read.
+ */
+export class Results {
+  readonly #parts: ResultsParts
+  readonly #partitions = new Set<number>()
+  /** Who wants to know that everything which was there when they asked has been delivered. */
+  #curious: (() => void)[] = []
+  #unsettled = 0
+  #changed: (() => void) | null = null
+  #isStopped = false
+  readonly #reading: Promise<void>
+
+  constructor(parts: ResultsParts) {
+    this.#parts = parts
+    this.#reading = this.#read()
+  }
+
+  has(partition: number): boolean {
+    return this.#partitions.has(partition)
+  }
+
+  get partitions(): readonly number[] {
+    return [...this.#partitions]
+  }
+
+  came(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#partitions.add(partition)
+    this.wake()
+  }
+
+  left(partitions: readonly number[]): void {
+    for (const partition of partitions) this.#partitions.delete(partition)
+  }
+
+  /** Something may have changed: there is a link again, or another partition. */
+  wake(): void {
+    this.#changed?.()
+    this.#parts.link.unblock()
+  }
+
+  /** Resolves when all that lies there now has been delivered. */
+  delivered(): Promise<void> {
+    if (this.#partitions.size === 0) return Promise.resolve()
+    return new Promise(resolve => {
+      this.#curious.push(resolve)
+      this.wake()
+    })
+  }
+
+  /** Reads again what was read by whoever owned these partitions, and not acknowledged for so long. */
+  async claim(partitions: Iterable<number>, idleMs: number): Promise<void> {
+    const { link, engine } = this.#parts
+    for (const partition of partitions) {
+      for (let from = "0-0"; ; ) {
+        const { keys } = link
+        if (keys === null || !this.#partitions.has(partition)) break
+        const stream = keys.results(partition)
+        const claimed = await link
+          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", "500"])
+          .catch(error => (isNoGroup(error) ? ["0-0", []] : Promise.reject(error)))
+        const [next, entries] = claimed as [string, readonly Entry[]]
+        this.#take(keys, partition, entries)
+        if (next === "0-0") break
+        from = next
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true
+    this.wake()
+    await this.#reading
+  }
+
+  async #read(): Promise<void> {
+    while (!this.#isStopped) {
+      const { keys } = this.#parts.link
+      if (keys === null || this.#partitions.size === 0 || this.#unsettled >= MAX_UNSETTLED) {
+        await this.#change()
+        continue
+      }
+      try {
+        await this.#readOnce(keys)
+      } catch (error) {
+        await this.#mend(keys, error)
+      }
+    }
+    for (const resolve of this.#curious) resolve()
+  }
+
+  async #readOnce(keys: Keys): Promise<void> {
+    const { link, engine, blockMs } = this.#parts
+    const curious = this.#curious
+    this.#curious = []
+    const partitions = [...this.#partitions]
+    const block = curious.length > 0 ? [] : ["BLOCK", String(blockMs)]
+    const ends = partitions.map(() => ">")
+    const streams = partitions.map(partition => keys.results(partition))
+    try {
+      const read = await link.wait(
+        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", READ_AT_ONCE, ...block, "STREAMS"].concat(
+          streams,
+          ends,
+        ),
+      )
+      if (read === null) {
+        for (const resolve of curious.splice(0)) resolve()
+        return
+      }
+      for (const [stream, entries] of read as [string, Entry[]][])
+        this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
+    } finally {
+      this.#curious.push(...curious)
+    }
+  }
+
+  #take(keys: Keys, partition: number, entries: readonly Entry[]): void {
+    if (entries.length === 0) return
+    const ended = new Map<string, string[]>()
+    for (const [, fields] of entries)
+      for (let i = 0; i < fields.length; i += 2) this.#hear(fields[i]!, fields[i + 1]!, ended)
+    void this.#remove(
+      keys,
+      partition,
+      entries.map(([id]) => id),
+      ended,
+    )
+  }
+
+  #hear(said: string, text: string, ended: Map<string, string[]>): void {
+    try {
+      const { report, from } = decodeReport(said, text)
+      this.#parts.deliver(report, from)
+      if (report.kind !== "finished" && report.kind !== "returned") return
+      const tasks = ended.get(from.handler)
+      if (tasks === undefined) ended.set(from.handler, [from.entry])
+      else tasks.push(from.entry)
+    } catch (error) {
+      this.#parts.log.error({ said, error: String(error) }, "a report cannot be read and is dropped")
+    }
+  }
+
+  /** Invariant 1. What is not removed is read again later, by us or by the next owner, and changes nothing then. */
+  async #remove(
+    keys: Keys,
+    partition: number,
+    reports: readonly string[],
+    ended: ReadonlyMap<string, readonly string[]>,
+  ): Promise<void> {
+    const { link, durable, log } = this.#parts
+    this.#unsettled += reports.length
+    try {
+      await durable(partition)
+      await Promise.all([
+        removeEntries(link, keys.results(partition), OWNERS, reports),
+        ...[...ended].map(([handler, tasks]) => removeEntries(link, keys.tasks(handler), WORKERS, tasks)),
+      ])
+    } catch (error) {
+      log.debug({ partition, error: String(error) }, "reports stay in Redis for now")
+    } finally {
+      this.#unsettled -= reports.length
+      this.#changed?.()
+    }
+  }
+
+  async #mend(keys: Keys, error: unknown): Promise<void> {
+    const { link, log } = this.#parts
+    try {
+      if (isNoGroup(error)) {
+        const streams = [...this.#partitions].map(partition => keys.results(partition))
+        await makeGroups(link, streams, OWNERS)
+        return
+      }
+    } catch {
+      // As below: what follows waits for the link.
+    }
+    if (!(error instanceof RedisAwayError))
+      log.warn({ error: String(error) }, "could not read results from Redis")
+    await new Promise(resolve => setTimeout(resolve, MEND_MS))
+  }
+
+  #change(): Promise<void> {
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, this.#parts.blockMs)
+      this.#changed = () => {
+        clearTimeout(timer)
+        this.#changed = null
+        resolve()
+      }
+    })
+  }
+}
+
+const READ_AT_ONCE = "500"
+const MEND_MS = 50
+/** Reports that are not durable yet. */
+const MAX_UNSETTLED = 20_000
+
+/** Out of the group's hands and out of the stream. */
+export async function removeEntries(
+  link: Link,
+  stream: string,
+  group: string,
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return
+  await Promise.all([link.send(["XACK", stream, group, ...ids]), link.send(["XDEL", stream, ...ids])])
+}

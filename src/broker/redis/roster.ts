@@ -1,0 +1,148 @@
+import type { Keys } from "./keys.ts"
+import type { Link } from "./link.ts"
+
+/** What a worker says of itself with every beat. */
+export interface WorkerBeat {
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  readonly version: string
+  readonly handlers: readonly string[]
+  readonly concurrency: number
+  readonly prefetch: number
+  readonly running: number
+  readonly queued: number
+  /** Milliseconds since 1970, by the worker's clock: for people. */
+  readonly at: number
+  /** Names of the tasks it has in hand. */
+  readonly held: readonly string[]
+}
+
+export interface RosterChange {
+  /** Handlers that nobody served before. */
+  readonly served: readonly string[]
+  /** Who was there and is not any more. */
+  readonly gone: readonly string[]
+}
+
+interface Awaited {
+  readonly beat: WorkerBeat
+  readonly until: number
+}
+
+/**
+ * Who works for this fleet, as the last look said. Whether somebody lives is Redis's word alone: a worker's key expires
+ * when it has been silent for too long, so no two clocks are ever compared.
+ */
+export class Roster {
+  readonly #link: Link
+  readonly #deadMs: number
+  #beats = new Map<string, WorkerBeat>()
+  /** By handler. */
+  #capacities = new Map<string, number>()
+  /** After a flush: who has not been heard of since. They may still have tasks in hand. */
+  readonly #awaited = new Map<string, Awaited>()
+  /** Who died not long ago, for people to see. */
+  readonly #dead = new Map<string, Awaited>()
+
+  constructor(link: Link, deadMs: number) {
+    this.#link = link
+    this.#deadMs = deadMs
+  }
+
+  get live(): readonly WorkerBeat[] {
+    return [...this.#beats.values()]
+  }
+
+  get dead(): readonly WorkerBeat[] {
+    return [...this.#dead.values()].map(({ beat }) => beat)
+  }
+
+  isLive(worker: string): boolean {
+    return this.#beats.has(worker) || this.#awaited.has(worker)
+  }
+
+  /** Is everybody heard of who may have tasks in hand? */
+  get isComplete(): boolean {
+    return this.#awaited.size === 0
+  }
+
+  serves(handler: string): boolean {
+    return this.#capacities.has(handler)
+  }
+
+  /** Tasks of this handler that the workers take at once, all together. */
+  capacity(handler: string): number {
+    return this.#capacities.get(handler) ?? 0
+  }
+
+  get handlers(): readonly string[] {
+    return [...this.#capacities.keys()]
+  }
+
+  /** Names of tasks that somebody has in hand. */
+  held(): Set<string> {
+    return new Set(this.live.flatMap(({ held }) => held))
+  }
+
+  /** Redis has lost its memory: nobody is dead because of that. */
+  forget(): void {
+    const until = performance.now() + this.#deadMs
+    for (const [id, beat] of this.#beats) this.#awaited.set(id, { beat, until })
+    this.#beats = new Map()
+    this.#capacities = new Map()
+  }
+
+  async look(keys: Keys): Promise<RosterChange> {
+    const ids = (await this.#link.send(["SMEMBERS", keys.workers])) as string[]
+    const said =
+      ids.length === 0
+        ? []
+        : ((await this.#link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
+    const before = this.#beats
+    const served = this.#capacities
+    this.#beats = new Map()
+    const silent: string[] = []
+    ids.forEach((id, at) => {
+      const text = said[at]
+      if (text) this.#beats.set(id, JSON.parse(text) as WorkerBeat)
+      else silent.push(id)
+    })
+    if (silent.length > 0) await this.#link.send(["SREM", keys.workers, ...silent])
+    const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#beats.has(id))
+    this.#bury(gone)
+    this.#capacities = capacitiesOf(this.#beats.values())
+    return {
+      served: this.handlers.filter(handler => !served.has(handler)),
+      gone: [...gone.map(({ id }) => id), ...silent.filter(id => !before.has(id))],
+    }
+  }
+
+  #overdue(): WorkerBeat[] {
+    const now = performance.now()
+    const overdue: WorkerBeat[] = []
+    for (const [id, { beat, until }] of this.#awaited) {
+      if (!this.#beats.has(id) && until > now) continue
+      this.#awaited.delete(id)
+      if (!this.#beats.has(id)) overdue.push(beat)
+    }
+    return overdue
+  }
+
+  #bury(gone: readonly WorkerBeat[]): void {
+    const now = performance.now()
+    for (const [id, { until }] of this.#dead) if (until < now || this.#beats.has(id)) this.#dead.delete(id)
+    for (const beat of gone) this.#dead.set(beat.id, { beat, until: now + SHOWN_DEAD_MS })
+  }
+}
+
+function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
+  const capacities = new Map<string, number>()
+  for (const { handlers, concurrency, prefetch } of workers)
+    for (const handler of handlers)
+      capacities.set(handler, (capacities.get(handler) ?? 0) + concurrency + prefetch)
+  return capacities
+}
+
+/** Long enough to be noticed by whoever looks when something is wrong. */
+const SHOWN_DEAD_MS = 10 * 60_000

@@ -1,0 +1,46 @@
+/** The figures of a fleet over Redis, their defaults and the variables that set them. */
+import {
+  amount,
+  type Environment,
+  readSettings,
+  type SettingTable,
+  text,
+  wholeNumber,
+} from "../../settings.ts"
+
+export interface RedisSettings {
+  /** Before every key: fleets that share a Redis have different ones. */
+  readonly prefix: string
+  /** Tasks that a worker takes beyond those it can run at once. */
+  readonly prefetch: number
+  /** How often a worker says that it lives. */
+  readonly workerBeatSeconds: number
+  /** A worker that has been silent for this long is dead, and its tasks go to others. */
+  readonly workerDeadSeconds: number
+  /** How often an engine looks who lives, and whether Redis has lost its memory. */
+  readonly rosterSeconds: number
+  /** Results that were read and not acknowledged for this long are read again. */
+  readonly claimAfterSeconds: number
+  readonly claimEverySeconds: number
+  /** A command without an answer for this long: the connection is given up. */
+  readonly answerSeconds: number
+  /** At most this much work of a handler lies in its stream; more waits in the engine, where turns are fair. */
+  readonly windowSeconds: number
+}
+
+export const redisTable: SettingTable<RedisSettings> = {
+  prefix: text("UMBRA_REDIS_PREFIX", "umbra"),
+  prefetch: wholeNumber("UMBRA_PREFETCH", 100),
+  workerBeatSeconds: amount("UMBRA_WORKER_BEAT_SECONDS", 5),
+  workerDeadSeconds: amount("UMBRA_WORKER_DEAD_SECONDS", 15),
+  rosterSeconds: amount("UMBRA_ROSTER_SECONDS", 1),
+  claimAfterSeconds: amount("UMBRA_CLAIM_AFTER_SECONDS", 30),
+  claimEverySeconds: amount("UMBRA_CLAIM_EVERY_SECONDS", 15),
+  answerSeconds: amount("UMBRA_REDIS_ANSWER_SECONDS", 5),
+  windowSeconds: amount("UMBRA_WINDOW_SECONDS", 0.2),
+}
+
+/** What is given, else what the environment says, else the default. */
+export function redisSettings(given?: Partial<RedisSettings>, environment?: Environment): RedisSettings {
+  return readSettings(redisTable, given, environment)
+}

@@ -1,0 +1,59 @@
+/** What nobody uses any more: keys of earlier runs of the server, and consumers that will not come back. */
+
+import { type Keys, OWNERS, WORKERS } from "./keys.ts"
+import { isNoGroup, type Link } from "./link.ts"
+import type { Reply } from "./resp.ts"
+
+/** Of an earlier run: an old snapshot brought them back. */
+export async function sweepKeys(link: Link, keys: Keys): Promise<void> {
+  for (let cursor = "0"; ; ) {
+    const scan = ["SCAN", cursor, "MATCH", keys.ofAllRuns, "COUNT", "1000"]
+    const [next, found] = (await link.send(scan)) as [string, string[]]
+    const old = found.filter(key => !keys.has(key))
+    if (old.length > 0) await link.send(["UNLINK", ...old])
+    if (next === "0") return
+    cursor = next
+  }
+}
+
+interface Sweep {
+  readonly handlers: Iterable<string>
+  readonly partitions: Iterable<number>
+  /** Who may still read: workers, and this engine. */
+  readonly isLive: (consumer: string) => boolean
+}
+
+/** With nothing in their hands: a consumer that is deleted takes what it has along. */
+export async function sweepConsumers(
+  link: Link,
+  keys: Keys,
+  { handlers, partitions, isLive }: Sweep,
+): Promise<void> {
+  for (const handler of handlers) await sweepGroup(link, keys.tasks(handler), WORKERS, isLive)
+  for (const partition of partitions) await sweepGroup(link, keys.results(partition), OWNERS, isLive)
+}
+
+async function sweepGroup(
+  link: Link,
+  stream: string,
+  group: string,
+  isLive: (consumer: string) => boolean,
+): Promise<void> {
+  const rows = await link
+    .send(["XINFO", "CONSUMERS", stream, group])
+    .catch(error => (isNoGroup(error) || /no such key/.test(String(error)) ? [] : Promise.reject(error)))
+  for (const row of rows as Reply[][]) {
+    const consumer = Object.fromEntries(pairs(row)) as { name: string; pending: number; idle: number }
+    if (consumer.pending === 0 && consumer.idle > LEFT_MS && !isLive(consumer.name))
+      await link.send(["XGROUP", "DELCONSUMER", stream, group, consumer.name])
+  }
+}
+
+function pairs(row: readonly Reply[]): [string, Reply][] {
+  return row.flatMap((value, at) =>
+    at % 2 === 0 ? [[value as string, row[at + 1]!] as [string, Reply]] : [],
+  )
+}
+
+/** Longer than anybody stands still and is still taken for alive. */
+const LEFT_MS = 60_000

@@ -1,0 +1,38 @@
+import { FairQueue, type Queued } from "../fair-queue.ts"
+
+/**
+ * The way to the workers of one handler. What lies in Redis is taken in the order it was put there, so only as much as
+ * keeps the workers busy is put there; the rest waits here, where priorities and fair turns count.
+ */
+export class Window<T extends Queued> {
+  readonly queue = new FairQueue<T>()
+  /** Tasks that are in Redis or with a worker. */
+  sent = 0
+  readonly #slotMs: number
+  readonly #capacity: () => number
+  #slot = 0
+  #count = 0
+  /** Tasks that were finished in a recent slot of time. */
+  #recent = 0
+
+  constructor(options: { readonly slotMs: number; readonly capacity: () => number }) {
+    this.#slotMs = options.slotMs
+    this.#capacity = options.capacity
+  }
+
+  get hasRoom(): boolean {
+    const capacity = this.#capacity()
+    return capacity > 0 && this.sent < Math.max(capacity, this.#recent)
+  }
+
+  finished(): void {
+    this.sent -= 1
+    const slot = Math.floor(performance.now() / this.#slotMs)
+    if (slot !== this.#slot) {
+      this.#recent = Math.max(this.#count, Math.floor(this.#recent / 2))
+      this.#count = 0
+      this.#slot = slot
+    }
+    this.#count += 1
+  }
+}

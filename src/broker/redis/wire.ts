@@ -1,0 +1,66 @@
+/** Tasks and reports as the fields of stream entries. */
+import type { Json } from "../../core/json.ts"
+import type { Progress } from "../../core/view.ts"
+import type { Outcome, Task } from "../port.ts"
+
+export type Fields = readonly string[]
+
+export function encodeTask(task: Task, name: string): Fields {
+  return ["name", name, "task", JSON.stringify({ ...task, parents: task.parents() })]
+}
+
+export function decodeTask(fields: Fields): Task {
+  const { parents, ...task } = JSON.parse(field(fields, "task"))
+  return { ...task, parents: () => parents }
+}
+
+/** The name alone: whoever looks through a stream does not read the tasks. */
+export function taskNameIn(fields: Fields): string {
+  return field(fields, "name")
+}
+
+/** What a worker tells the owner of a task's job. */
+export type Report =
+  | { readonly kind: "finished"; readonly outcome: Outcome }
+  | { readonly kind: "started"; readonly announce: boolean }
+  | { readonly kind: "progress"; readonly progress: Progress }
+  | { readonly kind: "preview"; readonly data: Json }
+  /** It will not do it: it stops. */
+  | { readonly kind: "returned" }
+
+/** Who reports on what: `entry` is the task's, in the stream of its handler. */
+export interface Sender {
+  readonly worker: string
+  readonly name: string
+  readonly handler: string
+  readonly entry: string
+}
+
+/** A field and its value: what is said, and the output, which is text already and goes into the journal as it is. */
+export function encodeReport(
+  report: Report,
+  { worker, name, handler, entry }: Sender,
+): readonly [string, string] {
+  if (report.kind !== "finished" || report.outcome.type !== "completed")
+    return [JSON.stringify([name, worker, handler, entry, report]), ""]
+  const { output: _, text, ...outcome } = report.outcome
+  return [JSON.stringify([name, worker, handler, entry, { kind: "finished", outcome }]), text]
+}
+
+export function decodeReport(said: string, text: string): { readonly report: Report; readonly from: Sender } {
+  const [name, worker, handler, entry, report] = JSON.parse(said) as [string, string, string, string, Report]
+  const from = { name, worker, handler, entry }
+  if (report.kind !== "finished" || report.outcome.type !== "completed") return { report, from }
+  const outcome = { ...report.outcome, output: JSON.parse(text) as Json, text }
+  return { report: { kind: "finished", outcome }, from }
+}
+
+/** What an engine tells the workers: stop these, or begin what was announced. */
+export type Control =
+  | { readonly type: "cancel"; readonly names: readonly string[] }
+  | { readonly type: "begin"; readonly name: string }
+
+function field(fields: Fields, name: string): string {
+  for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]!
+  throw new TypeError(`an entry has no field "${name}"`)
+}

@@ -1,0 +1,288 @@
+import { randomUUID } from "node:crypto"
+import type { Json } from "../../core/json.ts"
+import type { Progress } from "../../core/view.ts"
+import type { Log } from "../../log.ts"
+import { ownIdentity } from "../../process-identity.ts"
+import { LocalBroker, type Runner } from "../local.ts"
+import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
+import { nameOf } from "../task-name.ts"
+import { Deliveries } from "./deliveries.ts"
+import type { Keys } from "./keys.ts"
+import { Link } from "./link.ts"
+import { Outbox } from "./outbox.ts"
+import type { WorkerBeat } from "./roster.ts"
+import type { RedisSettings } from "./settings.ts"
+import { type Control, decodeTask, encodeReport, type Fields, type Report } from "./wire.ts"
+
+export interface RedisWorkerParts {
+  readonly url: string
+  readonly settings: RedisSettings
+  readonly runner: Runner
+  /** Handlers whose tasks it takes. */
+  readonly handlers: readonly string[]
+  readonly concurrency: number
+  readonly partitionOf: (jobId: string) => number
+  readonly version: string
+  readonly log: Log
+}
+
+/** A task in hand, from its delivery until its last report has reached Redis. */
+interface Held {
+  readonly task: Task
+  readonly entry: string
+  /** Set while the handler may not run yet: the engine says when. */
+  begin: (() => void) | null
+}
+
+/**
+ * A worker that needs nothing but Redis.
+ *
+ * 1. A task that comes twice runs once: while it is in hand, and for a while after it is done, it is known.
+ * 2. Who was silent for too long is dead to the engines, and its tasks are others'. So it drops them, and comes back as
+ *    somebody new.
+ */
+export class RedisWorker implements TaskEvents {
+  readonly #parts: RedisWorkerParts
+  readonly #link: Link
+  readonly #pool: LocalBroker
+  readonly #outbox: Outbox
+  readonly #deliveries: Deliveries
+  readonly #held = new Map<string, Held>()
+  /** Results by task, newest last: for one that comes again. */
+  readonly #done = new Map<string, Report>()
+  /** What is to be told with the next turn; the latest wins. */
+  readonly #progress = new Map<string, Progress>()
+  readonly #timers: NodeJS.Timeout[] = []
+  #id = newId()
+  #marker: string | null = null
+  #isKnown = false
+
+  constructor(parts: RedisWorkerParts) {
+    const { url, settings, runner, handlers, concurrency, log } = parts
+    this.#parts = parts
+    this.#pool = new LocalBroker({ runner, events: this, concurrency })
+    this.#link = new Link({
+      url,
+      log,
+      prefix: settings.prefix,
+      answerMs: settings.answerSeconds * 1000,
+      heard: message => this.#heard(JSON.parse(message) as Control),
+      up: keys => void this.#connected(keys),
+      down: () => {},
+    })
+    this.#outbox = new Outbox(this.#link, log)
+    this.#deliveries = new Deliveries({
+      link: this.#link,
+      handlers,
+      consumer: () => (this.#isKnown ? this.#id : null),
+      room: () => concurrency + settings.prefetch - this.#held.size,
+      take: (entry, fields) => this.#take(entry, fields),
+      forgotten: () => this.#beat(),
+      log,
+    })
+    this.#every(settings.workerBeatSeconds * 1000, () => void this.#beat())
+    this.#every(PROGRESS_MS, () => this.#tellProgress())
+    this.#every(ANNOUNCE_MS, () => this.#announceAgain())
+  }
+
+  get id(): string {
+    return this.#id
+  }
+
+  get running(): number {
+    return this.#pool.running
+  }
+
+  /** Can it be given work? */
+  get isReady(): boolean {
+    return this.#link.keys !== null && this.#isKnown
+  }
+
+  /** Gives back what it has not begun, lets the rest end, and leaves. */
+  async stop(graceMs: number): Promise<void> {
+    await this.#deliveries.stop()
+    for (const [name, { task }] of [...this.#held]) {
+      if (this.#pool.isRunning(task)) continue
+      this.#pool.cancel(task)
+      this.#end(name, { kind: "returned" })
+    }
+    await this.#pool.drain(graceMs)
+    for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
+    await this.#leave()
+    for (const timer of this.#timers) clearInterval(timer)
+    await this.#link.close()
+  }
+
+  async #leave(): Promise<void> {
+    const until = performance.now() + this.#parts.settings.answerSeconds * 1000
+    while (!this.#outbox.isEmpty && performance.now() < until)
+      await new Promise(resolve => setTimeout(resolve, 10))
+    const { keys } = this.#link
+    if (keys === null) return
+    const commands = [
+      ["DEL", keys.worker(this.#id)],
+      ["SREM", keys.workers, this.#id],
+    ]
+    await Promise.all(commands.map(command => this.#link.send(command))).catch(() => {})
+  }
+
+  #every(ms: number, act: () => void): void {
+    const timer = setInterval(act, ms)
+    timer.unref()
+    this.#timers.push(timer)
+  }
+
+  async #connected(keys: Keys): Promise<void> {
+    try {
+      await this.#deliveries.recover(keys, this.#id)
+      await this.#beat()
+    } catch (error) {
+      this.#parts.log.debug({ error: String(error) }, "Redis went away while this worker came back")
+    }
+  }
+
+  #heard(control: Control): void {
+    if (control.type === "begin") this.#held.get(control.name)?.begin?.()
+    else for (const name of control.names) this.#drop(name)
+  }
+
+  /** Nobody wants it any more. */
+  #drop(name: string): void {
+    const held = this.#held.get(name)
+    if (held === undefined) return
+    this.#pool.cancel(held.task)
+    held.begin?.()
+    this.#letGo(name)
+  }
+
+  #letGo(name: string): void {
+    this.#held.delete(name)
+    this.#progress.delete(name)
+    this.#deliveries.wake()
+  }
+
+  async #beat(): Promise<void> {
+    const { keys } = this.#link
+    if (keys === null) return
+    const expiry = String(this.#parts.settings.workerDeadSeconds * 1000)
+    try {
+      const marker = (await this.#link.send(["GET", keys.marker])) as string | null
+      const isRemembered = this.#isKnown && marker !== null && marker === this.#marker
+      this.#marker = marker
+      const beat = ["SET", keys.worker(this.#id), JSON.stringify(this.#says()), "PX", expiry]
+      const isAlive = await this.#link.send(isRemembered ? [...beat, "XX"] : beat)
+      if (isAlive === null) return await this.#comeAsSomebodyNew()
+      await this.#link.send(["SADD", keys.workers, this.#id])
+      this.#isKnown = true
+      this.#outbox.sendAgain()
+      this.#deliveries.wake()
+    } catch (error) {
+      this.#parts.log.debug({ error: String(error) }, "a beat did not reach Redis")
+    }
+  }
+
+  /** Invariant 2. */
+  #comeAsSomebodyNew(): Promise<void> {
+    this.#parts.log.warn(
+      { worker: this.#id },
+      "this worker was silent for too long; its tasks are others' now",
+    )
+    for (const name of [...this.#held.keys()]) this.#drop(name)
+    this.#id = newId()
+    this.#isKnown = false
+    return this.#beat()
+  }
+
+  #says(): WorkerBeat {
+    const { handlers, concurrency, settings, version } = this.#parts
+    const { host, pid } = ownIdentity()
+    const { running, queued } = this.#pool
+    const who = { id: this.#id, host, pid, version, handlers, concurrency, prefetch: settings.prefetch }
+    return { ...who, running, queued, at: Date.now(), held: [...this.#held.keys()] }
+  }
+
+  /** Invariant 1. */
+  #take(entry: string, fields: Fields): void {
+    const task = decodeTask(fields)
+    const name = nameOf(task)
+    if (this.#held.has(name)) return
+    this.#held.set(name, { task, entry, begin: null })
+    const done = this.#done.get(name)
+    if (done === undefined) this.#pool.dispatch(task)
+    else this.#end(name, done)
+  }
+
+  // What the pool says of its attempts.
+
+  /** With `announce`: resolves when the engine has made it durable. */
+  started(task: TaskNews): Promise<void> {
+    const { announce } = task
+    const name = nameOf(task)
+    void this.#report(name, { kind: "started", announce })
+    const held = this.#held.get(name)
+    if (!announce || held === undefined) return Promise.resolve()
+    return new Promise(resolve => {
+      held.begin = () => {
+        held.begin = null
+        resolve()
+      }
+    })
+  }
+
+  progress(task: TaskName, progress: Progress): void {
+    this.#progress.set(nameOf(task), progress)
+  }
+
+  preview(task: TaskName, data: Json): void {
+    void this.#report(nameOf(task), { kind: "preview", data })
+  }
+
+  finished(task: TaskName, outcome: Outcome): void {
+    const name = nameOf(task)
+    const report = { kind: "finished", outcome } as const
+    this.#remember(name, report)
+    this.#end(name, report)
+  }
+
+  #remember(name: string, report: Extract<Report, { kind: "finished" }>): void {
+    const { outcome } = report
+    if (outcome.type === "completed" && outcome.text.length > REMEMBERED_LENGTH) return
+    this.#done.set(name, report)
+    if (this.#done.size > REMEMBERED) this.#done.delete(this.#done.keys().next().value!)
+  }
+
+  #end(name: string, report: Report): void {
+    void this.#report(name, report).then(() => this.#letGo(name))
+  }
+
+  /** Resolves when it has reached Redis. */
+  #report(name: string, report: Report): Promise<void> {
+    const held = this.#held.get(name)
+    if (held === undefined) return Promise.resolve()
+    const { jobId, handler } = held.task
+    const fields = encodeReport(report, { worker: this.#id, name, handler, entry: held.entry })
+    return this.#outbox.send(this.#parts.partitionOf(jobId), fields)
+  }
+
+  #tellProgress(): void {
+    if (this.#link.keys === null) return
+    for (const [name, progress] of this.#progress) void this.#report(name, { kind: "progress", progress })
+    this.#progress.clear()
+  }
+
+  /** The answer may have been lost. */
+  #announceAgain(): void {
+    if (this.#link.keys === null) return
+    for (const [name, { begin }] of this.#held)
+      if (begin !== null) void this.#report(name, { kind: "started", announce: true })
+  }
+}
+
+const PROGRESS_MS = 200
+const ANNOUNCE_MS = 1000
+const REMEMBERED = 1000
+const REMEMBERED_LENGTH = 64 * 1024
+
+function newId(): string {
+  return `worker-${randomUUID().slice(0, 13)}`
+}

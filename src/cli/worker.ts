@@ -1,0 +1,51 @@
+/** `umbra worker`: runs nodes for a fleet's engines. It needs Redis, and no database. */
+import { UmbraError } from "../errors.ts"
+import { type FleetWorker, openWorker } from "../open-worker.ts"
+import { exitCode } from "./exit.ts"
+import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
+import { commandLog } from "./log.ts"
+import { toldToStop } from "./stop.ts"
+
+export interface WorkerCommandOptions {
+  readonly redisUrl?: string
+  readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
+  readonly queues?: readonly string[]
+  readonly concurrency?: number
+  readonly prefetch?: number
+}
+
+/** From the signal until the process is gone, whatever happens; running handlers have the most of it. */
+const LEAVE_MS = 9500
+const DRAIN_SECONDS = 8
+
+export async function worker(options: WorkerCommandOptions): Promise<number> {
+  const { queues, concurrency, prefetch, redisUrl = process.env.UMBRA_REDIS_URL } = options
+  if (!redisUrl)
+    throw new UmbraError(
+      "E620",
+      "A worker needs the address of its Redis: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
+    )
+  const handlers = await loadUserHandlers(options.handlers ?? [])
+  const providers = await loadUserProviders(options)
+  const told = toldToStop()
+  const opened = openWorker(redisUrl, {
+    handlers,
+    providers,
+    log: commandLog().log,
+    ...(queues === undefined ? {} : { queues }),
+    ...(concurrency === undefined ? {} : { worker: { concurrency } }),
+    ...(prefetch === undefined ? {} : { redis: { prefetch } }),
+  })
+  process.stdout.write(`${greeting(opened, redisUrl)}\n`)
+  const signal = await told
+  process.stderr.write(`umbra: ${signal}, stopping\n`)
+  setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
+  await opened.close({ drainSeconds: DRAIN_SECONDS })
+  return exitCode.ok
+}
+
+function greeting({ id, queues }: FleetWorker, redisUrl: string): string {
+  const { host } = new URL(redisUrl)
+  return `Umbra worker ${id} takes tasks from Redis at ${host}, for ${queues.join(", ")}.`
+}

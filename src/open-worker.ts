@@ -1,0 +1,87 @@
+import { checkRedisUrl } from "./broker/redis/connection.ts"
+import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
+import { RedisWorker } from "./broker/redis/worker.ts"
+import { partitionOf } from "./engine/ids.ts"
+import { UmbraError } from "./errors.ts"
+import { type Log, silentLog } from "./log.ts"
+import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
+import { version } from "./version.ts"
+import type { Handler } from "./worker/handler.ts"
+import { HandlerRegistry } from "./worker/registry.ts"
+import { TaskRunner } from "./worker/runner.ts"
+import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
+
+export interface WorkerOptions extends ExternalServicesOptions {
+  /** Handlers of your own, beside the built-in ones. */
+  readonly handlers?: readonly Handler[]
+  /** Only tasks of these handlers; all it has unless told. */
+  readonly queues?: readonly string[]
+  readonly worker?: Partial<WorkerSettings>
+  readonly redis?: Partial<RedisSettings>
+  readonly log?: Log
+}
+
+/**
+ * Opens a worker of a fleet (docs/fleet.md): it runs nodes for the engines on the same Redis, and needs no database.
+ *
+ *     const worker = await openWorker("redis://127.0.0.1", { handlers: [render] })
+ *     process.once("SIGTERM", () => worker.close())
+ */
+export function openWorker(redisUrl: string, options: WorkerOptions = {}): FleetWorker {
+  const settings = workerSettings(options.worker)
+  const log = options.log ?? silentLog
+  const services = new ExternalServices(options, settings, Date.now)
+  const registry = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
+  const handlers = queuesOf(registry, options.queues)
+  const worker = new RedisWorker({
+    url: checkRedisUrl(redisUrl),
+    settings: redisSettings(options.redis),
+    runner: new TaskRunner({ handlers: registry, settings, log, secrets: services.secrets }),
+    handlers,
+    concurrency: settings.concurrency,
+    partitionOf,
+    version,
+    log,
+  })
+  return new FleetWorker(worker, handlers)
+}
+
+export class FleetWorker {
+  /** Whose tasks it takes. */
+  readonly queues: readonly string[]
+  readonly #worker: RedisWorker
+
+  constructor(worker: RedisWorker, queues: readonly string[]) {
+    this.#worker = worker
+    this.queues = queues
+  }
+
+  get id(): string {
+    return this.#worker.id
+  }
+
+  /** Is it connected, and known to the fleet? */
+  get isReady(): boolean {
+    return this.#worker.isReady
+  }
+
+  get running(): number {
+    return this.#worker.running
+  }
+
+  /** Gives back what it has not begun, lets running handlers end within the time, and leaves. */
+  close({ drainSeconds = 10 }: { readonly drainSeconds?: number } = {}): Promise<void> {
+    return this.#worker.stop(drainSeconds * 1000)
+  }
+}
+
+function queuesOf(registry: HandlerRegistry, queues: readonly string[] | undefined): readonly string[] {
+  const known = registry.names()
+  const unknown = queues?.filter(queue => !known.includes(queue)) ?? []
+  if (unknown.length > 0)
+    throw new UmbraError(
+      "E620",
+      `This worker has no handler ${unknown.map(name => `"${name}"`).join(", ")} for the queues it was given; it has ${known.join(", ")}.`,
+    )
+  return queues ?? known
+}

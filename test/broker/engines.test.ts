@@ -1,0 +1,188 @@
+import { describe, expect, it } from "vitest"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { FleetStage } from "./stage.ts"
+
+const one = flow([{ id: "a", handler: "gate" }])
+
+describe("engines come and go, workers stay", () => {
+  it("S6 S7 a task that a worker has in hand is adopted by the next owner, and not begun again", async () => {
+    const stage = new FleetStage()
+    const first = await stage.engine()
+    const slow = gate()
+    stage.worker({ handlers: [slow.handler], worker: { startedAfterSeconds: 0.01 } })
+    await stage.served(first, "gate")
+    const job = await first.submit(one)
+    await slow.came()
+    await until("its start is stored", async () => (await first.graph(job.id)).nodes[0]!.started_at !== null)
+    await first.close()
+    const second = await stage.engine()
+    await until("it is there", () => second.owns(job.id))
+    slow.open("done")
+    expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED" })
+    expect(slow.entered).toHaveLength(1)
+    expect((await second.node(job.id, "a")).attempt).toBe(1)
+  })
+
+  it("S7 a result that came while nobody owned its job is read by the next owner", async () => {
+    const stage = new FleetStage()
+    const first = await stage.engine()
+    const slow = gate()
+    const worker = stage.worker({ handlers: [slow.handler] })
+    await stage.served(first, "gate")
+    const job = await first.submit(one)
+    await slow.came()
+    await first.close()
+    slow.open("done")
+    await until("it has reported", () => worker.running === 0)
+    const second = await stage.engine()
+    expect(await second.wait(job.id, { timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+    expect(slow.entered).toHaveLength(1)
+  })
+
+  it("S7 tasks that nobody has in hand begin again under the next owner", async () => {
+    const stage = new FleetStage()
+    const slow = gate()
+    const first = await stage.engine({
+      roles: ["engine", "worker"],
+      handlers: [slow.handler],
+      engine: { drainSeconds: 0 },
+    })
+    const job = await first.submit(one)
+    await slow.came()
+    await first.close()
+    stage.worker({ handlers: [slow.handler] })
+    const second = await stage.engine()
+    await slow.came(2)
+    slow.open("done")
+    expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED" })
+  })
+
+  it("S6 two engines share the work of one fleet", async () => {
+    const stage = new FleetStage()
+    const engines = [await stage.engine(), await stage.engine()]
+    await until("each has partitions", () => engines.every(engine => engine.vitals().partitions > 0))
+    stage.worker({ handlers: [handler("quick", () => "ok")] })
+    for (const engine of engines) await stage.served(engine, "quick")
+    const quick = flow([{ id: "a", handler: "quick" }])
+    const jobs = await Promise.all(Array.from({ length: 40 }, (_, n) => engines[n % 2]!.submit(quick)))
+    for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  })
+
+  it("J16 a cancellation reaches the handler in well under a second", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    const worker = stage.worker({ handlers: [slow.handler] })
+    await stage.served(umbra, "gate")
+    const job = await umbra.submit(one)
+    const { signal } = await slow.came()
+    const asked = performance.now()
+    await job.cancel()
+    await until("its signal fires", () => signal.aborted)
+    expect(performance.now() - asked).toBeLessThan(1000)
+    slow.open()
+    await until("its place is free", () => worker.running === 0)
+  })
+
+  it("J16 a task that is cancelled before it has begun never begins", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    stage.worker({ handlers: [slow.handler], worker: { concurrency: 1 }, redis: { prefetch: 1 } })
+    await stage.served(umbra, "gate")
+    const jobs = []
+    for (let n = 0; n < 6; n++) jobs.push(await umbra.submit(one))
+    await slow.came()
+    for (const job of jobs.slice(1)) await job.cancel()
+    const cancelledAt = Date.now()
+    await until("the worker has dropped what it had not begun", () => {
+      const { queued, last_beat } = umbra.workers()[0]!
+      return queued === 0 && Date.parse(last_beat) > cancelledAt + 100
+    })
+    slow.open()
+    await jobs[0]!.wait()
+    await umbra.submit(one).then(job => job.wait())
+    expect(slow.entered).toHaveLength(2)
+  })
+})
+
+describe("workers come and go", () => {
+  it("S5 one that stops gives back what it has not begun, at once", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    const options = { worker: { concurrency: 1 }, redis: { prefetch: 10, workerDeadSeconds: 3600 } }
+    const leaving = stage.worker({ handlers: [slow.handler], ...options })
+    await stage.served(umbra, "gate")
+    const jobs = await Promise.all(Array.from({ length: 8 }, () => umbra.submit(one)))
+    await slow.came()
+    const quick = handler("gate", () => "done elsewhere")
+    const left = leaving.close()
+    stage.worker({ handlers: [quick] })
+    slow.open("done")
+    await left
+    for (const job of jobs) expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+    const attempts = await Promise.all(jobs.map(({ id }) => umbra.node(id, "a")))
+    expect(attempts.map(({ attempt }) => attempt)).toEqual(new Array(8).fill(1))
+  })
+
+  it("S6 a node that keeps killing its workers is failed with the reason", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine({ engine: { lossLimit: 3 } })
+    const deadly = gate()
+    const silent = { workerBeatSeconds: 3600 }
+    const job = await (async () => {
+      stage.worker({ handlers: [deadly.handler], redis: silent })
+      await stage.served(umbra, "gate")
+      return umbra.submit(one)
+    })()
+    // The first loss makes it a suspect; from then on its beginning is known before it begins.
+    for (let death = 1; death <= 3; death++) {
+      await deadly.came(death)
+      stage.worker({ handlers: [deadly.handler], redis: silent })
+    }
+    await deadly.came(4)
+    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "FAILED", error: { code: "E417" } })
+  }, 20_000)
+
+  it("S5 progress and previews come from afar", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    stage.worker({ handlers: [slow.handler] })
+    await stage.served(umbra, "gate")
+    const job = await umbra.submit(one)
+    const ctx = await slow.came()
+    ctx.progress(40, "almost half")
+    ctx.preview({ page: 1 })
+    await until("progress is told", () => umbra.activity(job.id).running[0]?.progress?.percent === 40)
+    await until("the preview is told", async () => (await umbra.node(job.id, "a")).preview !== null)
+    slow.open()
+    await job.wait()
+  })
+
+  it("S5 are shown with what they can and do", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    const worker = stage.worker({ handlers: [slow.handler], queues: ["gate"], worker: { concurrency: 3 } })
+    await stage.served(umbra, "gate")
+    await umbra.submit(one)
+    await slow.came()
+    const shown = () => umbra.workers().find(({ id }) => id === worker.id)
+    await until("its task is shown", () => shown()?.running === 1)
+    expect(shown()).toMatchObject({ state: "live", handlers: ["gate"], concurrency: 3, pid: process.pid })
+    expect(umbra.workerCounts).toMatchObject({ live: 1 })
+    slow.open()
+  })
+
+  it("S5 with only some queues leave the others alone", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    stage.worker({ handlers: [slow.handler, handler("quick", () => 1)], queues: ["quick"] })
+    await stage.served(umbra, "quick")
+    await expect(umbra.submit(one)).rejects.toMatchObject({ code: "E103" })
+    expect(() => stage.worker({ queues: ["nothing"] })).toThrow(/no handler "nothing"/)
+  })
+})

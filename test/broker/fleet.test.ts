@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { FleetStage } from "./stage.ts"
+
+const double = handler("double", (config: { n: number }) => config.n * 2)
+
+describe("a fleet over Redis", () => {
+  it("S6 nodes run in workers that know nothing but Redis", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    stage.worker({ handlers: [double] })
+    await stage.served(umbra, "double")
+    const job = await umbra.submit(
+      flow(
+        [
+          { id: "a", handler: "double", config: { n: 4 } },
+          { id: "b", handler: "double", dependencies: ["a"], config: { n: "{{ a }}" } },
+        ],
+        { output: "{{ b }}" },
+      ),
+    )
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 16 })
+  })
+
+  it("S5 a node waits for a worker, and starts when one comes", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const first = stage.worker({ handlers: [double] })
+    await stage.served(umbra, "double")
+    await umbra.register(flow([{ id: "a", handler: "double", config: { n: 1 } }]))
+    await first.close()
+    await until("it has left", async () => umbra.workers().every(({ state }) => state === "dead"))
+    const job = await umbra.submit("flow")
+    await until("it waits", async () => umbra.activity(job.id).unserved.length === 1)
+    stage.worker({ handlers: [double] })
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  })
+
+  it("S5 tasks of a worker that is silent for too long go to another", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const slow = gate()
+    const silent = stage.worker({ handlers: [slow.handler], redis: { workerBeatSeconds: 3600 } })
+    await stage.served(umbra, "gate")
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    await slow.came()
+    stage.worker({ handlers: [slow.handler] })
+    await slow.came(2)
+    slow.open("done")
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    expect((await umbra.node(job.id, "a")).attempt).toBe(2)
+    expect(silent.isReady).toBe(true)
+  })
+})

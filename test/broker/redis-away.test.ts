@@ -1,0 +1,137 @@
+import { describe, expect, it, onTestFinished } from "vitest"
+import { proxyTo } from "../engine/proxy.ts"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { PrivateRedis } from "./private-redis.ts"
+import { FleetStage } from "./stage.ts"
+
+/** Counts how often each node of each job was run. */
+function counting(ms = 0) {
+  const runs = new Map<string, number>()
+  const run = async (_: unknown, { idempotencyKey }: { idempotencyKey: string }) => {
+    runs.set(idempotencyKey, (runs.get(idempotencyKey) ?? 0) + 1)
+    await new Promise(resolve => setTimeout(resolve, ms))
+    return null
+  }
+  return { runs, handler: handler("count", run) }
+}
+
+const chain = flow([
+  { id: "a", handler: "count" },
+  { id: "b", handler: "count", dependencies: ["a"] },
+  { id: "c", handler: "count", dependencies: ["b"] },
+])
+
+async function fleet() {
+  const redis = await PrivateRedis.start()
+  const stage = new FleetStage(redis.url)
+  const umbra = await stage.engine()
+  return { redis, stage, umbra }
+}
+
+describe("Redis holds nothing that cannot be lost (S6)", () => {
+  it("flushed under load: everything ends, and what ran in a worker goes on there", async () => {
+    const { redis, stage, umbra } = await fleet()
+    const { runs, handler: count } = counting(20)
+    for (let n = 0; n < 2; n++)
+      stage.worker({ handlers: [count], worker: { concurrency: 5 }, redis: { prefetch: 5 } })
+    await stage.served(umbra, "count")
+    const jobs = await Promise.all(Array.from({ length: 100 }, () => umbra.submit(chain)))
+    for (let n = 0; n < 3; n++) {
+      await until("work goes on", () => runs.size > n * 40 + 20)
+      await redis.flush()
+    }
+    for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    expect(runs.size).toBe(300)
+  }, 30_000)
+
+  it("flushed while one handler runs: it is not begun again", async () => {
+    const { redis, stage, umbra } = await fleet()
+    const slow = gate()
+    stage.worker({ handlers: [slow.handler] })
+    await stage.served(umbra, "gate")
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    await slow.came()
+    await redis.flush()
+    await new Promise(resolve => setTimeout(resolve, 1500))
+    slow.open("done")
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    expect(slow.entered).toHaveLength(1)
+  })
+
+  it("killed and started anew, again and again: everything ends", async () => {
+    const { redis, stage, umbra } = await fleet()
+    const { runs, handler: count } = counting(5)
+    for (let n = 0; n < 2; n++) stage.worker({ handlers: [count], worker: { concurrency: 5 } })
+    await stage.served(umbra, "count")
+    const jobs = await Promise.all(Array.from({ length: 100 }, () => umbra.submit(chain)))
+    for (let n = 0; n < 3; n++) {
+      await until("work goes on", () => runs.size > n * 60 + 20)
+      await redis.kill()
+      await redis.begin()
+    }
+    for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  }, 30_000)
+
+  it("set back to an old snapshot: nothing that was completed runs again", async () => {
+    const { redis, stage, umbra } = await fleet()
+    const slow = gate()
+    const { runs, handler: count } = counting()
+    const worker = stage.worker({ handlers: [slow.handler, count], worker: { concurrency: 1 } })
+    await stage.served(umbra, "gate")
+    const blocker = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    await slow.came()
+    const jobs = await Promise.all(Array.from({ length: 20 }, () => umbra.submit(chain)))
+    await until("tasks lie in Redis", () => jobs.every(({ id }) => umbra.activity(id).running.length === 1))
+    await redis.snapshot()
+    slow.open()
+    for (const job of [blocker, ...jobs]) await job.wait()
+    const before = new Map(runs)
+    await redis.restore()
+    await until("the worker is back", () => worker.isReady)
+    const last = await umbra.submit(chain)
+    await last.wait()
+    for (const [key, times] of before) expect(runs.get(key)).toBe(times)
+    expect(runs.size).toBe(63)
+  }, 20_000)
+
+  it("away from the start: what this process can run goes on, and the rest when Redis comes", async () => {
+    const redis = await PrivateRedis.start()
+    await redis.kill()
+    const stage = new FleetStage(redis.url)
+    const { handler: count } = counting()
+    const slow = gate()
+    const umbra = await stage.engine({ roles: ["engine", "worker"], handlers: [count] })
+    const here = await umbra.submit(chain)
+    expect(await here.wait()).toMatchObject({ status: "COMPLETED" })
+    stage.worker({ handlers: [slow.handler] })
+    await redis.begin()
+    await stage.served(umbra, "gate")
+    slow.open()
+    expect(await (await umbra.submit(flow([{ id: "a", handler: "gate" }]))).wait()).toMatchObject({
+      status: "COMPLETED",
+    })
+  })
+
+  for (const way of ["drop", "everything", "answers"] as const)
+    it(`its connections ${way === "drop" ? "cut" : `half open (${way} lost)`}: everything ends`, async () => {
+      const redis = await PrivateRedis.start()
+      const proxy = await proxyTo(redis.url)
+      onTestFinished(() => proxy.close())
+      const stage = new FleetStage(proxy.url)
+      const umbra = await stage.engine()
+      const { runs, handler: count } = counting(5)
+      for (let n = 0; n < 2; n++) stage.worker({ handlers: [count], worker: { concurrency: 5 } })
+      await stage.served(umbra, "count")
+      const jobs = await Promise.all(Array.from({ length: 60 }, () => umbra.submit(chain)))
+      for (let n = 0; n < 3; n++) {
+        await until("work goes on", () => runs.size > n * 40 + 10)
+        if (way === "drop") proxy.drop()
+        else {
+          proxy.goSilent(way)
+          await new Promise(resolve => setTimeout(resolve, 300))
+          proxy.heal()
+        }
+      }
+      for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    }, 40_000)
+})

@@ -1,0 +1,41 @@
+/** A fleet in one process: engines on a store of memory, workers of their own, a Redis that the tests share. */
+import { randomUUID } from "node:crypto"
+import { onTestFinished } from "vitest"
+import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
+import type { Umbra, UmbraOptions } from "../../src/umbra.ts"
+import { openOn, until } from "../engine/stage.ts"
+
+const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
+
+/** Quick, so that a death is noticed within a test. */
+const quick = { workerBeatSeconds: 0.1, workerDeadSeconds: 0.5, rosterSeconds: 0.05, answerSeconds: 1 }
+
+export class FleetStage {
+  readonly store: MemoryStore = createMemoryStore()
+  readonly url: string
+  readonly redis: NonNullable<UmbraOptions["redis"]>
+
+  constructor(url = sharedUrl, figures: FleetStage["redis"] = quick) {
+    this.url = url
+    this.redis = { ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
+  }
+
+  /** An engine that runs no node itself. */
+  engine(options: UmbraOptions = {}): Promise<Umbra> {
+    return openOn(this.store, { roles: ["engine"], redisUrl: this.url, redis: this.redis, ...options })
+  }
+
+  /** Resolves when the engine knows of somebody who runs the handler. */
+  served(umbra: Umbra, handler: string): Promise<void> {
+    return until("a worker is known", async () =>
+      umbra.workers().some(({ state, handlers }) => state === "live" && handlers.includes(handler)),
+    )
+  }
+
+  worker(options: WorkerOptions = {}): FleetWorker {
+    const worker = openWorker(this.url, { ...options, redis: { ...this.redis, ...options.redis } })
+    onTestFinished(() => worker.close({ drainSeconds: 0 }))
+    return worker
+  }
+}

@@ -1,0 +1,106 @@
+/** What must hold when all jobs of a campaign have ended, from two witnesses: the provider's own log, and the journal. */
+import { Plans } from "../../../src/engine/plans.ts"
+import { Queries } from "../../../src/engine/queries.ts"
+import type { JobRow, Journal } from "../../../src/journal/port.ts"
+import type { FakeProvider } from "../../../src/testing/fake-provider.ts"
+import type { FakeOperation } from "../../../src/testing/fake-script.ts"
+import { type Drawn, type DrawnOptions, drawn } from "./drawn.ts"
+
+export interface Judgement {
+  readonly problems: readonly string[]
+  readonly operations: number
+  /** Operations that were submitted more than once, always under one key. */
+  readonly repeated: number
+  /** Jobs whose provider said that it cannot be done. */
+  readonly failed: number
+  /** Webhooks that were sent, and how many of them were lies. */
+  readonly webhooks: number
+  readonly lies: number
+}
+
+export async function judge(parts: {
+  readonly journal: Journal
+  readonly fake: FakeProvider
+  readonly draw: DrawnOptions
+  readonly jobs: number
+  readonly limit: number
+}): Promise<Judgement> {
+  const { journal, fake, draw, jobs, limit } = parts
+  const problems: string[] = []
+  const rows = await journal.listJobs({ limit: jobs + 1 })
+  if (rows.length !== jobs) problems.push(`${rows.length} jobs instead of ${jobs}`)
+  const byJob = operationsByJob(fake)
+  const judgeJob = jobJudge(journal)
+  const seen = new Set<number>()
+  for (const row of rows) {
+    const operations = byJob.get(row.id) ?? []
+    byJob.delete(row.id)
+    const index = (operations[0]?.request as { index: number } | undefined)?.index ?? -1
+    if (seen.has(index)) problems.push(`two jobs for ${index}`)
+    seen.add(index)
+    const found = await judgeJob(row, operations, drawn(index, draw))
+    problems.push(...found.map(problem => `job ${index} (${row.id}): ${problem}`))
+  }
+  for (const id of byJob.keys()) problems.push(`nobody asked for ${id}`)
+  problems.push(...(await capacityProblems(journal, fake, limit)))
+  const lies = fake.deliveries.filter(({ isGenuine }) => !isGenuine)
+  for (const { id, status } of lies)
+    if (status !== null && status < 400) problems.push(`a lie about ${id} was answered with ${status}`)
+  const all = [...fake.operations.values()]
+  return {
+    problems,
+    operations: all.length,
+    repeated: all.filter(({ submissions }) => submissions > 1).length,
+    failed: rows.filter(({ status }) => status === "FAILED").length,
+    webhooks: fake.deliveries.length,
+    lies: lies.length,
+  }
+}
+
+/** In the order in which they were taken. */
+function operationsByJob(fake: FakeProvider): Map<string, FakeOperation[]> {
+  const byJob = new Map<string, FakeOperation[]>()
+  for (const operation of fake.operations.values()) {
+    const id = operation.key.split("/")[0]!
+    byJob.set(id, [...(byJob.get(id) ?? []), operation])
+  }
+  return byJob
+}
+
+function jobJudge(journal: Journal) {
+  const plans = new Plans(journal)
+  const largeOutputBytes = Number.MAX_SAFE_INTEGER
+  const queries = new Queries({ journal, plans, largeOutputBytes, live: () => undefined })
+  return async (row: JobRow, operations: readonly FakeOperation[], expected: Drawn): Promise<string[]> => {
+    const { facts } = await queries.fold(row.id)
+    const completions = facts.filter(({ fact }) => fact.type === "node_completed").length
+    const isFailed = expected.output === null
+    const keys = operations.map(({ key }) => key)
+    const wanted = expected.scripts.map((_, n) => `${row.id}/film${n === 0 ? "" : `/${n}`}`)
+    return [
+      ...outcome(row, expected),
+      ...(completions === (isFailed ? 0 : 1) ? [] : [`was completed ${completions} times`]),
+      ...(keys.join() === wanted.join() ? [] : [`operations ${keys}, not ${wanted}`]),
+      ...(await queries.verify(row)),
+    ]
+  }
+}
+
+function outcome(row: JobRow, { output }: Drawn): string[] {
+  const status = output === null ? "FAILED" : "COMPLETED"
+  if (row.status !== status) return [`is ${row.status}, not ${status}: ${row.error}`]
+  if (output === null) return /no film \d+/.test(row.error ?? "") ? [] : [`failed with ${row.error}`]
+  const { made } = output as { made: number }
+  return row.output === String(made) ? [] : [`its output is ${row.output}, not ${made}`]
+}
+
+async function capacityProblems(journal: Journal, fake: FakeProvider, limit: number): Promise<string[]> {
+  const problems: string[] = []
+  const { mostAtOnce, overLimit } = fake
+  if (overLimit > 0)
+    problems.push(`the provider saw ${mostAtOnce} at once, ${overLimit} times over the limit ${limit}`)
+  const { held, waiting, operations } = await journal.providers.overview({ provider: "fake", at: Date.now() })
+  if (held.length + waiting > 0) problems.push(`${held.length} slots held and ${waiting} waiting at the end`)
+  if (operations > 0) problems.push(`${operations} operations are not over`)
+  return problems
+}
