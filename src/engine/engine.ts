@@ -229,7 +229,8 @@ export class Engine {
   }
 
   newJobId(): string {
-    return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), this.#parts.clock.now())
+    const { clock, settings } = this.#parts
+    return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
   }
 
   /** Resolves with its time when the job is durable. The id is a new one. */
