@@ -89,6 +89,8 @@ export interface RemoteTaskEvents extends TaskEvents {
 export interface BrokerHost {
   readonly id: string
   readonly events: RemoteTaskEvents
+  /** Under which it owns the partition; undefined: it does not. */
+  epoch(partition: number): number | undefined
   /** Resolves when everything that happened to jobs of the partition is durable; rejects if it is lost meanwhile. */
   durable(partition: number): Promise<void>
   /** Somebody can run this handler now. */

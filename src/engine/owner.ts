@@ -108,7 +108,8 @@ export class Owner implements CommitterEvents {
     this.broker = parts.broker({
       id: parts.id,
       events: this.#reports,
-      durable: partition => this.committer.durable({ partition, id: "" }),
+      epoch: partition => this.holdings.get(partition)?.epoch,
+      durable: partition => this.#durable(partition),
       served: handler => this.serve(handler),
     })
     this.#dispatcher = new Dispatcher({
@@ -120,6 +121,11 @@ export class Owner implements CommitterEvents {
       external: this.external,
       maxItems: settings.maxItems,
     })
+  }
+
+  #durable(partition: number): Promise<void> {
+    if (!this.holdings.has(partition)) return Promise.reject(partitionMoved(partition))
+    return this.committer.durable({ partition, id: "" })
   }
 
   /** A new job: in memory and on its way to the journal. */

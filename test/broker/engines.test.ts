@@ -186,3 +186,53 @@ describe("workers come and go", () => {
     expect(() => stage.worker({ queues: ["nothing"] })).toThrow(/no handler "nothing"/)
   })
 })
+
+describe("engines that are replaced and do not know", () => {
+  it("S7 what workers have in hand goes on for the successor", async () => {
+    const stage = new FleetStage()
+    const slow = gate()
+    const first = await stage.engine()
+    stage.worker({ handlers: [slow.handler] })
+    await stage.served(first, "gate")
+    const job = await first.submit(one)
+    await slow.came()
+    const second = await stage.engine()
+    stage.rob()
+    slow.open("done")
+    expect(await second.wait(job.id, { timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
+    expect(slow.entered).toHaveLength(1)
+  })
+
+  it("S7 robbed again and again: everything ends, and nothing begins that was completed", async () => {
+    const stage = new FleetStage()
+    const begun: { key: string; at: number }[] = []
+    const work = handler("work", async (_, { idempotencyKey: key }) => {
+      begun.push({ key, at: Date.now() })
+      await new Promise(resolve => setTimeout(resolve, 5))
+      return null
+    })
+    const engines = [await stage.engine(), await stage.engine()]
+    for (let n = 0; n < 2; n++) stage.worker({ handlers: [work], worker: { concurrency: 5 } })
+    for (const engine of engines) await stage.served(engine, "work")
+    const ids = Array.from({ length: 6 }, (_, n) => `n${n}`)
+    const chain = flow(
+      ids.map((id, n) => ({ id, handler: "work", dependencies: n === 0 ? [] : [`n${n - 1}`] })),
+    )
+    const jobs = []
+    for (let n = 0; n < 60; n++) {
+      jobs.push(await engines[n % 2]!.submit(chain).catch(() => null))
+      if (n % 6 === 5) stage.rob()
+    }
+    const accepted = jobs.filter(job => job !== null)
+    expect(accepted.length).toBeGreaterThan(30)
+    for (const { id } of accepted)
+      expect(await engines[0]!.wait(id, { timeoutMs: 20_000 })).toMatchObject({ status: "COMPLETED" })
+    const completed = new Map<string, number>()
+    for (const { id } of accepted)
+      for (const { type, node, at } of await engines[0]!.events(id))
+        if (type === "node.completed") completed.set(`${id}/${node}`, at)
+    const late = begun.filter(({ key, at }) => at > (completed.get(key) ?? Number.POSITIVE_INFINITY))
+    expect(late).toEqual([])
+    expect(completed.size).toBe(accepted.length * 6)
+  }, 60_000)
+})

@@ -33,6 +33,14 @@ export class FleetStage {
     )
   }
 
+  /** Every partition is somebody else's, and its owner does not know. */
+  rob(): void {
+    for (const row of this.store.partitions) {
+      row.owner = null
+      row.epoch++
+    }
+  }
+
   worker(options: WorkerOptions = {}): FleetWorker {
     const worker = openWorker(this.url, { ...options, redis: { ...this.redis, ...options.redis } })
     onTestFinished(() => worker.close({ drainSeconds: 0 }))

@@ -83,11 +83,12 @@ export class RedisBroker implements Broker, RemoteWorkers {
       roster: this.roster,
       results: this.#results,
       tasks: this.#tasks,
-      isOurs: jobId => this.#results.has(partitionOf(jobId)),
+      epochOf: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
+      partitionOf,
       lost: tasks => this.#lost(tasks),
       again: task => this.#sendAgain(task),
       remove: (handler, entries) => this.#remove(handler, entries),
-      stopWork: names => this.#say({ type: "cancel", names }),
+      say: control => this.#say(control),
       served: handler => this.#served(handler),
       log,
     })
@@ -248,7 +249,8 @@ export class RedisBroker implements Broker, RemoteWorkers {
   async #send(keys: Keys, task: Outstanding): Promise<void> {
     task.state = "sent"
     try {
-      const fields = encodeTask(task.content!, task.name)
+      const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
+      const fields = encodeTask(task.content!, { name: task.name, epoch })
       const entry = await this.#link.send(["XADD", keys.tasks(task.handler), "*", ...fields])
       task.entry = entry as string
       if (task.isCancelled) this.#stop(task)

@@ -27,6 +27,11 @@ export class Keys {
     return `${this.#base}:results:${partition}`
   }
 
+  /** Sorted set of partitions by the epoch of their owner: what an earlier one sends is not run. */
+  get epochs(): string {
+    return `${this.#base}:epochs`
+  }
+
   /** Gone or changed: Redis was flushed. */
   get marker(): string {
     return `${this.#base}:marker`

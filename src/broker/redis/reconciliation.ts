@@ -10,6 +10,7 @@ import type { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { type Found, survey } from "./survey.ts"
 import { sweepConsumers, sweepKeys } from "./sweep.ts"
+import type { Control } from "./wire.ts"
 
 export interface ReconciliationParts {
   readonly link: Link
@@ -18,14 +19,14 @@ export interface ReconciliationParts {
   readonly roster: Roster
   readonly results: Results
   readonly tasks: ReadonlyMap<string, Outstanding>
-  /** Is the job's partition ours, with all its tasks in `tasks`? */
-  readonly isOurs: (jobId: string) => boolean
+  /** Of a partition that is ours, with all its tasks in `tasks`. */
+  readonly epochOf: (partition: number) => number | undefined
+  readonly partitionOf: (jobId: string) => number
   readonly lost: (tasks: readonly Outstanding[]) => void
   readonly again: (task: Outstanding) => void
   /** Takes entries out of the handler's stream. */
   readonly remove: (handler: string, entries: readonly string[]) => void
-  /** Whoever works on these tasks is told to stop. */
-  readonly stopWork: (names: readonly string[]) => void
+  readonly say: (control: Control) => void
   readonly served: (handler: string) => void
   readonly log: Log
 }
@@ -63,7 +64,7 @@ export class Reconciliation {
   /** There is a connection. */
   start(keys: Keys): void {
     this.#isDone = false
-    this.ask()
+    this.claim(this.#parts.results.partitions)
     sweepKeys(this.#parts.link, keys).catch(() => {})
   }
 
@@ -106,6 +107,7 @@ export class Reconciliation {
     if (await this.#hasForgotten(keys)) {
       roster.forget()
       this.#isDone = false
+      for (const partition of results.partitions) this.#claims.add(partition)
     }
     const news = await roster.look(keys)
     await this.#claim(keys)
@@ -130,9 +132,23 @@ export class Reconciliation {
     return isChanged
   }
 
+  /** From now on nothing is run that an earlier owner sends: it may have stood still, and not know. */
+  async #announce(keys: Keys, partitions: readonly number[]): Promise<void> {
+    const { link, epochOf, say } = this.#parts
+    const epochs = partitions.flatMap(partition => {
+      const epoch = epochOf(partition)
+      return epoch === undefined ? [] : [[partition, epoch] as const]
+    })
+    if (epochs.length === 0) return
+    const scores = epochs.flatMap(([partition, epoch]) => [String(epoch), String(partition)])
+    await link.send(["ZADD", keys.epochs, "GT", ...scores])
+    say({ type: "epochs", epochs })
+  }
+
   async #claim(keys: Keys): Promise<void> {
     const { link, results, settings } = this.#parts
     const came = [...this.#claims].filter(partition => results.has(partition))
+    await this.#announce(keys, came)
     await makeGroups(
       link,
       came.map(partition => keys.results(partition)),
@@ -143,6 +159,8 @@ export class Reconciliation {
     const now = performance.now()
     if (now - this.#claimedAt < settings.claimEverySeconds * 1000) return
     this.#claimedAt = now
+    // Also without a reason that we know of.
+    this.#isWanted = true
     await results.claim(results.partitions, settings.claimAfterSeconds * 1000)
     await this.#sweep(keys)
   }
@@ -198,19 +216,21 @@ export class Reconciliation {
 
   /** Entries that nobody waits for: their jobs have gone on, or ended, while another engine owned them. */
   #removeStrays(found: ReadonlyMap<string, Found>): void {
-    for (const [name, { handler, entry }] of found)
-      if (this.#isStray(name)) this.#parts.remove(handler, [entry])
+    for (const [name, { handler, entry, epoch }] of found)
+      if (this.#isStray(name, epoch)) this.#parts.remove(handler, [entry])
   }
 
   /** A cancellation that a worker missed. */
   #stopStale(): void {
-    const { roster, stopWork } = this.#parts
-    const stale = [...roster.held()].filter(name => this.#isStray(name))
-    if (stale.length > 0) stopWork(stale)
+    const { roster, say } = this.#parts
+    const stale = [...roster.held()].filter(([name, epoch]) => this.#isStray(name, epoch))
+    if (stale.length > 0) say({ type: "cancel", names: stale.map(([name]) => name) })
   }
 
-  #isStray(name: string): boolean {
-    const { tasks, isOurs } = this.#parts
-    return !tasks.has(name) && isOurs(nameFrom(name).jobId)
+  /** Of our partition and not ours. What a later owner has sent is its own affair: we may be the one who does not know. */
+  #isStray(name: string, epoch: number): boolean {
+    const { tasks, epochOf, partitionOf } = this.#parts
+    const own = epochOf(partitionOf(nameFrom(name).jobId))
+    return own !== undefined && epoch <= own && !tasks.has(name)
   }
 }

@@ -14,6 +14,13 @@ export interface ResultsParts {
   readonly log: Log
 }
 
+/** What was read of one partition at once; `ended`: entries of the tasks that are done with it, by handler. */
+interface Taken {
+  readonly partition: number
+  readonly entries: readonly Entry[]
+  readonly ended: ReadonlyMap<string, readonly string[]>
+}
+
 type Entry = readonly [id: string, fields: Fields]
 
 /**
@@ -142,12 +149,7 @@ export class Results {
     const ended = new Map<string, string[]>()
     for (const [, fields] of entries)
       for (let i = 0; i < fields.length; i += 2) this.#hear(fields[i]!, fields[i + 1]!, ended)
-    void this.#remove(
-      keys,
-      partition,
-      entries.map(([id]) => id),
-      ended,
-    )
+    void this.#settle(keys, { partition, entries, ended })
   }
 
   #hear(said: string, text: string, ended: Map<string, string[]>): void {
@@ -163,26 +165,40 @@ export class Results {
     }
   }
 
-  /** Invariant 1. What is not removed is read again later, by us or by the next owner, and changes nothing then. */
-  async #remove(
-    keys: Keys,
-    partition: number,
-    reports: readonly string[],
-    ended: ReadonlyMap<string, readonly string[]>,
-  ): Promise<void> {
-    const { link, durable, log } = this.#parts
-    this.#unsettled += reports.length
+  /** Invariant 1. What stays in Redis is read again later, by us or by the next owner, and changes nothing then. */
+  async #settle(keys: Keys, taken: Taken): Promise<void> {
+    const { durable, log } = this.#parts
+    this.#unsettled += taken.entries.length
     try {
-      await durable(partition)
-      await Promise.all([
-        removeEntries(link, keys.results(partition), OWNERS, reports),
-        ...[...ended].map(([handler, tasks]) => removeEntries(link, keys.tasks(handler), WORKERS, tasks)),
-      ])
+      const isStored = await durable(taken.partition).then(
+        () => true,
+        () => false,
+      )
+      await (isStored ? this.#remove(keys, taken) : this.#putBack(keys, taken))
     } catch (error) {
-      log.debug({ partition, error: String(error) }, "reports stay in Redis for now")
+      log.debug({ partition: taken.partition, error: String(error) }, "reports stay in Redis for now")
     } finally {
-      this.#unsettled -= reports.length
+      this.#unsettled -= taken.entries.length
       this.#changed?.()
+    }
+  }
+
+  async #remove(keys: Keys, { partition, entries, ended }: Taken): Promise<void> {
+    const { link } = this.#parts
+    const reports = entries.map(([id]) => id)
+    await Promise.all([
+      removeEntries(link, keys.results(partition), OWNERS, reports),
+      ...[...ended].map(([handler, tasks]) => removeEntries(link, keys.tasks(handler), WORKERS, tasks)),
+    ])
+  }
+
+  /** They were the next owner's, who would otherwise have to wait until they are taken for forgotten. */
+  async #putBack(keys: Keys, { partition, entries }: Taken): Promise<void> {
+    const { link } = this.#parts
+    const stream = keys.results(partition)
+    for (const [id, fields] of entries) {
+      await link.send(["XADD", stream, "*", ...fields])
+      await removeEntries(link, stream, OWNERS, [id])
     }
   }
 

@@ -14,8 +14,8 @@ export interface WorkerBeat {
   readonly queued: number
   /** Milliseconds since 1970, by the worker's clock: for people. */
   readonly at: number
-  /** Names of the tasks it has in hand. */
-  readonly held: readonly string[]
+  /** The tasks it has in hand, each with the epoch of who sent it. */
+  readonly held: readonly (readonly [name: string, epoch: number])[]
 }
 
 export interface RosterChange {
@@ -80,9 +80,9 @@ export class Roster {
     return [...this.#capacities.keys()]
   }
 
-  /** Names of tasks that somebody has in hand. */
-  held(): Set<string> {
-    return new Set(this.live.flatMap(({ held }) => held))
+  /** Tasks that somebody has in hand. */
+  held(): Map<string, number> {
+    return new Map(this.live.flatMap(({ held }) => held))
   }
 
   /** Redis has lost its memory: nobody is dead because of that. */

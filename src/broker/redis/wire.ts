@@ -5,8 +5,9 @@ import type { Outcome, Task } from "../port.ts"
 
 export type Fields = readonly string[]
 
-export function encodeTask(task: Task, name: string): Fields {
-  return ["name", name, "task", JSON.stringify({ ...task, parents: task.parents() })]
+/** `epoch`: of the task's partition when it was sent. */
+export function encodeTask(task: Task, { name, epoch }: TaskLabel): Fields {
+  return ["name", name, "epoch", String(epoch), "task", JSON.stringify({ ...task, parents: task.parents() })]
 }
 
 export function decodeTask(fields: Fields): Task {
@@ -14,9 +15,14 @@ export function decodeTask(fields: Fields): Task {
   return { ...task, parents: () => parents }
 }
 
-/** The name alone: whoever looks through a stream does not read the tasks. */
-export function taskNameIn(fields: Fields): string {
-  return field(fields, "name")
+export interface TaskLabel {
+  readonly name: string
+  readonly epoch: number
+}
+
+/** That alone: whoever looks through a stream does not read the tasks. */
+export function labelOf(fields: Fields): TaskLabel {
+  return { name: field(fields, "name"), epoch: Number(field(fields, "epoch")) }
 }
 
 /** What a worker tells the owner of a task's job. */
@@ -55,9 +61,11 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
   return { report: { kind: "finished", outcome }, from }
 }
 
-/** What an engine tells the workers: stop these, or begin what was announced. */
+/** What an engine tells the workers. */
 export type Control =
   | { readonly type: "cancel"; readonly names: readonly string[] }
+  /** Partitions have new owners. */
+  | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   | { readonly type: "begin"; readonly name: string }
 
 function field(fields: Fields, name: string): string {

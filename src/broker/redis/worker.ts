@@ -7,12 +7,14 @@ import { LocalBroker, type Runner } from "../local.ts"
 import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameOf } from "../task-name.ts"
 import { Deliveries } from "./deliveries.ts"
-import type { Keys } from "./keys.ts"
+import { type Keys, WORKERS } from "./keys.ts"
 import { Link } from "./link.ts"
 import { Outbox } from "./outbox.ts"
+import { OwnerEpochs } from "./owner-epochs.ts"
+import { removeEntries } from "./results.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { type Control, decodeTask, encodeReport, type Fields, type Report } from "./wire.ts"
+import { type Control, decodeTask, encodeReport, type Fields, labelOf, type Report } from "./wire.ts"
 
 export interface RedisWorkerParts {
   readonly url: string
@@ -30,6 +32,7 @@ export interface RedisWorkerParts {
 interface Held {
   readonly task: Task
   readonly entry: string
+  readonly epoch: number
   /** Set while the handler may not run yet: the engine says when. */
   begin: (() => void) | null
 }
@@ -40,6 +43,7 @@ interface Held {
  * 1. A task that comes twice runs once: while it is in hand, and for a while after it is done, it is known.
  * 2. Who was silent for too long is dead to the engines, and its tasks are others'. So it drops them, and comes back as
  *    somebody new.
+ * 3. What an engine sends that has been replaced, and does not know, is not run: its successor may have done it.
  */
 export class RedisWorker implements TaskEvents {
   readonly #parts: RedisWorkerParts
@@ -47,6 +51,7 @@ export class RedisWorker implements TaskEvents {
   readonly #pool: LocalBroker
   readonly #outbox: Outbox
   readonly #deliveries: Deliveries
+  readonly #owners = new OwnerEpochs()
   readonly #held = new Map<string, Held>()
   /** Results by task, newest last: for one that comes again. */
   readonly #done = new Map<string, Report>()
@@ -134,6 +139,7 @@ export class RedisWorker implements TaskEvents {
 
   async #connected(keys: Keys): Promise<void> {
     try {
+      await this.#owners.read(this.#link, keys)
       await this.#deliveries.recover(keys, this.#id)
       await this.#beat()
     } catch (error) {
@@ -143,6 +149,7 @@ export class RedisWorker implements TaskEvents {
 
   #heard(control: Control): void {
     if (control.type === "begin") this.#held.get(control.name)?.begin?.()
+    else if (control.type === "epochs") this.#owners.changed(control.epochs)
     else for (const name of control.names) this.#drop(name)
   }
 
@@ -198,18 +205,35 @@ export class RedisWorker implements TaskEvents {
     const { host, pid } = ownIdentity()
     const { running, queued } = this.#pool
     const who = { id: this.#id, host, pid, version, handlers, concurrency, prefetch: settings.prefetch }
-    return { ...who, running, queued, at: Date.now(), held: [...this.#held.keys()] }
+    return {
+      ...who,
+      running,
+      queued,
+      at: Date.now(),
+      held: [...this.#held].map(([name, { epoch }]) => [name, epoch]),
+    }
   }
 
   /** Invariant 1. */
   #take(entry: string, fields: Fields): void {
-    const task = decodeTask(fields)
-    const name = nameOf(task)
+    const { name, epoch } = labelOf(fields)
     if (this.#held.has(name)) return
-    this.#held.set(name, { task, entry, begin: null })
+    const task = decodeTask(fields)
+    if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
+      this.#refuse(task, entry)
+      return
+    }
+    this.#held.set(name, { task, entry, epoch, begin: null })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
+  }
+
+  /** Invariant 3. */
+  #refuse({ jobId, handler }: Task, entry: string): void {
+    const { keys } = this.#link
+    this.#parts.log.warn({ job_id: jobId }, "a task came from an engine that does not own its job any more")
+    if (keys !== null) removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
   }
 
   // What the pool says of its attempts.
