@@ -2,7 +2,7 @@
 select
   id, partition, seq, status, updated_at, finished_at, wake_at,
   case when pg_column_size(output) <= 32768 then output end, error,
-  owner, workflow, workflow_version, parent_id, labels, priority, created_at,
+  owner, workflow, workflow_version, parent_id, labels, priority, created_at, submitted_by,
   pg_column_size(output) > 32768
 from umbra.jobs
 where id = any ($1::text::uuid[]) and finished_at is not null
