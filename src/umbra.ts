@@ -28,6 +28,7 @@ import { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
+import { sharingOf } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
@@ -62,9 +63,10 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
+  // Before a folder is made for nothing.
+  mustFit(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
-    mustFit(roles, journal.capabilities)
     const umbra = new Umbra({ journal, location, handlers, services, settings, options, roles })
     await umbra.start()
     return umbra

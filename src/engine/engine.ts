@@ -291,6 +291,8 @@ export class Engine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
+    // It says that no more is taken here.
+    this.#pulse?.beatNow()
     this.#elsewhere.stop()
     this.#retention.stop()
     this.#upkeep.stop()
