@@ -16,6 +16,8 @@ export interface DrawnOptions {
   readonly webhooks: number
   /** Does anything go wrong? */
   readonly faults: boolean
+  /** An operation takes up to so long. */
+  readonly workMs: number
 }
 
 /** Every fifth job is a list of three items. 0: it is one operation. */
@@ -35,32 +37,32 @@ export function drawn(index: number, options: DrawnOptions): readonly Drawn[] {
 
 /** `fatal`: how often it cannot be done. Never for an item: what the others come to would depend on who is first. */
 function drawnOne(random: Random, output: { made: Json }, options: DrawnOptions, fatal = 0.03): Drawn {
-  if (!options.faults) return { scripts: [good(random, output, options.webhooks)], output }
+  if (!options.faults) return { scripts: [good(random, output, options)], output }
   const failures = random.chance(0.05) ? 1 : 0
   const isFatal = random.chance(fatal)
   const scripts: FakeScript[] = Array.from({ length: failures }, () =>
-    bad(random, { do: "fail", error: "try again" }, options.webhooks),
+    bad(random, { do: "fail", error: "try again" }, options),
   )
   const end: FakeStep = isFatal
     ? { do: "fail", error: `no film ${output.made}`, retryable: false }
     : { do: "complete", output }
-  scripts.push(bad(random, end, options.webhooks))
+  scripts.push(bad(random, end, options))
   return { scripts, output: isFatal ? null : output }
 }
 
-function good(random: Random, output: Json, times: number): FakeScript {
+function good(random: Random, output: Json, { webhooks: times, workMs }: DrawnOptions): FakeScript {
   const steps: FakeStep[] = [
-    { do: "wait", ms: random.between(0, 30) },
+    { do: "wait", ms: random.between(0, workMs) },
     { do: "complete", output },
   ]
   return { steps: times === 0 ? steps : [...steps, { do: "webhook", times }] }
 }
 
-function bad(random: Random, end: FakeStep, webhooks: number): FakeScript {
+function bad(random: Random, end: FakeStep, options: DrawnOptions): FakeScript {
   return {
     submit: some(random, 0.12, submitFaults),
     poll: some(random, 0.12, pollFaults),
-    steps: [...before(random), ...around(random, end, webhooks), ...after(random)],
+    steps: [...before(random), ...around(random, end, options), ...after(random)],
   }
 }
 
@@ -107,9 +109,9 @@ function before(random: Random): FakeStep[] {
 }
 
 /** The end, its webhooks, and the answer of the submission, which may come after both. */
-function around(random: Random, end: FakeStep, times: number): FakeStep[] {
+function around(random: Random, end: FakeStep, { webhooks: times, workMs }: DrawnOptions): FakeStep[] {
   const answer: FakeStep = { do: "answer" }
-  const pause: FakeStep = { do: "wait", ms: random.between(0, 30) }
+  const pause: FakeStep = { do: "wait", ms: random.between(0, workMs) }
   const isLost = times === 0 || random.chance(0.2)
   const told: FakeStep[] = isLost ? [] : [{ do: "webhook", times }]
   if (random.chance(0.1)) return [end, ...told, answer]
