@@ -29,8 +29,8 @@ export interface ExternalCampaignOptions {
   readonly webhooks: number
   /** Does the provider also misbehave, in every way of drawn.ts? */
   readonly faults?: boolean
-  /** An operation takes at most this long. */
-  readonly lastsMs?: number
+  /** An operation takes up to so long; default 30. Much longer: the slots are all in use. */
+  readonly workMs?: number
   readonly tell?: (line: string) => void
 }
 
@@ -116,10 +116,10 @@ class CampaignStage {
   #spent = 0
 
   constructor(options: ExternalCampaignOptions) {
-    const { seed, webhooks, faults = false, limit, lastsMs = 30 } = options
+    const { seed, webhooks, faults = false, limit, workMs = 30 } = options
     this.#options = options
     this.#random = randomFrom(seed)
-    this.draw = { seed, webhooks, faults, lastsMs }
+    this.draw = { seed, webhooks, faults, workMs }
     this.fake = new FakeProvider({
       limit,
       signsTime: true,
