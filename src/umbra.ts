@@ -7,7 +7,7 @@ import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine, type JobCommand } from "./engine/engine.ts"
-import { type WorkerCounts, type WorkerView, workerOfRoster } from "./engine/fleet.ts"
+import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
@@ -233,18 +233,11 @@ export class Umbra {
 
   /** S5: the workers that share this store, those that died not long ago too. */
   workers(): WorkerView[] {
-    const { live, dead } = this.#broker.others
-    return [
-      ...this.#engine.fleet.workers(),
-      ...live.map(beat => workerOfRoster(beat, "live")),
-      ...dead.map(beat => workerOfRoster(beat, "dead")),
-    ]
+    return this.#engine.fleet.workers()
   }
 
   get workerCounts(): WorkerCounts {
-    const { fleet } = this.#engine
-    const { live, dead } = this.#broker.others
-    return { live: fleet.counts.live + live.length, dead: fleet.counts.dead + dead.length }
+    return this.#engine.fleet.counts
   }
 
   /** Resolves when the store answers; rejects when it does not. */

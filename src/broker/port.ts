@@ -112,6 +112,9 @@ export interface Broker {
 
 /** Workers in other processes: what they have in hand outlives the engine that sent it. */
 export interface RemoteWorkers {
+  readonly live: readonly RemoteWorker[]
+  /** Who died not long ago. */
+  readonly dead: readonly RemoteWorker[]
   /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
   /** Is the task there, as opposed to in this process? */
@@ -125,6 +128,20 @@ export interface RemoteWorkers {
   answers(handler: string): boolean
   /** Has a handler run for a job, outside of its nodes; nothing of it is durable. null: lost on the way. */
   call(call: Call, signal: AbortSignal): Promise<Outcome | null>
+}
+
+/** What others may know of a worker in another process. */
+export interface RemoteWorker {
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  readonly version: string
+  readonly handlers: readonly string[]
+  readonly concurrency: number
+  readonly running: number
+  readonly queued: number
+  /** Milliseconds since 1970, by the worker's clock: for people. */
+  readonly at: number
 }
 
 export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">

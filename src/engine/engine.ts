@@ -93,6 +93,7 @@ export class Engine {
       providers: parts.providers ?? noProviders,
     })
     this.fleet = new Fleet({
+      remote: () => this.owner.broker.remote,
       engine: this.id,
       worker: parts.worker,
       partitions: () => this.#ownership.count,

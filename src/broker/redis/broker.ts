@@ -42,7 +42,7 @@ export interface Outstanding extends Queued {
  */
 export class RedisBroker implements Broker, RemoteWorkers {
   readonly remote: RemoteWorkers = this
-  readonly roster: Roster
+  readonly #roster: Roster
   readonly #parts: RedisBrokerParts
   readonly #link: Link
   readonly #results: Results
@@ -67,7 +67,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
       up: keys => this.#up(keys),
       down: () => this.#down(),
     })
-    this.roster = new Roster(this.#link, settings.workerDeadSeconds * 1000)
+    this.#roster = new Roster(this.#link, settings.workerDeadSeconds * 1000)
     this.#results = new Results({
       link: this.#link,
       engine: host.id,
@@ -80,7 +80,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
       link: this.#link,
       engine: host.id,
       settings,
-      roster: this.roster,
+      roster: this.#roster,
       results: this.#results,
       tasks: this.#tasks,
       epochOf: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
@@ -95,7 +95,15 @@ export class RedisBroker implements Broker, RemoteWorkers {
   }
 
   runs(handler: string): boolean {
-    return this.roster.serves(handler)
+    return this.#roster.serves(handler)
+  }
+
+  get live() {
+    return this.#roster.live
+  }
+
+  get dead() {
+    return this.#roster.dead
   }
 
   get isUp(): boolean {
@@ -220,7 +228,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
     let window = this.#windows.get(handler)
     if (window === undefined) {
       const slotMs = this.#parts.settings.windowSeconds * 1000
-      window = new Window({ slotMs, capacity: () => this.roster.capacity(handler) })
+      window = new Window({ slotMs, capacity: () => this.#roster.capacity(handler) })
       this.#windows.set(handler, window)
     }
     return window

@@ -1,19 +1,10 @@
+import type { RemoteWorker } from "../port.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
 
 /** What a worker says of itself with every beat. */
-export interface WorkerBeat {
-  readonly id: string
-  readonly host: string
-  readonly pid: number
-  readonly version: string
-  readonly handlers: readonly string[]
-  readonly concurrency: number
+export interface WorkerBeat extends RemoteWorker {
   readonly prefetch: number
-  readonly running: number
-  readonly queued: number
-  /** Milliseconds since 1970, by the worker's clock: for people. */
-  readonly at: number
   /** The tasks it has in hand, each with the epoch of who sent it. */
   readonly held: readonly (readonly [name: string, epoch: number])[]
 }
