@@ -51,6 +51,8 @@ export function workerProgram(finish: Finish): Command {
     .addOption(queuesOption())
     .option("--concurrency <number>", "tasks that run at once", countFrom1)
     .option("--prefetch <number>", "tasks that it takes beyond those", countFrom1)
+    .option("--port <number>", "serve /health and /ready on this port", port)
+    .option("--host <address>", "the address for them", "127.0.0.1")
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./worker.ts")).worker(options)))
 }
