@@ -44,8 +44,11 @@ export interface LocalBrokerOptions {
   readonly events: TaskEvents
   /** Attempts at once. */
   readonly concurrency: number
+  /** Asked before each: false: nothing begins until `wake`. */
+  readonly mayBegin?: () => boolean
 }
 
+const always = () => true
 const sliceMs = 10
 /** Looking at the clock costs as much as an empty task: once per so many. */
 const tasksPerLook = 64
@@ -57,6 +60,7 @@ export class LocalBroker implements Broker {
   readonly #lanes: Lanes<Attempt>
   readonly #attempts = new Map<string, Attempt>()
   readonly #concurrency: number
+  readonly #mayBegin: () => boolean
   #pumping = false
   #isTimeFresh = false
   #draining = false
@@ -66,6 +70,7 @@ export class LocalBroker implements Broker {
     this.#runner = options.runner
     this.#lanes = new Lanes(handler => options.runner.limits(handler))
     this.#concurrency = options.concurrency
+    this.#mayBegin = options.mayBegin ?? always
     this.#pool = {
       events: options.events,
       worker: `local-${process.pid}`,
@@ -150,6 +155,11 @@ export class LocalBroker implements Broker {
     })
   }
 
+  /** What waits may begin now. */
+  wake(): void {
+    this.#wake()
+  }
+
   #wake(): void {
     if (this.#pumping || this.#pool.running >= this.#concurrency) return
     this.#pumping = true
@@ -168,7 +178,8 @@ export class LocalBroker implements Broker {
         }
         looks = tasksPerLook
       }
-      const attempt = this.#pool.running < this.#concurrency ? this.#lanes.take() : undefined
+      const mayBegin = this.#pool.running < this.#concurrency && this.#mayBegin()
+      const attempt = mayBegin ? this.#lanes.take() : undefined
       if (attempt === undefined) break
       attempt.start(this.#runner)
     }

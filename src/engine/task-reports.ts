@@ -28,8 +28,11 @@ export class TaskReports implements RemoteTaskEvents {
 
   started(task: TaskNews, worker: string): Promise<void> {
     const job = this.#jobOf(task)
-    if (job === null) return Promise.resolve()
-    this.#parts.command(job, { type: "started", ...attemptedBy(task), worker })
+    const attempted = attemptedBy(task)
+    // Whoever asks whether to begin what is over, or somebody else's by now, must not.
+    if (job === null || !isCurrent(job.state, attempted))
+      return task.announce ? Promise.reject(new Error("the attempt is not current")) : Promise.resolve()
+    this.#parts.command(job, { type: "started", ...attempted, worker })
     return task.announce ? this.#parts.durable(job) : Promise.resolve()
   }
 

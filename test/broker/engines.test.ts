@@ -140,6 +140,7 @@ describe("workers come and go", () => {
     // The first loss makes it a suspect; from then on its beginning is known before it begins.
     for (let death = 1; death <= 3; death++) {
       await deadly.came(death)
+      await until("its worker is dead", () => umbra.workers().every(({ state }) => state === "dead"))
       stage.worker({ handlers: [deadly.handler], redis: silent })
     }
     await deadly.came(4)

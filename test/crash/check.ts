@@ -25,7 +25,24 @@ export async function check(parts: {
   readonly folder: string
   readonly workload: Workload
 }): Promise<Verdict> {
-  const { journal, folder, workload } = parts
+  const executions = await readExecutions(parts.folder)
+  const judged = await judgeJobs({
+    ...parts,
+    executed: (row, folded, shape) => ranAgain(executions.get(row.id) ?? [], folded, shape),
+  })
+  const all = [...executions.values()].flat().filter(line => line.what === "start")
+  const distinct = new Set(all.map(({ job, node }) => `${job}/${node}`))
+  return { ...judged, executions: all.length, repeated: all.length - distinct.size }
+}
+
+/** Every acknowledged job with its children, by the journal and by `executed`, which knows what the handlers say. */
+export async function judgeJobs(parts: {
+  readonly journal: Journal
+  readonly folder: string
+  readonly workload: Workload
+  readonly executed: (row: JobRow, folded: FoldedJob, shape: Shape) => readonly string[]
+}): Promise<Pick<Verdict, "jobs" | "children" | "violations">> {
+  const { journal, folder, workload, executed } = parts
   const queries = new Queries({
     journal,
     plans: new Plans(journal),
@@ -34,7 +51,6 @@ export async function check(parts: {
     isRunning: () => false,
   })
   const acknowledged = await readAcknowledged(folder)
-  const executions = await readExecutions(folder)
   const violations = [...acknowledged.violations]
   const rows = await allJobs(journal)
   const top = [...rows.values()].filter(row => row.parentId === null).length
@@ -47,7 +63,7 @@ export async function check(parts: {
       ...(row.wakeAt === null ? [] : ["has ended and not told its relatives"]),
       ...(await queries.verify(row)),
       ...acceptedTwice(folded),
-      ...ranAgain(executions.get(row.id) ?? [], folded, shape),
+      ...executed(row, folded, shape),
     ]
   }
   const judgeFamily = async (row: JobRow, shape: Shape): Promise<string[]> => {
@@ -72,10 +88,7 @@ export async function check(parts: {
     const found = await judgeFamily(row, workload.shapes[shapeIndex]!)
     violations.push(...found.map(violation => `job ${index} (${row.id}): ${violation}`))
   }
-  const all = [...executions.values()].flat().filter(line => line.what === "start")
-  const distinct = new Set(all.map(({ job, node }) => `${job}/${node}`))
-  const children = rows.size - top
-  return { jobs: top, children, executions: all.length, repeated: all.length - distinct.size, violations }
+  return { jobs: top, children: rows.size - top, violations }
 }
 
 function outcome(row: JobRow, shape: Shape): string[] {
@@ -100,7 +113,7 @@ function acceptedTwice({ facts, plan }: FoldedJob): string[] {
 }
 
 /** An item is `id[item]`, as in the log of executions. */
-function nameOf(plan: FoldedJob["plan"], { node, item }: { node: number; item?: number }): string {
+export function nameOf(plan: FoldedJob["plan"], { node, item }: { node: number; item?: number }): string {
   const { id } = plan.nodes[node]!
   return item === undefined ? id : `${id}[${item}]`
 }

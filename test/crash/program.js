@@ -11,7 +11,7 @@
 import { openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { openUmbra } from "../../dist/umbra.js"
-import { defineHandler } from "../../dist/worker/handler.js"
+import { loggedHandlers } from "./handlers.js"
 
 const [file, from, to, step] = process.argv.slice(2)
 const task = JSON.parse(readFileSync(file, "utf8"))
@@ -19,54 +19,6 @@ const executions = openSync(join(task.folder, "executions.log"), "a")
 const acknowledged = openSync(join(task.folder, "acknowledged.log"), "a")
 /** Jobs that this process waits for at once. */
 const WINDOW = 20
-
-function logged(name, work) {
-  return defineHandler({
-    name,
-    run(config, ctx) {
-      const [, , item] = ctx.idempotencyKey.split("/")
-      const which = item === undefined ? ctx.nodeId : `${ctx.nodeId}[${item}]`
-      const line = `${ctx.jobId} ${which} ${ctx.attempt} ${process.pid}\n`
-      writeSync(executions, `start ${line}`)
-      return work(config, ctx, () => writeSync(executions, `end ${line}`))
-    },
-  })
-}
-
-function sum({ number, pad }, { parents }) {
-  const values = Object.values(parents).map(output => output.value ?? 0)
-  const value = values.reduce((total, next) => total + next, number) % 1_000_003
-  return pad === undefined ? { value } : { value, pad }
-}
-
-const stepHandler = logged("step", (config, ctx, end) => {
-  const finish = () => {
-    end()
-    return sum(config, ctx)
-  }
-  return config.ms === 0 ? finish() : new Promise(resolve => setTimeout(resolve, config.ms)).then(finish)
-})
-const flaky = logged("flaky", (config, ctx, end) => {
-  if (ctx.attempt === 1) throw Object.assign(new Error("not the first time"), { retryable: true })
-  end()
-  return sum(config, ctx)
-})
-const number = ({ number }) => number
-const itemHandler = logged("item", (config, _ctx, end) => {
-  const finish = () => {
-    end()
-    return number(config)
-  }
-  return config.ms === 0 ? finish() : new Promise(resolve => setTimeout(resolve, config.ms)).then(finish)
-})
-const flakyItem = logged("flaky_item", (config, ctx, end) => {
-  if (ctx.attempt === 1) throw Object.assign(new Error("not the first time"), { retryable: true })
-  end()
-  return number(config)
-})
-const doomed = logged("doomed", () => {
-  throw Object.assign(new Error("never"), { status: 400 })
-})
 
 const log = { debug() {}, info() {}, warn: tell, error: tell, child: () => log }
 function tell(fields, message) {
@@ -77,7 +29,7 @@ function tell(fields, message) {
 }
 
 const umbra = await openUmbra(task.location, {
-  handlers: [stepHandler, flaky, itemHandler, flakyItem, doomed],
+  handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
   engine: task.engine,
   log,
 })

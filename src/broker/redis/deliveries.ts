@@ -10,6 +10,8 @@ export interface DeliveriesParts {
   readonly handlers: readonly string[]
   /** The name under which tasks are handed out; null: not now. */
   readonly consumer: () => string | null
+  /** For how long that name stands: what is handed to it later would be handed to nobody. */
+  readonly aliveMs: () => number
   /** How many more tasks may be taken. */
   readonly room: () => number
   readonly take: (entry: string, fields: Fields) => void
@@ -73,7 +75,8 @@ export class Deliveries {
   #question(keys: Keys, consumer: string): string[] {
     const count = Math.ceil(this.#parts.room() / this.#busy)
     const streams = this.#streams(keys)
-    const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(count), "BLOCK", String(BLOCK_MS)]
+    const block = Math.max(1, Math.min(BLOCK_MS, Math.floor(this.#parts.aliveMs())))
+    const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(count), "BLOCK", String(block)]
     return [...read, "STREAMS", ...streams, ...streams.map(() => ">")]
   }
 

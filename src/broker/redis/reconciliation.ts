@@ -33,7 +33,7 @@ export interface ReconciliationParts {
 
 /**
  * Compares what this engine believes to be with workers with what is: after a connection was lost, when Redis has
- * forgotten everything, when a worker died, when partitions came.
+ * forgotten everything, when a worker died, when partitions came, and from time to time.
  *
  *     in its stream, handed to nobody or to somebody who lives   → as it should be
  *     in its stream, handed to somebody who is dead              → lost
@@ -159,10 +159,10 @@ export class Reconciliation {
     const now = performance.now()
     if (now - this.#claimedAt < settings.claimEverySeconds * 1000) return
     this.#claimedAt = now
-    // Also without a reason that we know of.
-    this.#isWanted = true
     await results.claim(results.partitions, settings.claimAfterSeconds * 1000)
     await this.#sweep(keys)
+    // Whatever slipped through: a task can be handed to somebody who was dead to us already.
+    this.#isWanted = true
   }
 
   #sweep(keys: Keys): Promise<void> {

@@ -44,6 +44,8 @@ interface Held {
  * 2. Who was silent for too long is dead to the engines, and its tasks are others'. So it drops them, and comes back as
  *    somebody new.
  * 3. What an engine sends that has been replaced, and does not know, is not run: its successor may have done it.
+ * 4. It takes and begins nothing while it may be dead to them: a process that was suspended and goes on must not begin what others
+ *    have done meanwhile. Its time runs from the sending of the last beat that was answered, so it ends before theirs.
  */
 export class RedisWorker implements TaskEvents {
   readonly #parts: RedisWorkerParts
@@ -61,11 +63,13 @@ export class RedisWorker implements TaskEvents {
   #id = newId()
   #marker: string | null = null
   #isKnown = false
+  /** Invariant 4, by our own clock. */
+  #aliveUntil = 0
 
   constructor(parts: RedisWorkerParts) {
     const { url, settings, runner, handlers, concurrency, log } = parts
     this.#parts = parts
-    this.#pool = new LocalBroker({ runner, events: this, concurrency })
+    this.#pool = new LocalBroker({ runner, events: this, concurrency, mayBegin: () => this.#isAlive })
     this.#link = new Link({
       url,
       log,
@@ -79,7 +83,8 @@ export class RedisWorker implements TaskEvents {
     this.#deliveries = new Deliveries({
       link: this.#link,
       handlers,
-      consumer: () => (this.#isKnown ? this.#id : null),
+      consumer: () => (this.#isKnown && this.#isAlive ? this.#id : null),
+      aliveMs: () => this.#aliveUntil - performance.now(),
       room: () => concurrency + settings.prefetch - this.#held.size,
       take: (entry, fields) => this.#take(entry, fields),
       forgotten: () => this.#beat(),
@@ -106,16 +111,21 @@ export class RedisWorker implements TaskEvents {
   /** Gives back what it has not begun, lets the rest end, and leaves. */
   async stop(graceMs: number): Promise<void> {
     await this.#deliveries.stop()
-    for (const [name, { task }] of [...this.#held]) {
-      if (this.#pool.isRunning(task)) continue
-      this.#pool.cancel(task)
-      this.#end(name, { kind: "returned" })
-    }
+    this.#giveBack()
     await this.#pool.drain(graceMs)
     for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
     await this.#leave()
     for (const timer of this.#timers) clearInterval(timer)
     await this.#link.close()
+  }
+
+  /** What has not begun. */
+  #giveBack(): void {
+    for (const [name, { task }] of [...this.#held]) {
+      if (this.#pool.isRunning(task)) continue
+      this.#pool.cancel(task)
+      this.#end(name, { kind: "returned" })
+    }
   }
 
   async #leave(): Promise<void> {
@@ -148,9 +158,18 @@ export class RedisWorker implements TaskEvents {
   }
 
   #heard(control: Control): void {
-    if (control.type === "begin") this.#held.get(control.name)?.begin?.()
+    if (control.type === "begin") this.#begin(control.name)
     else if (control.type === "epochs") this.#owners.changed(control.epochs)
     else for (const name of control.names) this.#drop(name)
+  }
+
+  /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
+  #begin(name: string): void {
+    if (this.#isAlive) this.#held.get(name)?.begin?.()
+  }
+
+  get #isAlive(): boolean {
+    return performance.now() < this.#aliveUntil
   }
 
   /** Nobody wants it any more. */
@@ -171,16 +190,20 @@ export class RedisWorker implements TaskEvents {
   async #beat(): Promise<void> {
     const { keys } = this.#link
     if (keys === null) return
-    const expiry = String(this.#parts.settings.workerDeadSeconds * 1000)
+    const deadMs = this.#parts.settings.workerDeadSeconds * 1000
+    const sentAt = performance.now()
     try {
       const marker = (await this.#link.send(["GET", keys.marker])) as string | null
       const isRemembered = this.#isKnown && marker !== null && marker === this.#marker
       this.#marker = marker
-      const beat = ["SET", keys.worker(this.#id), JSON.stringify(this.#says()), "PX", expiry]
+      const beat = ["SET", keys.worker(this.#id), JSON.stringify(this.#says()), "PX", String(deadMs)]
       const isAlive = await this.#link.send(isRemembered ? [...beat, "XX"] : beat)
       if (isAlive === null) return await this.#comeAsSomebodyNew()
       await this.#link.send(["SADD", keys.workers, this.#id])
+      if (this.#isKnown && !this.#isAlive) this.#giveBack()
       this.#isKnown = true
+      this.#aliveUntil = sentAt + deadMs
+      this.#pool.wake()
       this.#outbox.sendAgain()
       this.#deliveries.wake()
     } catch (error) {

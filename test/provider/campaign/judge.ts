@@ -107,7 +107,11 @@ function outcome(row: JobRow, expected: readonly Drawn[]): string[] {
   return row.output === output ? [] : [`its output is ${row.output}, not ${output}`]
 }
 
-async function capacityProblems(journal: Journal, fake: FakeProvider, limit: number): Promise<string[]> {
+export async function capacityProblems(
+  journal: Journal,
+  fake: FakeProvider,
+  limit: number,
+): Promise<string[]> {
   const problems: string[] = []
   const { mostAtOnce, overLimit } = fake
   if (overLimit > 0)

@@ -1,0 +1,60 @@
+/** Attempts that are over, or somebody else's by now, in the hands of a worker that does not know it yet. */
+import { expect, it, onTestFinished } from "vitest"
+import { Connection } from "../../src/broker/redis/connection.ts"
+import { Keys } from "../../src/broker/redis/keys.ts"
+import { encodeReport } from "../../src/broker/redis/wire.ts"
+import { nameOf } from "../../src/broker/task-name.ts"
+import { partitionOf } from "../../src/engine/ids.ts"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { FleetStage } from "./stage.ts"
+
+const one = flow([{ id: "a", handler: "gate" }])
+
+it("S5 S7 a worker that was suspended past its death begins nothing that it had in hand", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine()
+  const [suspended, other] = [gate(), gate()]
+  const figures = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600 } }
+  stage.worker({ handlers: [suspended.handler], ...figures })
+  await stage.served(umbra, "gate")
+  const jobs = [await umbra.submit(one), await umbra.submit(one), await umbra.submit(one)]
+  await suspended.came()
+  await until("it has all of them", () => jobs.every(({ id }) => umbra.activity(id).running.length === 1))
+  other.open()
+  stage.worker({ handlers: [other.handler] })
+  for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  suspended.open()
+  await umbra.submit(one).then(job => job.wait())
+  expect(suspended.entered).toHaveLength(1)
+})
+
+it("S5 S7 a worker that asks whether to begin what is over is not told to", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine()
+  stage.worker({ handlers: [handler("gate", () => "done")] })
+  await stage.served(umbra, "gate")
+  const job = await umbra.submit(one)
+  await job.wait()
+  const open = async () => {
+    const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
+    onTestFinished(() => connection.close())
+    return connection
+  }
+  const [redis, listening] = [await open(), await open()]
+  const [, runId] = /run_id:(\w+)/.exec(String(await redis.send(["INFO", "server"])))!
+  const keys = new Keys(stage.redis.prefix!, runId!)
+  const heard: string[] = []
+  await listening.subscribe(keys.control, message => heard.push(message))
+  const stream = keys.results(partitionOf(job.id))
+  const from = {
+    worker: "w",
+    handler: "gate",
+    entry: "1-1",
+    name: nameOf({ jobId: job.id, node: 0, attempt: 1 }),
+  }
+  await redis.send(["XADD", stream, "*", ...encodeReport({ kind: "started", announce: true }, from)])
+  await until("the question is dealt with", async () => (await redis.send(["XLEN", stream])) === 0)
+  await redis.send(["PUBLISH", keys.control, JSON.stringify({ type: "cancel", names: ["the last word"] })])
+  await until("all was heard", () => heard.some(message => message.includes("the last word")))
+  expect(heard.filter(message => message.includes("begin"))).toEqual([])
+})
