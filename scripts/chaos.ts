@@ -13,7 +13,7 @@ const { values } = parseArgs({
   options: {
     minutes: { type: "string", default: "10" },
     jobs: { type: "string", default: "20000" },
-    every: { type: "string", default: "1" },
+    every: { type: "string", default: "2" },
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
     verbose: { type: "boolean", default: false },
   },

@@ -46,6 +46,8 @@ export const members: readonly { readonly name: string; readonly kind: Kind }[] 
 ]
 
 export interface FleetOptions {
+  /** All unless told. */
+  readonly names?: readonly string[]
   readonly folder: string
   readonly fake: FakeProvider
   readonly settings: Readonly<Record<string, string | number>>
@@ -82,7 +84,7 @@ export class Fleet {
     const providers = join(options.folder, "fake.json")
     await writeFile(providers, JSON.stringify(providerOf(options.fake)))
     const all: Member[] = []
-    for (const { name, kind } of members) {
+    for (const { name, kind } of members.filter(({ name }) => options.names?.includes(name) ?? true)) {
       const ways = new Map<Service, Way>([["redis", await wayTo(redis.url)]])
       if (kind !== "worker") ways.set("postgres", await wayTo(postgres.url))
       const port = kind === "worker" ? null : await freePort()

@@ -5,8 +5,25 @@
  */
 import { openSync, writeSync } from "node:fs"
 import { join } from "node:path"
+import { defineHandler } from "../../dist/worker/handler.js"
 import { loggedHandlers } from "../crash/handlers.js"
 
 const file = openSync(join(process.env.CHAOS_FOLDER, `executions-${process.pid}-${Date.now()}.log`), "a")
 
-export const handlers = loggedHandlers((what, words) => writeSync(file, `${what} ${words} ${Date.now()}\n`))
+const write = (what, words) => writeSync(file, `${what} ${words} ${Date.now()}\n`)
+
+/** Runs until it is told to stop, and writes down when that was. */
+export const patient = defineHandler({
+  name: "patient",
+  run(_config, { jobId, nodeId, attempt, signal }) {
+    write("start", `${jobId} ${nodeId} ${attempt}`)
+    return new Promise(resolve => {
+      signal.addEventListener("abort", () => {
+        write("abort", `${jobId} ${nodeId} ${attempt}`)
+        resolve(null)
+      })
+    })
+  },
+})
+
+export const handlers = loggedHandlers(write)

@@ -2,8 +2,6 @@
  * What must hold at the end, from four witnesses: what clients were told, what handlers wrote down when they ran, what the
  * provider saw, and the journal, with the times of its commits.
  */
-import { readdir, readFile } from "node:fs/promises"
-import { join } from "node:path"
 import pg from "pg"
 import type { FoldedJob } from "../../src/engine/load.ts"
 import { openJournal } from "../../src/journal/open.ts"
@@ -11,6 +9,7 @@ import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { judgeJobs, nameOf, type Verdict } from "../crash/check.ts"
 import type { Shape, Workload } from "../crash/workload.ts"
 import { capacityProblems } from "../provider/campaign/judge.ts"
+import { type Execution, readExecutions } from "./executions.ts"
 import { SLOTS } from "./fleet.ts"
 
 export async function judge(parts: {
@@ -20,7 +19,7 @@ export async function judge(parts: {
   readonly fake: FakeProvider
 }): Promise<Verdict> {
   const { postgresUrl, folder, workload, fake } = parts
-  const executions = await readExecutions(folder)
+  const executions = byJob(await readExecutions(folder))
   const commits = await commitTimes(postgresUrl)
   const journal = await openJournal(postgresUrl)
   try {
@@ -52,14 +51,6 @@ function acceptedTwice({ facts, plan }: FoldedJob): string[] {
     ends.add(name)
   }
   return violations
-}
-
-interface Execution {
-  readonly what: string
-  readonly job: string
-  readonly node: string
-  readonly attempt: number
-  readonly at: number
 }
 
 /** The time of a commit is taken before it is flushed, and a busy machine flushes slowly. */
@@ -100,19 +91,14 @@ function ranAfterwards(
   return violations
 }
 
-async function readExecutions(folder: string): Promise<Map<string, Execution[]>> {
-  const byJob = new Map<string, Execution[]>()
-  for (const file of await readdir(folder)) {
-    if (!file.startsWith("executions-")) continue
-    for (const line of (await readFile(join(folder, file), "utf8")).split("\n")) {
-      const [what, job, node, attempt, at] = line.split(" ")
-      if (at === undefined) continue
-      const lines = byJob.get(job!) ?? []
-      lines.push({ what: what!, job: job!, node: node!, attempt: Number(attempt), at: Number(at) })
-      byJob.set(job!, lines)
-    }
+function byJob(lines: readonly Execution[]): Map<string, Execution[]> {
+  const found = new Map<string, Execution[]>()
+  for (const line of lines) {
+    const known = found.get(line.job)
+    if (known === undefined) found.set(line.job, [line])
+    else known.push(line)
   }
-  return byJob
+  return found
 }
 
 /** When completions became durable, by job and seq. */

@@ -120,7 +120,7 @@ function kill(random: Random, kind: Kind): Fault {
 
 /** Most of the time for longer than anybody waits for it. */
 function pause(random: Random, kind: Kind): Fault {
-  return { what: "pause", member: one(random, kind), ms: random.between(1500, 8000) }
+  return { what: "pause", member: one(random, kind), ms: random.between(2500, 9000) }
 }
 
 function service(random: Random, name: Service, how: "restart" | "kill" | "pause"): Fault {

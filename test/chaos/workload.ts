@@ -44,6 +44,20 @@ const special: readonly Shape[] = [
       output: { value: "{{ film | map(attribute='value') | sum }}" },
     },
   }),
+  // Timers that fall due while their owner stands still: whoever wakes up late finds them done by another.
+  fixed({
+    value: 3,
+    definition: {
+      name: "naps",
+      nodes: [
+        { id: "a", handler: "sleep", config: { seconds: 2 } },
+        { id: "b", handler: "step", config: { number: 1, ms: 0 }, dependencies: ["a"] },
+        { id: "c", handler: "sleep", config: { seconds: 3 }, dependencies: ["b"] },
+        { id: "d", handler: "step", config: { number: 2, ms: 0 }, dependencies: ["b", "c"] },
+      ],
+      output: { value: "{{ d.value }}" },
+    },
+  }),
   // Long enough to be met in the middle by most of what goes wrong.
   fixed({
     value: 6,

@@ -1,0 +1,110 @@
+/** How long it takes, with the settings that everybody has: deaths and cancellations in a fleet of processes. */
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { beforeAll, expect, it, onTestFinished } from "vitest"
+import { startFakeProvider } from "../../src/testing/fake-provider.ts"
+import { until } from "../engine/stage.ts"
+import { ask } from "../server/stage.ts"
+import { type Execution, readExecutions } from "./executions.ts"
+import { Fleet } from "./fleet.ts"
+
+const chain = Array.from({ length: 200 }, (_, n) => ({
+  id: `n${n}`,
+  handler: "step",
+  config: { number: 1, ms: 100 },
+  dependencies: n === 0 ? [] : [`n${n - 1}`],
+}))
+
+let folder: string
+let fleet: Fleet
+beforeAll(async () => {
+  folder = await mkdtemp(join(tmpdir(), "umbra-times-"))
+  const fake = await startFakeProvider()
+  const names = ["engine-1", "engine-2", "engine-3", "worker-1", "worker-2", "api-1"]
+  fleet = await Fleet.start({ folder, fake, names, settings: {} })
+  return async () => {
+    await fleet.stop()
+    await fake.close()
+    await rm(folder, { recursive: true, force: true })
+  }
+})
+
+const post = (path: string, body: unknown = {}) => ask(fleet.doors[0]!, path, { method: "POST", body })
+
+/** So many jobs of these nodes, each at work. */
+async function jobsOf(name: string, nodes: readonly object[], count: number): Promise<string[]> {
+  await until(
+    "its handler is known",
+    async () => (await post("/workflows", { name, nodes })).status < 300,
+    30_000,
+  )
+  const submitted = await Promise.all(Array.from({ length: count }, () => post("/jobs", { workflow: name })))
+  const ids = submitted.map(({ body }) => body.job_id as string)
+  await until(
+    "all are at work",
+    async () => {
+      const begun = new Set((await readExecutions(folder)).map(({ job }) => job))
+      return ids.every(id => begun.has(id))
+    },
+    30_000,
+  )
+  return ids
+}
+
+/** From the time until the last of these jobs has such a line after it. */
+async function tookUntil(
+  since: number,
+  jobs: readonly string[],
+  isIt: (line: Execution) => boolean,
+): Promise<number> {
+  const last = async () => {
+    const lines = (await readExecutions(folder)).filter(line => line.at >= since && isIt(line))
+    const firsts = jobs.map(job => Math.min(...lines.filter(line => line.job === job).map(({ at }) => at)))
+    return Math.max(...firsts) - since
+  }
+  await until("it has happened to all", async () => Number.isFinite(await last()), 60_000)
+  return last()
+}
+
+function tell(what: string, ms: number): void {
+  console.info(`${what}: ${Math.round(ms)} ms`)
+}
+
+it("J16 S5 a cancellation reaches a handler in another process in under a second", async () => {
+  const jobs = await jobsOf("patient", [{ id: "a", handler: "patient" }], 10)
+  const times: number[] = []
+  for (const job of jobs) {
+    const asked = Date.now()
+    await post(`/jobs/${job}/cancel`)
+    times.push(await tookUntil(asked, [job], ({ what }) => what === "abort"))
+  }
+  tell("the slowest of ten cancellations", Math.max(...times))
+  expect(Math.max(...times)).toBeLessThan(1000)
+}, 60_000)
+
+it("S7 jobs of a killed engine go on within its lease, with their tasks in workers that live", async () => {
+  const jobs = await jobsOf("chain", chain, 60)
+  const killed = Date.now()
+  await fleet.member("engine-1").kill()
+  const took = await tookUntil(killed, jobs, ({ what }) => what === "start")
+  tell("until the last job of a killed engine goes on", took)
+  expect(took).toBeLessThan(13_000)
+  for (const job of jobs) await post(`/jobs/${job}/cancel`)
+}, 90_000)
+
+it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
+  const jobs = await jobsOf("patient", [{ id: "a", handler: "patient" }], 20)
+  onTestFinished(async () => {
+    for (const job of jobs) await post(`/jobs/${job}/cancel`)
+  })
+  const { pid } = fleet.member("worker-1")
+  const lines = await readExecutions(folder)
+  const its = jobs.filter(job => lines.some(line => line.job === job && line.pid === pid))
+  expect(its.length).toBeGreaterThan(0)
+  const killed = Date.now()
+  await fleet.member("worker-1").kill()
+  const took = await tookUntil(killed, its, ({ what, attempt }) => what === "start" && attempt > 1)
+  tell(`until the last of ${its.length} tasks of a killed worker runs elsewhere`, took)
+  expect(took).toBeLessThan(20_000)
+}, 90_000)
