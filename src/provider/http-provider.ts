@@ -90,9 +90,9 @@ function submitPart(
       const names = { config, key, job_id: ctx.jobId, node_id: ctx.nodeId }
       const headers = { ...activeTraceHeader(), [idempotency_header]: key }
       const response = await send(client, { request, names, ctx, headers })
-      return { externalId: String(render(external_id, { ...names, ...answerNames(response) })) }
+      return { externalId: idIn(render(external_id, { ...names, ...answerNames(response) })) }
     },
-    externalIdOf: response => String(render(external_id, { response, body: bodyIn(response) })),
+    externalIdOf: response => idIn(render(external_id, { response, body: bodyIn(response) })),
   }
 }
 
@@ -124,13 +124,19 @@ function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial
     webhookIsHint: webhook.is_hint,
     webhook({ body, headers }) {
       const names = { body, headers }
-      const externalId = String(render(webhook.external_id, names))
-      const event = webhook.event_id === undefined ? {} : { eventId: String(render(webhook.event_id, names)) }
+      const externalId = idIn(render(webhook.external_id, names))
+      const eventId = webhook.event_id === undefined ? "" : idIn(render(webhook.event_id, names))
+      const event = eventId === "" ? {} : { eventId }
       return webhook.is_hint
         ? { externalId, ...event }
         : { externalId, ...event, news: newsOf(webhook, names) }
     },
   }
+}
+
+/** "": none. `null` as text would be the one name of all that have none. */
+function idIn(value: Json): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : ""
 }
 
 function signatureOf(spec: SignatureSpec): Signature {

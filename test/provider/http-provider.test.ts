@@ -20,7 +20,7 @@ const ctx: SubmitContext = {
   ...{ idempotencyKey: "job/a", jobId: "job", nodeId: "a", signal: new AbortController().signal },
   ...{ secret: name => `secret ${name}`, now: Date.now, log: silentLog },
 }
-const signature = { scheme: "standard-webhooks", secrets: ["S"] } as const
+const signature = { scheme: "standard-webhooks" as const, secrets: ["S"] }
 const allow = { allowPrivateAddresses: true }
 
 const definition = (url: string, over: Partial<HttpProviderDefinition> = {}): HttpProviderDefinition => ({
@@ -121,6 +121,19 @@ describe("a provider that is plain REST", () => {
   it("goes to allowed addresses only", async () => {
     const provider = httpProvider(definition("http://127.0.0.1:1"), { allowPrivateAddresses: false })
     await expect(provider.poll!({ externalId: "x" }, ctx)).rejects.toMatchObject({ code: "E412" })
+  })
+
+  it.each([[null], [{ id: 1 }], [true], [""]])("takes %j for no name", async id => {
+    const service = await startServer((_, response) => json(response, { job: { id } }))
+    const webhook = {
+      ...{ external_id: "{{ body.id }}", event_id: "{{ body.event }}", signature },
+      ...{ status: "{{ body.state }}", done: ["ready"] },
+    }
+    const provider = httpProvider(definition(service.url, { webhook }), allow)
+    const config = { mode: "fast", prompt: "a cat", list: [] }
+    expect(await provider.submit!(config, ctx)).toEqual({ externalId: "" })
+    const heard = await provider.webhook!({ body: { id, event: id, state: "queued" }, headers: {} })
+    expect(heard).toEqual({ externalId: "", news: { status: "running" } })
   })
 
   it("says what is wrong with a definition", () => {
