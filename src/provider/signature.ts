@@ -144,6 +144,14 @@ function ed25519Refusal(
 /** Node reads raw keys only inside their ASN.1 frame, which is always the same for ed25519. */
 const frame = Buffer.from("302a300506032b6570032100", "hex")
 
+export function isPublicKey(text: string): boolean {
+  try {
+    return keyOf(text).asymmetricKeyType === "ed25519"
+  } catch {
+    return false
+  }
+}
+
 function keyOf(text: string): KeyObject {
   if (text.includes("BEGIN")) return createPublicKey(text)
   const raw = Buffer.from(text, /^[0-9a-f]{64}$/i.test(text) ? "hex" : "base64")

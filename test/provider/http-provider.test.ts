@@ -143,6 +143,14 @@ describe("a provider that is plain REST", () => {
       /poll.status does not parse/,
     )
     expect(wrong({ webhook: { external_id: "x", signature } })).toThrow(/is_hint/)
+    expect(wrong({ cancel: { url: "http://x/{{ body.id }}" } })).toThrow(
+      /cancel.url reads "body".* There is external_id/,
+    )
+    const poll = { url: "http://x", status: "{{ body.s }}", done: ["a"], output: "{{ secrets.S }}" }
+    expect(wrong({ poll })).toThrow(/poll.output reads "secrets"/)
+    expect(wrong({ poll: undefined })).toThrow(/nothing tells when .* is over/)
+    const ed25519 = { scheme: "ed25519", header: "x", public_keys: ["short"] }
+    expect(wrong({ webhook: { external_id: "x", is_hint: true, signature: ed25519 } })).toThrow(/public key/)
     expect(wrong({ concurrency: 0 })).toThrow(/concurrency/)
     expect(() => httpProvider(null as never)).toThrow(/Provider "\?" is not right/)
   })
@@ -164,6 +172,9 @@ describe("a file of providers", () => {
       `export const one = { name: "one", [${brand}]: true }; export const two = [one]; export const x = 1`,
     )
     expect((await loadProviders(module)).map(({ name }) => name)).toEqual(["one"])
+    const wrong = join(folder, "wrong.yaml")
+    await writeFile(wrong, "name: acme\nsubmitt: {}\n")
+    await expect(loadProviders(wrong)).rejects.toThrow(/wrong.yaml: Provider "acme" is not right/)
     const none = join(folder, "none.mjs")
     await writeFile(none, "export const x = 1")
     await expect(loadProviders(none)).rejects.toMatchObject({ code: "E605" })
