@@ -59,6 +59,8 @@ export class LocalBroker implements Broker {
   readonly #pool: Pool
   readonly #lanes: Lanes<Attempt>
   readonly #attempts = new Map<string, Attempt>()
+  /** Cancelled, but with a slot still: they are not in `#attempts`, so that the same task can come again. */
+  #leaving = 0
   readonly #concurrency: number
   readonly #mayBegin: () => boolean
   #pumping = false
@@ -92,7 +94,7 @@ export class LocalBroker implements Broker {
 
   /** Tasks that wait for a slot. */
   get queued(): number {
-    return this.#attempts.size - this.#pool.running
+    return this.#attempts.size + this.#leaving - this.#pool.running
   }
 
   /** Does the task hold a slot, as opposed to waiting for one? */
@@ -127,9 +129,9 @@ export class LocalBroker implements Broker {
     const key = nameOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
-    if (attempt.cancel("cancelled")) return
-    attempt.lane.queue.remove(attempt)
     this.#attempts.delete(key)
+    if (attempt.isRunning) this.#leaving += 1
+    if (!attempt.cancel("cancelled")) attempt.lane.queue.remove(attempt)
   }
 
   /** What is queued is left to whoever owns its job next: it is in the journal. */
@@ -187,8 +189,9 @@ export class LocalBroker implements Broker {
   }
 
   #ended(attempt: Attempt): void {
-    this.#attempts.delete(attempt.key)
-    if (this.#attempts.size > this.#pool.running) this.#wake()
+    if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
+    else this.#leaving -= 1
+    if (this.queued > 0) this.#wake()
     if (this.#pool.running === 0) this.#drained?.()
   }
 }

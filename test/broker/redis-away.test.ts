@@ -58,6 +58,35 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     expect(slow.entered).toHaveLength(1)
   })
 
+  it("flushed while the engine is replaced: the new one waits for workers that it does not know", async () => {
+    const redis = await PrivateRedis.start()
+    const figures = { workerBeatSeconds: 0.7, workerDeadSeconds: 3, rosterSeconds: 0.05, answerSeconds: 1 }
+    const stage = new FleetStage(redis.url, figures)
+    const first = await stage.engine()
+    const slow = gate()
+    // With no room it does not read, and so does not notice the flush before its next beat.
+    stage.worker({ handlers: [slow.handler], worker: { concurrency: 1 }, redis: { prefetch: 1 } })
+    await stage.served(first, "gate")
+    const jobs = []
+    for (let n = 0; n < 2; n++) jobs.push(await first.submit(flow([{ id: "a", handler: "gate" }])))
+    await slow.came()
+    const [shown] = first.workers()
+    await until("it says that it has both", () => {
+      const [now] = first.workers()
+      return now!.queued === 1 && now!.last_beat !== shown!.last_beat
+    })
+    await first.close()
+    await redis.flush()
+    const second = await stage.engine()
+    await until("the worker is back", () => second.workers().length > 0)
+    slow.open("done")
+    for (const { id } of jobs) {
+      expect(await second.wait(id)).toMatchObject({ status: "COMPLETED" })
+      expect((await second.node(id, "a")).attempt).toBe(1)
+    }
+    expect(slow.entered).toHaveLength(2)
+  })
+
   it("killed and started anew, again and again: everything ends", async () => {
     const { redis, stage, umbra } = await fleet()
     const { runs, handler: count } = counting(5)

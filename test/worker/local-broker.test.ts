@@ -213,6 +213,23 @@ describe("J16 cancellation", () => {
     expect(of("finished")).toHaveLength(1)
   })
 
+  it("the same task that comes again while the cancelled one has its slot is run, and told of", async () => {
+    const { handler, gates } = held("deaf")
+    const { broker, run, of } = worker([handler])
+    const deaf = task("deaf")
+    broker.dispatch(deaf)
+    await settled()
+    broker.cancel(deaf)
+    const again = run(deaf)
+    await settled()
+    expect([gates.length, broker.running, broker.queued]).toEqual([2, 2, 0])
+    for (const one of gates) one.open()
+    await again
+    await settled()
+    expect(of("finished")).toHaveLength(1)
+    expect([broker.running, broker.queued]).toEqual([0, 0])
+  })
+
   it("a signal asked for after the abort has fired already", async () => {
     const { promise, open } = gate()
     const seen = gate<boolean>()

@@ -122,11 +122,11 @@ export class Reconciliation {
 
   /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
   async #hasForgotten(keys: Keys): Promise<boolean> {
-    const { link } = this.#parts
-    await link.send(["SET", keys.marker, randomUUID(), "NX"])
-    const marker = (await link.send(["GET", keys.marker])) as string | null
-    const isChanged = this.#marker !== null && marker !== this.#marker
+    const marker = await this.#readMarker(keys)
+    const before = this.#marker
     this.#marker = marker
+    if (before === null && marker !== null) await this.#expectStrangers(marker)
+    const isChanged = before !== null && marker !== before
     if (isChanged)
       this.#parts.log.warn({}, "Redis has forgotten everything; what is not in anybody's hand is sent again")
     return isChanged
@@ -143,6 +143,26 @@ export class Reconciliation {
     const scores = epochs.flatMap(([partition, epoch]) => [String(epoch), String(partition)])
     await link.send(["ZADD", keys.epochs, "GT", ...scores])
     say({ type: "epochs", epochs })
+  }
+
+  /** It begins with the time of its making, by Redis's clock. */
+  async #readMarker(keys: Keys): Promise<string | null> {
+    const { link } = this.#parts
+    const found = (await link.send(["GET", keys.marker])) as string | null
+    if (found !== null) return found
+    await link.send(["SET", keys.marker, `${await this.#redisSeconds()}-${randomUUID()}`, "NX"])
+    return (await link.send(["GET", keys.marker])) as string | null
+  }
+
+  /** Whoever has just started cannot know who lived before Redis forgot them: they have a death time to say so. */
+  async #expectStrangers(marker: string): Promise<void> {
+    const age = (await this.#redisSeconds()) - Number.parseInt(marker, 10)
+    this.#parts.roster.expectStrangers((this.#parts.settings.workerDeadSeconds - age) * 1000)
+  }
+
+  async #redisSeconds(): Promise<number> {
+    const [seconds] = (await this.#parts.link.send(["TIME"])) as [string]
+    return Number(seconds)
   }
 
   async #claim(keys: Keys): Promise<void> {

@@ -33,6 +33,7 @@ export class Roster {
   #capacities = new Map<string, number>()
   /** After a flush: who has not been heard of since. They may still have tasks in hand. */
   readonly #awaited = new Map<string, Awaited>()
+  #strangersUntil = 0
   /** Who died not long ago, for people to see. */
   readonly #dead = new Map<string, Awaited>()
 
@@ -55,7 +56,12 @@ export class Roster {
 
   /** Is everybody heard of who may have tasks in hand? */
   get isComplete(): boolean {
-    return this.#awaited.size === 0
+    return this.#awaited.size === 0 && performance.now() >= this.#strangersUntil
+  }
+
+  /** For so long somebody may turn up who was there before. */
+  expectStrangers(ms: number): void {
+    this.#strangersUntil = performance.now() + ms
   }
 
   serves(handler: string): boolean {
