@@ -5,7 +5,7 @@ import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
-import { newJobState } from "../core/state.ts"
+import { type JobState, newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import {
   isBusy,
@@ -44,7 +44,7 @@ import { TaskReports } from "./task-reports.ts"
  *    they depend on is durable.
  * 2. Fenced or failed: the memory is thrown away, never patched.
  * 3. A job is in memory while something of it, or one of its children, is in flight or undurable; otherwise its facts
- *    and `wakeAt` are enough.
+ *    and `wakeAt` are enough. A large one stays a little longer.
  */
 export interface OwnerParts {
   readonly journal: Journal
@@ -377,9 +377,30 @@ export class Owner implements CommitterEvents {
     const wake = wakeAt(job.state)
     if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
     if (!hasEnded && job.projected?.wakeAt !== wake) return
+    if (!hasEnded && this.#lingers(job)) return
     this.#remove(job)
     if (!hasEnded) this.#observer.parked(wake)
   }
+
+  /**
+   * A large job is costly to read again, and what it waits for may come piece by piece: the items of a list at a
+   * provider would be folded once for each slot and each result. It leaves when nothing has happened for a while.
+   */
+  #lingers(job: LiveJob): boolean {
+    const until = job.at + this.#settings.parkAfterMs
+    if (until <= this.#clock.now() || sizeOf(job.state) < LARGE) return false
+    this.#alarms.set(job, Math.min(nextTimer(job.state) ?? until, until))
+    return true
+  }
+}
+
+/** Nodes and items, from which on a job is costly to read again. */
+const LARGE = 100
+
+function sizeOf({ nodeStatus, lists }: JobState): number {
+  let size = nodeStatus.length
+  for (const { items } of lists.values()) size += items.length
+  return size
 }
 
 /** Of an attempt, or of an operation that its provider had. */
