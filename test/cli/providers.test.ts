@@ -86,6 +86,13 @@ describe("--providers", () => {
     })
   })
 
+  it("umbra run refuses a node whose provider it was not given, and stores nothing", async () => {
+    const { path, store } = await place()
+    const { code, stderr } = await umbra(["run", path("film.json"), ...store])
+    expect({ code, stderr }).toMatchObject({ code: 2 })
+    expect(stderr).toMatch(/E660 Node "film" uses provider "fake", .*--providers/)
+  })
+
   it("refuses a file without providers", async () => {
     const { path, store } = await place()
     const { code, stderr } = await umbra([
