@@ -1,18 +1,10 @@
-import { expect, it, onTestFinished } from "vitest"
-import { Connection } from "../../src/broker/redis/connection.ts"
-import { Keys, OWNERS } from "../../src/broker/redis/keys.ts"
+import { expect, it } from "vitest"
+import { OWNERS } from "../../src/broker/redis/keys.ts"
 import type { Reply } from "../../src/broker/redis/resp.ts"
 import { flow, gate, until } from "../engine/stage.ts"
-import { FleetStage } from "./stage.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "gate" }])
-
-async function bareConnection(stage: FleetStage) {
-  const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
-  onTestFinished(() => connection.close())
-  const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
-  return { connection, keys: new Keys(stage.redis.prefix!, runId!) }
-}
 
 it("S6 a worker that is handed a task twice runs it once, while it runs and when it is done", async () => {
   const stage = new FleetStage()

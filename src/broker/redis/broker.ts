@@ -296,6 +296,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
     if (report.kind === "started") void this.#started(task, report.announce, worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
+    else if (report.kind === "refused") this.#refused(name)
     else {
       this.#settle(name)
       const call = this.#calls.get(name)
@@ -303,6 +304,11 @@ export class RedisBroker implements Broker, RemoteWorkers {
       else if (report.kind === "finished") events.finished(task, report.outcome)
       else events.returned(task)
     }
+  }
+
+  /** If it is still wanted, it has to be found out whether somebody else has it. */
+  #refused(name: string): void {
+    if (this.#tasks.has(name)) this.#reconciliation.ask()
   }
 
   #settle(name: string): void {

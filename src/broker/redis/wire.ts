@@ -33,6 +33,8 @@ export type Report =
   | { readonly kind: "preview"; readonly data: Json }
   /** It will not do it: it stops. */
   | { readonly kind: "returned" }
+  /** It was sent by an earlier owner of the job, and is in nobody's hand now. */
+  | { readonly kind: "refused" }
 
 /** Who reports on what: `entry` is the task's, in the stream of its handler. */
 export interface Sender {

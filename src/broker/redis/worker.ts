@@ -243,7 +243,7 @@ export class RedisWorker implements TaskEvents {
     if (this.#held.has(name)) return
     const task = decodeTask(fields)
     if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
-      this.#refuse(task, entry)
+      this.#refuse(name, task, entry)
       return
     }
     this.#held.set(name, { task, entry, epoch, begin: null })
@@ -252,11 +252,14 @@ export class RedisWorker implements TaskEvents {
     else this.#end(name, done)
   }
 
-  /** Invariant 3. */
-  #refuse({ jobId, handler }: Task, entry: string): void {
+  /** Invariant 3. Most were sent before the owner changed, and the next one waits for them: it is told, once they are gone. */
+  #refuse(name: string, { jobId, handler }: Task, entry: string): void {
     const { keys } = this.#link
-    this.#parts.log.warn({ job_id: jobId }, "a task came from an engine that does not own its job any more")
-    if (keys !== null) removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
+    this.#parts.log.debug({ job_id: jobId }, "a task came from an engine that does not own its job any more")
+    if (keys === null) return
+    removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
+    const from = { worker: this.#id, name, handler, entry }
+    void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused" }, from))
   }
 
   // What the pool says of its attempts.
