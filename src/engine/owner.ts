@@ -5,10 +5,9 @@ import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
-import { type JobState, newJobState } from "../core/state.ts"
+import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import {
-  isBusy,
   nextTimer,
   resetEarliestTimer,
   takeDueItems,
@@ -33,6 +32,7 @@ import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
+import { restOf } from "./rest.ts"
 import type { EngineSettings } from "./settings.ts"
 import { abandon, handOver, inherit, release } from "./succession.ts"
 import { TaskReports } from "./task-reports.ts"
@@ -371,36 +371,16 @@ export class Owner implements CommitterEvents {
 
   /** Invariant 3. Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
-    if (job.gone || job.undurable > 0 || isBusy(job.state)) return
-    if (job.state.unsettled || this.#kin.hasChildren(job.id)) return
-    const hasEnded = jobHasEnded(job.state.status)
-    const wake = wakeAt(job.state)
-    if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
-    if (!hasEnded && job.projected?.wakeAt !== wake) return
-    if (!hasEnded && this.#lingers(job)) return
+    if (this.#kin.hasChildren(job.id)) return
+    const rest = restOf(job, { now: this.#clock.now(), parkAfterMs: this.#settings.parkAfterMs })
+    if (rest === "stays") return
+    if (rest !== "leaves") {
+      this.#alarms.set(job, Math.min(nextTimer(job.state) ?? rest.until, rest.until))
+      return
+    }
     this.#remove(job)
-    if (!hasEnded) this.#observer.parked(wake)
+    if (!jobHasEnded(job.state.status)) this.#observer.parked(wakeAt(job.state))
   }
-
-  /**
-   * A large job is costly to read again, and what it waits for may come piece by piece: the items of a list at a
-   * provider would be folded once for each slot and each result. It leaves when nothing has happened for a while.
-   */
-  #lingers(job: LiveJob): boolean {
-    const until = job.at + this.#settings.parkAfterMs
-    if (until <= this.#clock.now() || sizeOf(job.state) < LARGE) return false
-    this.#alarms.set(job, Math.min(nextTimer(job.state) ?? until, until))
-    return true
-  }
-}
-
-/** Nodes and items, from which on a job is costly to read again. */
-const LARGE = 100
-
-function sizeOf({ nodeStatus, lists }: JobState): number {
-  let size = nodeStatus.length
-  for (const { items } of lists.values()) size += items.length
-  return size
 }
 
 /** Of an attempt, or of an operation that its provider had. */

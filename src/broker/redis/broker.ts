@@ -49,7 +49,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
   readonly #reconciliation: Reconciliation
   readonly #tasks = new Map<string, Outstanding>()
   /** Who waits for what came of a call, by its name. */
-  readonly #calls = new Map<string, (outcome: Outcome | null) => void>()
+  readonly #calls = new Map<string, Waiting>()
   /** Never the same twice, whichever engine calls. */
   #called = Date.now() * 1000
   readonly #windows = new Map<string, Window<Outstanding>>()
@@ -90,6 +90,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
       remove: (handler, entries) => this.#remove(handler, entries),
       say: control => this.#say(control),
       served: handler => this.#served(handler),
+      looked: () => this.#looked(),
       log,
     })
   }
@@ -170,16 +171,26 @@ export class RedisBroker implements Broker, RemoteWorkers {
     const task = callTask(call, ++this.#called)
     const name = nameOf(task)
     return new Promise(resolve => {
-      this.#calls.set(name, outcome => {
+      const answered = (outcome: Outcome | null) => {
         this.#calls.delete(name)
         resolve(outcome)
-      })
-      signal.addEventListener("abort", () => {
-        this.cancel(task)
-        this.#calls.get(name)?.(null)
-      })
+      }
+      this.#calls.set(name, { task, answered })
+      signal.addEventListener("abort", () => this.#giveUp(name))
       this.dispatch(task)
     })
+  }
+
+  #giveUp(name: string): void {
+    const call = this.#calls.get(name)
+    if (call === undefined) return
+    this.cancel(call.task)
+    call.answered(null)
+  }
+
+  /** A node waits for a worker as long as it takes. Who calls has another way. */
+  #looked(): void {
+    for (const [name, { task }] of [...this.#calls]) if (!this.runs(task.handler)) this.#giveUp(name)
   }
 
   has(task: TaskName): boolean {
@@ -300,7 +311,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
     else {
       this.#settle(name)
       const call = this.#calls.get(name)
-      if (call !== undefined) call(report.kind === "finished" ? report.outcome : null)
+      if (call !== undefined) call.answered(report.kind === "finished" ? report.outcome : null)
       else if (report.kind === "finished") events.finished(task, report.outcome)
       else events.returned(task)
     }
@@ -328,7 +339,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
   #lost(tasks: readonly Outstanding[]): void {
     const lost = tasks.filter(task => this.#forget(task))
     const attempts = lost.filter(({ name }) => !this.#calls.has(name))
-    for (const { name } of lost) this.#calls.get(name)?.(null)
+    for (const { name } of lost) this.#calls.get(name)?.answered(null)
     if (attempts.length > 0) this.#parts.host.events.lost(attempts.map(({ task }) => task))
   }
 
@@ -354,6 +365,12 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#parts.host.served(handler)
     this.#wake()
   }
+}
+
+/** For what comes of a call. */
+interface Waiting {
+  readonly task: Task
+  readonly answered: (outcome: Outcome | null) => void
 }
 
 function callTask(call: Call, number: number): Task {

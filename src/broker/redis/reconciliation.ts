@@ -28,6 +28,8 @@ export interface ReconciliationParts {
   readonly remove: (handler: string, entries: readonly string[]) => void
   readonly say: (control: Control) => void
   readonly served: (handler: string) => void
+  /** It is known again who lives. */
+  readonly looked: () => void
   readonly log: Log
 }
 
@@ -118,6 +120,7 @@ export class Reconciliation {
     }
     this.#stopStale()
     for (const handler of news.served) served(handler)
+    this.#parts.looked()
   }
 
   /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
