@@ -131,7 +131,7 @@ describe("workers come and go", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine({ engine: { lossLimit: 3 } })
     const deadly = gate()
-    const silent = { workerBeatSeconds: 3600 }
+    const silent = { workerBeatSeconds: 3600, workerDeadSeconds: 2 }
     const job = await (async () => {
       stage.worker({ handlers: [deadly.handler], redis: silent })
       await stage.served(umbra, "gate")
