@@ -25,10 +25,15 @@ export async function judge(parts: {
   try {
     const judged = await judgeJobs({
       ...{ journal, folder, workload },
-      executed: (row, folded, shape) => [
-        ...acceptedTwice(folded),
-        ...ranAfterwards(executions.get(row.id) ?? [], folded, shape, seq => commits.get(`${row.id}/${seq}`)),
-      ],
+      executed(row, folded, shape) {
+        const found = [
+          ...acceptedTwice(folded),
+          ...ranAfterwards(executions.get(row.id) ?? [], folded, shape, seq =>
+            commits.get(`${row.id}/${seq}`),
+          ),
+        ]
+        return found.length === 0 && row.finishedAt !== null ? [] : [...found, storyOf(folded, row.wakeAt)]
+      },
     })
     const violations = [...judged.violations, ...(await capacityProblems(journal, fake, SLOTS))]
     const all = [...executions.values()].flat().filter(({ what }) => what === "start")
@@ -37,6 +42,17 @@ export async function judge(parts: {
   } finally {
     await journal.close()
   }
+}
+
+/** For whoever looks for the cause: the rest of the store is gone with the campaign. */
+function storyOf({ facts, plan }: FoldedJob, wakeAt: number | null): string {
+  const lines = facts.map(({ fact: { at, type, ...rest }, seq }) => {
+    const { node, item, attempt, worker, waiting, nodes, handed_over } = rest as Record<string, unknown>
+    const which = typeof node === "number" ? plan.nodes[node]!.id : nodes
+    const more = { item, attempt, worker, waiting, handed_over }
+    return `${new Date(at).toISOString().slice(11)} ${Math.floor(seq / 2 ** 34)} ${type} ${which} ${JSON.stringify(more)}`
+  })
+  return `its story, to be woken at ${wakeAt}:\n    ${lines.join("\n    ")}`
 }
 
 /** One attempt has one end. */
