@@ -27,7 +27,10 @@ it("S6 S7 what an earlier owner had sent, and nobody had taken, is done at once 
   await first.close()
   const second = await stage.engine()
   await stage.served(second, "quick")
-  await until("workers know of the new owner", async () => heard.includes("epochs") && (await epoch()) > before)
+  await until(
+    "workers know of the new owner",
+    async () => heard.includes("epochs") && (await epoch()) > before,
+  )
   slow.open("done")
   expect(await second.wait(unread.id, { timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
 })

@@ -86,7 +86,7 @@ export class Results {
         if (keys === null || !this.#partitions.has(partition)) break
         const stream = keys.results(partition)
         const claimed = await link
-          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", "500"])
+          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", String(READ_AT_ONCE)])
           .catch(error => (isNoGroup(error) ? ["0-0", []] : Promise.reject(error)))
         const [next, entries] = claimed as [string, readonly Entry[]]
         this.#take(keys, partition, entries)
@@ -128,17 +128,16 @@ export class Results {
     const streams = partitions.map(partition => keys.results(partition))
     try {
       const read = await link.wait(
-        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", READ_AT_ONCE, ...block, "STREAMS"].concat(
+        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", String(READ_AT_ONCE), ...block, "STREAMS"].concat(
           streams,
           ends,
         ),
       )
-      if (read === null) {
+      const found = (read ?? []) as [string, Entry[]][]
+      for (const [stream, entries] of found) this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
+      // Not until nothing comes any more: a busy fleet never falls silent.
+      if (found.every(([, entries]) => entries.length < READ_AT_ONCE))
         for (const resolve of curious.splice(0)) resolve()
-        return
-      }
-      for (const [stream, entries] of read as [string, Entry[]][])
-        this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
     } finally {
       this.#curious.push(...curious)
     }
@@ -230,7 +229,7 @@ export class Results {
   }
 }
 
-const READ_AT_ONCE = "500"
+const READ_AT_ONCE = 500
 const MEND_MS = 50
 /** Reports that are not durable yet. */
 const MAX_UNSETTLED = 20_000
