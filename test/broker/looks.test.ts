@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
 import type { BrokerHost, TaskName } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
-import { Keys } from "../../src/broker/redis/keys.ts"
+import { Keys, OWNERS } from "../../src/broker/redis/keys.ts"
 import type { Link } from "../../src/broker/redis/link.ts"
 import { Results } from "../../src/broker/redis/results.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
@@ -15,7 +15,7 @@ import { flow, gate, handler, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 /** A broker for an engine that owns every partition, and writes down what it is told. */
-function bareBroker(stage: FleetStage) {
+function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.resolve()) {
   const lost: string[] = []
   const finished: string[] = []
   const host: BrokerHost = {
@@ -29,13 +29,21 @@ function bareBroker(stage: FleetStage) {
       returned: () => {},
     },
     epoch: () => 1,
-    durable: async () => {},
+    durable,
     served: () => {},
   }
-  const settings = redisSettings(stage.redis)
+  const settings = redisSettings({ ...stage.redis, ...figures })
   const broker = new RedisBroker({ url: stage.url, settings, host, partitionOf, log: silentLog })
   onTestFinished(() => broker.close())
   return { broker, lost, finished }
+}
+
+function gateOf() {
+  let open = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { opened, open }
 }
 
 function taskOf(partition: number): TaskName {
@@ -75,6 +83,26 @@ it("S6 all that lay there is delivered, even if more comes with every look", asy
   onTestFinished(() => results.stop())
   results.came([3])
   await results.delivered()
+})
+
+it("S6 reports that the journal does not take are in memory once, however long that lasts", async () => {
+  const stage = new FleetStage()
+  const { connection, keys } = await bareConnection(stage)
+  const isDurable = gateOf()
+  const figures = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
+  const { broker, finished } = bareBroker(stage, figures, () => isDurable.opened)
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const report = encodeReport({ kind: "finished", outcome: { type: "submitted", externalId: "x" } }, from)
+  broker.came([3])
+  await connection.send(["XADD", keys.results(3), "*", ...report])
+  const pending = ["XPENDING", keys.results(3), OWNERS, "-", "+", "1"]
+  await until("it was claimed often", async () => {
+    const rows = (await connection.send(pending).catch(() => [])) as [string, string, number, number][]
+    return (rows[0]?.[3] ?? 0) > 5
+  })
+  expect(finished).toHaveLength(1)
+  isDurable.open()
+  await until("it is gone", async () => (await connection.send(["XLEN", keys.results(3)])) === 0)
 })
 
 it("S6 a handler that is served again is not forgotten because Redis refused something else", async () => {

@@ -35,7 +35,8 @@ export class Results {
   readonly #partitions = new Set<number>()
   /** Who wants to know that everything which was there when they asked has been delivered. */
   #curious: (() => void)[] = []
-  #unsettled = 0
+  /** Entries whose reports the journal does not have yet. While it takes nothing they grow old, and would be claimed again. */
+  readonly #unsettled = new Set<string>()
   #changed: (() => void) | null = null
   #isStopped = false
   readonly #reading: Promise<void>
@@ -105,7 +106,7 @@ export class Results {
   async #read(): Promise<void> {
     while (!this.#isStopped) {
       const { keys } = this.#parts.link
-      if (keys === null || this.#partitions.size === 0 || this.#unsettled >= MAX_UNSETTLED) {
+      if (keys === null || this.#partitions.size === 0 || this.#unsettled.size >= MAX_UNSETTLED) {
         await this.#change()
         continue
       }
@@ -143,7 +144,8 @@ export class Results {
     }
   }
 
-  #take(keys: Keys, partition: number, entries: readonly Entry[]): void {
+  #take(keys: Keys, partition: number, read: readonly Entry[]): void {
+    const entries = read.filter(([id]) => !this.#unsettled.has(`${partition}/${id}`))
     if (entries.length === 0) return
     const ended = new Map<string, string[]>()
     for (const [, fields] of entries)
@@ -167,7 +169,8 @@ export class Results {
   /** Invariant 1. What stays in Redis is read again later, by us or by the next owner, and changes nothing then. */
   async #settle(keys: Keys, taken: Taken): Promise<void> {
     const { durable, log } = this.#parts
-    this.#unsettled += taken.entries.length
+    const places = taken.entries.map(([id]) => `${taken.partition}/${id}`)
+    for (const place of places) this.#unsettled.add(place)
     try {
       const isStored = await durable(taken.partition).then(
         () => true,
@@ -177,7 +180,7 @@ export class Results {
     } catch (error) {
       log.debug({ partition: taken.partition, error: String(error) }, "reports stay in Redis for now")
     } finally {
-      this.#unsettled -= taken.entries.length
+      for (const place of places) this.#unsettled.delete(place)
       this.#changed?.()
     }
   }
@@ -234,7 +237,7 @@ const MEND_MS = 50
 /** Reports that are not durable yet. */
 const MAX_UNSETTLED = 20_000
 
-/** Out of the group's hands and out of the stream. */
+/** Out of the stream, then out of the group's hands: what is in the stream and in nobody's hands is still to be handed out. */
 export async function removeEntries(
   link: Link,
   stream: string,
@@ -242,5 +245,5 @@ export async function removeEntries(
   ids: readonly string[],
 ): Promise<void> {
   if (ids.length === 0) return
-  await Promise.all([link.send(["XACK", stream, group, ...ids]), link.send(["XDEL", stream, ...ids])])
+  await Promise.all([link.send(["XDEL", stream, ...ids]), link.send(["XACK", stream, group, ...ids])])
 }
