@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import { RedisAwayError } from "./connection.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import { isNoGroup, type Link, makeGroups, removeEntries } from "./link.ts"
 import { decodeReport, type Fields, type Report, type Sender } from "./wire.ts"
 
 export interface ResultsParts {
@@ -236,14 +236,3 @@ const READ_AT_ONCE = 500
 const MEND_MS = 50
 /** Reports that are not durable yet. */
 const MAX_UNSETTLED = 20_000
-
-/** Out of the stream, then out of the group's hands: what is in the stream and in nobody's hands is still to be handed out. */
-export async function removeEntries(
-  link: Link,
-  stream: string,
-  group: string,
-  ids: readonly string[],
-): Promise<void> {
-  if (ids.length === 0) return
-  await Promise.all([link.send(["XDEL", stream, ...ids]), link.send(["XACK", stream, group, ...ids])])
-}
