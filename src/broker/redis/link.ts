@@ -147,3 +147,14 @@ export async function makeGroups(link: Link, streams: readonly string[], group: 
     ),
   )
 }
+
+/** Out of the stream, then out of the group's hands: what is in the stream and in nobody's hands is still to be handed out. */
+export async function removeEntries(
+  link: Link,
+  stream: string,
+  group: string,
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return
+  await Promise.all([link.send(["XDEL", stream, ...ids]), link.send(["XACK", stream, group, ...ids])])
+}

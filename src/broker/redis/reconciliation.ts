@@ -112,6 +112,8 @@ export class Reconciliation {
       for (const partition of results.partitions) this.#claims.add(partition)
     }
     const news = await roster.look(keys)
+    // Now: it is said once, and what follows may fail.
+    for (const handler of news.served) served(handler)
     await this.#claim(keys)
     if (!this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete) {
       this.#isWanted = false
@@ -119,7 +121,6 @@ export class Reconciliation {
       await this.#reconcile(keys)
     }
     this.#stopStale()
-    for (const handler of news.served) served(handler)
     this.#parts.looked()
   }
 
@@ -197,7 +198,7 @@ export class Reconciliation {
   async #reconcile(keys: Keys): Promise<void> {
     const { link, roster, tasks } = this.#parts
     // Before anything is looked at: what is sent from here on is not missed.
-    const before = [...tasks.values()].filter(({ state }) => state !== "queued")
+    const before = [...tasks.values()].filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
     const found = await survey(link, handlers)
     if (await this.#isForgottenSince(keys)) {
@@ -208,8 +209,17 @@ export class Reconciliation {
     this.#removeStrays(found)
   }
 
+  /** Of a partition that is being taken over nobody can say what is lost: results of its tasks may lie there unread. */
+  #isDrained({ task }: Outstanding): boolean {
+    const { epochOf, partitionOf } = this.#parts
+    const partition = partitionOf(task.jobId)
+    return epochOf(partition) !== undefined && !this.#claims.has(partition)
+  }
+
+  /** Or since there was another connection: an old snapshot may have the marker of its day. */
   async #isForgottenSince(keys: Keys): Promise<boolean> {
-    return (await this.#parts.link.send(["GET", keys.marker])) !== this.#marker
+    const { link } = this.#parts
+    return (await link.send(["GET", keys.marker])) !== this.#marker || link.keys !== keys
   }
 
   /** False if somebody who may have tasks in hand has not been heard of yet. */

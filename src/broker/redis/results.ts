@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import { RedisAwayError } from "./connection.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import { isNoGroup, type Link, makeGroups, removeEntries } from "./link.ts"
 import { decodeReport, type Fields, type Report, type Sender } from "./wire.ts"
 
 export interface ResultsParts {
@@ -35,7 +35,8 @@ export class Results {
   readonly #partitions = new Set<number>()
   /** Who wants to know that everything which was there when they asked has been delivered. */
   #curious: (() => void)[] = []
-  #unsettled = 0
+  /** Entries whose reports the journal does not have yet. While it takes nothing they grow old, and would be claimed again. */
+  readonly #unsettled = new Set<string>()
   #changed: (() => void) | null = null
   #isStopped = false
   readonly #reading: Promise<void>
@@ -86,7 +87,7 @@ export class Results {
         if (keys === null || !this.#partitions.has(partition)) break
         const stream = keys.results(partition)
         const claimed = await link
-          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", "500"])
+          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", String(READ_AT_ONCE)])
           .catch(error => (isNoGroup(error) ? ["0-0", []] : Promise.reject(error)))
         const [next, entries] = claimed as [string, readonly Entry[]]
         this.#take(keys, partition, entries)
@@ -105,7 +106,7 @@ export class Results {
   async #read(): Promise<void> {
     while (!this.#isStopped) {
       const { keys } = this.#parts.link
-      if (keys === null || this.#partitions.size === 0 || this.#unsettled >= MAX_UNSETTLED) {
+      if (keys === null || this.#partitions.size === 0 || this.#unsettled.size >= MAX_UNSETTLED) {
         await this.#change()
         continue
       }
@@ -128,23 +129,23 @@ export class Results {
     const streams = partitions.map(partition => keys.results(partition))
     try {
       const read = await link.wait(
-        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", READ_AT_ONCE, ...block, "STREAMS"].concat(
+        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", String(READ_AT_ONCE), ...block, "STREAMS"].concat(
           streams,
           ends,
         ),
       )
-      if (read === null) {
+      const found = (read ?? []) as [string, Entry[]][]
+      for (const [stream, entries] of found) this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
+      // Not until nothing comes any more: a busy fleet never falls silent.
+      if (found.every(([, entries]) => entries.length < READ_AT_ONCE))
         for (const resolve of curious.splice(0)) resolve()
-        return
-      }
-      for (const [stream, entries] of read as [string, Entry[]][])
-        this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
     } finally {
       this.#curious.push(...curious)
     }
   }
 
-  #take(keys: Keys, partition: number, entries: readonly Entry[]): void {
+  #take(keys: Keys, partition: number, read: readonly Entry[]): void {
+    const entries = read.filter(([id]) => !this.#unsettled.has(`${partition}/${id}`))
     if (entries.length === 0) return
     const ended = new Map<string, string[]>()
     for (const [, fields] of entries)
@@ -168,7 +169,8 @@ export class Results {
   /** Invariant 1. What stays in Redis is read again later, by us or by the next owner, and changes nothing then. */
   async #settle(keys: Keys, taken: Taken): Promise<void> {
     const { durable, log } = this.#parts
-    this.#unsettled += taken.entries.length
+    const places = taken.entries.map(([id]) => `${taken.partition}/${id}`)
+    for (const place of places) this.#unsettled.add(place)
     try {
       const isStored = await durable(taken.partition).then(
         () => true,
@@ -178,7 +180,7 @@ export class Results {
     } catch (error) {
       log.debug({ partition: taken.partition, error: String(error) }, "reports stay in Redis for now")
     } finally {
-      this.#unsettled -= taken.entries.length
+      for (const place of places) this.#unsettled.delete(place)
       this.#changed?.()
     }
   }
@@ -230,18 +232,7 @@ export class Results {
   }
 }
 
-const READ_AT_ONCE = "500"
+const READ_AT_ONCE = 500
 const MEND_MS = 50
 /** Reports that are not durable yet. */
 const MAX_UNSETTLED = 20_000
-
-/** Out of the group's hands and out of the stream. */
-export async function removeEntries(
-  link: Link,
-  stream: string,
-  group: string,
-  ids: readonly string[],
-): Promise<void> {
-  if (ids.length === 0) return
-  await Promise.all([link.send(["XACK", stream, group, ...ids]), link.send(["XDEL", stream, ...ids])])
-}

@@ -27,7 +27,10 @@ export async function survey(link: Link, handlers: Iterable<string>): Promise<Ma
     )
     const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
     for (const [entry, fields] of entries as [string, Fields][]) {
-      const { name, epoch } = labelOf(fields)
+      const label = labelOf(fields)
+      // Nobody's task: whoever is handed it drops it.
+      if (label === null) continue
+      const { name, epoch } = label
       found.set(name, { handler, entry, epoch, holder: holders.get(entry) ?? null })
     }
   }

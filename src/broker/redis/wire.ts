@@ -11,7 +11,7 @@ export function encodeTask(task: Task, { name, epoch }: TaskLabel): Fields {
 }
 
 export function decodeTask(fields: Fields): Task {
-  const { parents, ...task } = JSON.parse(field(fields, "task"))
+  const { parents, ...task } = JSON.parse(field(fields, "task") ?? "null")
   return { ...task, parents: () => parents }
 }
 
@@ -20,9 +20,10 @@ export interface TaskLabel {
   readonly epoch: number
 }
 
-/** That alone: whoever looks through a stream does not read the tasks. */
-export function labelOf(fields: Fields): TaskLabel {
-  return { name: field(fields, "name"), epoch: Number(field(fields, "epoch")) }
+/** That alone: whoever looks through a stream does not read the tasks. null: it is none. */
+export function labelOf(fields: Fields): TaskLabel | null {
+  const [name, epoch] = [field(fields, "name"), field(fields, "epoch")]
+  return name === undefined || epoch === undefined ? null : { name, epoch: Number(epoch) }
 }
 
 /** What a worker tells the owner of a task's job. */
@@ -70,7 +71,7 @@ export type Control =
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   | { readonly type: "begin"; readonly name: string }
 
-function field(fields: Fields, name: string): string {
-  for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]!
-  throw new TypeError(`an entry has no field "${name}"`)
+function field(fields: Fields, name: string): string | undefined {
+  for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]
+  return undefined
 }

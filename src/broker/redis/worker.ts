@@ -8,10 +8,9 @@ import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameOf } from "../task-name.ts"
 import { Deliveries } from "./deliveries.ts"
 import { type Keys, WORKERS } from "./keys.ts"
-import { Link } from "./link.ts"
+import { Link, removeEntries } from "./link.ts"
 import { Outbox } from "./outbox.ts"
 import { OwnerEpochs } from "./owner-epochs.ts"
-import { removeEntries } from "./results.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { type Control, decodeTask, encodeReport, type Fields, labelOf, type Report } from "./wire.ts"
@@ -75,7 +74,7 @@ export class RedisWorker implements TaskEvents {
       log,
       prefix: settings.prefix,
       answerMs: settings.answerSeconds * 1000,
-      heard: message => this.#heard(JSON.parse(message) as Control),
+      heard: message => this.#heard(message),
       up: keys => void this.#connected(keys),
       down: () => {},
     })
@@ -157,10 +156,19 @@ export class RedisWorker implements TaskEvents {
     }
   }
 
-  #heard(control: Control): void {
+  /** Anybody who reaches Redis can say anything there, and a later release more than this one knows. */
+  #heard(message: string): void {
+    try {
+      this.#obey(JSON.parse(message) as Control)
+    } catch (error) {
+      this.#parts.log.warn({ error: String(error) }, "what was said to workers cannot be understood")
+    }
+  }
+
+  #obey(control: Control): void {
     if (control.type === "begin") this.#begin(control.name)
     else if (control.type === "epochs") this.#owners.changed(control.epochs)
-    else for (const name of control.names) this.#drop(name)
+    else if (control.type === "cancel") for (const name of control.names) this.#drop(name)
   }
 
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
@@ -239,7 +247,9 @@ export class RedisWorker implements TaskEvents {
 
   /** Invariant 1. */
   #take(entry: string, fields: Fields): void {
-    const { name, epoch } = labelOf(fields)
+    const label = labelOf(fields)
+    if (label === null) throw new TypeError("It has no name, or no epoch.")
+    const { name, epoch } = label
     if (this.#held.has(name)) return
     const task = decodeTask(fields)
     if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
