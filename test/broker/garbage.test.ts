@@ -1,5 +1,6 @@
 /** What others write into Redis, or a later release, does not stop the fleet. */
 import { expect, it } from "vitest"
+import { logTo } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
@@ -41,4 +42,18 @@ it("S6 entries that nobody can read are dropped, and those among them are done",
   slow.open()
   expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
   await until("nothing is left of them", async () => (await connection.send(["XLEN", stream])) === 0)
+})
+
+it("S6 S10 a worker that cannot ask what it was handed says why, and comes when it can", async () => {
+  const stage = new FleetStage()
+  const { connection, keys } = await bareConnection(stage)
+  await connection.send(["SET", keys.tasks("quick"), "in the way"])
+  const told: unknown[] = []
+  const log = logTo((level, { error }) => level === "warn" && told.push(error))
+  const worker = stage.worker({ handlers: [handler("quick", () => "done")], log })
+  await until("it has tried again", () => told.length > 1)
+  expect(worker.isReady).toBe(false)
+  expect(told[0]).toContain("WRONGTYPE")
+  await connection.send(["DEL", keys.tasks("quick")])
+  await until("it is there", () => worker.isReady)
 })

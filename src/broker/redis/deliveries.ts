@@ -115,9 +115,9 @@ export class Deliveries {
     } catch {
       // As below: what follows waits for the link.
     }
-    if (!(error instanceof RedisAwayError))
-      log.warn({ error: String(error) }, "could not read tasks from Redis")
-    await this.#pause(MEND_MS)
+    const isAway = error instanceof RedisAwayError
+    if (!isAway) log.warn({ error: String(error) }, "could not read tasks from Redis")
+    await this.#pause(isAway ? MEND_MS : PAUSE_MS)
   }
 
   #pause(ms: number): Promise<void> {

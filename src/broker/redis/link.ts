@@ -70,6 +70,7 @@ export class Link {
   }
 
   async #keep(): Promise<void> {
+    let told = ""
     for (let failures = 0; !this.#isClosed; failures++) {
       const opened: Connection[] = []
       try {
@@ -77,13 +78,17 @@ export class Link {
         if (!this.#isClosed) {
           if (failures > 0) this.#parts.log.info({}, "Redis is back")
           failures = 0
+          told = ""
           this.#parts.up(this.#life.keys)
-          await Promise.race(opened.map(({ ended }) => ended))
-          if (!this.#isClosed) this.#parts.log.warn({}, "the connection to Redis was lost; connecting again")
+          const error = await Promise.race(opened.map(({ ended }) => ended))
+          if (!this.#isClosed)
+            this.#parts.log.warn({ error }, "the connection to Redis was lost; connecting again")
         }
       } catch (error) {
-        if (failures === 0)
+        // Each reason once: refused, then loading, then a wrong password.
+        if (String(error) !== told)
           this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
+        told = String(error)
       }
       for (const connection of opened) connection.close()
       if (this.#life !== null) this.#parts.down()

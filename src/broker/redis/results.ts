@@ -205,7 +205,7 @@ export class Results {
   }
 
   async #mend(keys: Keys, error: unknown): Promise<void> {
-    const { link, log } = this.#parts
+    const { link, log, blockMs } = this.#parts
     try {
       if (isNoGroup(error)) {
         const streams = [...this.#partitions].map(partition => keys.results(partition))
@@ -215,14 +215,14 @@ export class Results {
     } catch {
       // As below: what follows waits for the link.
     }
-    if (!(error instanceof RedisAwayError))
-      log.warn({ error: String(error) }, "could not read results from Redis")
-    await new Promise(resolve => setTimeout(resolve, MEND_MS))
+    const isAway = error instanceof RedisAwayError
+    if (!isAway) log.warn({ error: String(error) }, "could not read results from Redis")
+    await this.#change(isAway ? MEND_MS : blockMs)
   }
 
-  #change(): Promise<void> {
+  #change(ms = this.#parts.blockMs): Promise<void> {
     return new Promise(resolve => {
-      const timer = setTimeout(resolve, this.#parts.blockMs)
+      const timer = setTimeout(resolve, ms)
       this.#changed = () => {
         clearTimeout(timer)
         this.#changed = null

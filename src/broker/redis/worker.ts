@@ -6,6 +6,7 @@ import { ownIdentity } from "../../process-identity.ts"
 import { LocalBroker, type Runner } from "../local.ts"
 import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameOf } from "../task-name.ts"
+import { RedisAwayError } from "./connection.ts"
 import { Deliveries } from "./deliveries.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
@@ -62,6 +63,8 @@ export class RedisWorker implements TaskEvents {
   #id = newId()
   #marker: string | null = null
   #isKnown = false
+  /** Does it know, on this connection, what happened while it had none? */
+  #isBack = false
   /** Invariant 4, by our own clock. */
   #aliveUntil = 0
 
@@ -75,14 +78,16 @@ export class RedisWorker implements TaskEvents {
       prefix: settings.prefix,
       answerMs: settings.answerSeconds * 1000,
       heard: message => this.#heard(message),
-      up: keys => void this.#connected(keys),
-      down: () => {},
+      up: () => void this.#beat(),
+      down: () => {
+        this.#isBack = false
+      },
     })
     this.#outbox = new Outbox(this.#link, log)
     this.#deliveries = new Deliveries({
       link: this.#link,
       handlers,
-      consumer: () => (this.#isKnown && this.#isAlive ? this.#id : null),
+      consumer: () => (this.#isBack && this.#isKnown && this.#isAlive ? this.#id : null),
       aliveMs: () => this.#aliveUntil - performance.now(),
       room: () => concurrency + settings.prefetch - this.#held.size,
       take: (entry, fields) => this.#take(entry, fields),
@@ -146,14 +151,11 @@ export class RedisWorker implements TaskEvents {
     this.#timers.push(timer)
   }
 
-  async #connected(keys: Keys): Promise<void> {
-    try {
-      await this.#owners.read(this.#link, keys)
-      await this.#deliveries.recover(keys, this.#id)
-      await this.#beat()
-    } catch (error) {
-      this.#parts.log.debug({ error: String(error) }, "Redis went away while this worker came back")
-    }
+  /** With the first beat that gets through: what was handed to it and never seen is in nobody else's hand. */
+  async #comeBack(keys: Keys): Promise<void> {
+    await this.#owners.read(this.#link, keys)
+    await this.#deliveries.recover(keys, this.#id)
+    this.#isBack = true
   }
 
   /** Anybody who reaches Redis can say anything there, and a later release more than this one knows. */
@@ -201,6 +203,7 @@ export class RedisWorker implements TaskEvents {
     const deadMs = this.#parts.settings.workerDeadSeconds * 1000
     const sentAt = performance.now()
     try {
+      if (!this.#isBack) await this.#comeBack(keys)
       const marker = (await this.#link.send(["GET", keys.marker])) as string | null
       const isRemembered = this.#isKnown && marker !== null && marker === this.#marker
       this.#marker = marker
@@ -215,7 +218,9 @@ export class RedisWorker implements TaskEvents {
       this.#outbox.sendAgain()
       this.#deliveries.wake()
     } catch (error) {
-      this.#parts.log.debug({ error: String(error) }, "a beat did not reach Redis")
+      // Away: the link has said so. Refused (out of memory, no disk, read only): nobody else does.
+      const level = error instanceof RedisAwayError ? "debug" : "warn"
+      this.#parts.log[level]({ error: String(error) }, "Redis did not take this worker's beat; trying on")
     }
   }
 
