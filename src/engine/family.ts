@@ -30,8 +30,8 @@ export class Family {
     this.#starts = new ChildStarts(parts)
   }
 
-  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void {
-    this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
+    return this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
       .catch(error => this.#notStarted(job, at, error))
       .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
   }

@@ -36,6 +36,7 @@ import { restOf } from "./rest.ts"
 import type { EngineSettings } from "./settings.ts"
 import { abandon, handOver, inherit, release } from "./succession.ts"
 import { TaskReports } from "./task-reports.ts"
+import { Undecided } from "./undecided.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -77,6 +78,7 @@ export class Owner implements CommitterEvents {
   readonly #triesBeforePause: number
   readonly external: ExternalWork
   readonly #kin = new Kin()
+  readonly #undecided = new Undecided()
   #isJoined = false
 
   constructor(parts: OwnerParts) {
@@ -101,7 +103,7 @@ export class Owner implements CommitterEvents {
       told: partitions => observer.told(partitions),
     })
     this.#reports = new TaskReports({
-      ...{ jobs: this.jobs, command, durable, observer },
+      ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
       external: this.external,
       dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })
@@ -123,8 +125,10 @@ export class Owner implements CommitterEvents {
     })
   }
 
-  #durable(partition: number): Promise<void> {
-    if (!this.holdings.has(partition)) return Promise.reject(partitionMoved(partition))
+  async #durable(partition: number): Promise<void> {
+    const holding = this.holdings.get(partition)
+    await this.#undecided.decided(partition)
+    if (holding === undefined || this.holdings.get(partition) !== holding) throw partitionMoved(partition)
     return this.committer.durable({ partition, id: "" })
   }
 
@@ -210,7 +214,11 @@ export class Owner implements CommitterEvents {
     if (job.gone) return
     try {
       const decided = this.act(job, command, outputText)
-      if (decided instanceof Promise) decided.catch(error => this.setAside(job, error))
+      if (decided instanceof Promise)
+        this.#undecided.add(
+          job.partition,
+          decided.catch(error => this.setAside(job, error)),
+        )
     } catch (error) {
       this.setAside(job, error)
     }

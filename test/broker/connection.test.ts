@@ -39,14 +39,14 @@ function linkTo(url: string) {
   const log = logTo((level, { error }, message) => told.push(`${level} ${message}: ${error}`))
   const link = new Link({ url, prefix: "test", answerMs: 1000, log, up: () => {}, down: () => {} })
   onTestFinished(() => link.close())
-  return told
+  return { link, told }
 }
 
 it("S10 the operator is told why Redis cannot be used, once for each reason, and never the password", async () => {
   const answers = ["-LOADING dataset in memory\r\n", "-WRONGPASS invalid username-password pair\r\n"]
   let tries = 0
   const url = await serverOf(() => answers[Math.min(1, Math.floor(tries++ / 2))]!)
-  const told = linkTo(url.replace("redis://", "redis://user:secret-word@"))
+  const { told } = linkTo(url.replace("redis://", "redis://user:secret-word@"))
   await until("it has tried often", () => tries > 5)
   expect(told).toHaveLength(2)
   expect(told[0]).toContain("LOADING")
@@ -55,7 +55,7 @@ it("S10 the operator is told why Redis cannot be used, once for each reason, and
 })
 
 it("S10 nobody there: the reason is told", async () => {
-  const told = linkTo(`redis://127.0.0.1:${await freePort()}`)
+  const { told } = linkTo(`redis://127.0.0.1:${await freePort()}`)
   await until("it is told", () => told.length > 0)
   expect(told[0]).toContain("ECONNREFUSED")
 })
@@ -93,4 +93,23 @@ it("S6 a connection that only listens stays while it is answered", async () => {
 
 it("S10 a password with a bare % is refused before anything is opened", () => {
   expect(() => checkRedisUrl("redis://:50%off@127.0.0.1")).toThrow("%25")
+})
+
+it("S6 a Redis that became a replica is left, and not used as long as it is one", async () => {
+  let isReplica = false
+  const url = await serverOf(command => {
+    if (command.startsWith("INFO")) {
+      const info = `run_id:0123456789abcdef\r\nrole:${isReplica ? "slave" : "master"}`
+      return `$${info.length}\r\n${info}\r\n`
+    }
+    return command.startsWith("SET") && isReplica ? "-READONLY You can't write\r\n" : "+OK\r\n"
+  })
+  const { link, told } = linkTo(url)
+  await until("it is there", () => link.keys !== null)
+  isReplica = true
+  await expect(link.send(["SET", "a", "b"])).rejects.toThrow("READONLY")
+  await until("it says why it waits", () => told.some(line => line.includes("is a replica")))
+  expect(link.keys).toBeNull()
+  isReplica = false
+  await until("it is back", () => link.keys !== null)
 })

@@ -12,6 +12,7 @@ import { nameOf } from "../../src/broker/task-name.ts"
 import { newJobId, partitionOf } from "../../src/engine/ids.ts"
 import { logTo, silentLog } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
+import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 /** A broker for an engine that owns every partition, and writes down what it is told. */
@@ -136,4 +137,22 @@ it("S6 a handler that is served again is not forgotten because Redis refused som
   await until("the rest of the look has failed", () => failures > before)
   await connection.send(["DEL", keys.tasks("gate")])
   expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+})
+
+it("S6 who had something looked up elsewhere does not wait until Redis is back", async () => {
+  const redis = await PrivateRedis.start()
+  const { broker } = bareBroker(new FleetStage(redis.url))
+  await until("it is connected", () => broker.isUp)
+  const call = {
+    jobId: taskOf(3).jobId,
+    nodeId: "a",
+    handler: "poll:x",
+    owner: "",
+    workflow: "",
+    config: null,
+  }
+  const outcome = broker.call(call, new AbortController().signal)
+  await redis.kill()
+  expect(await outcome).toBeNull()
+  expect(broker.queued).toBe(0)
 })

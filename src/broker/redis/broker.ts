@@ -224,8 +224,12 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#reconciliation.start(keys)
   }
 
-  /** Of what was under way nobody knows whether it arrived. */
+  /** Of what was under way nobody knows whether it arrived. Who called can do without, and does not wait for Redis. */
   #down(): void {
+    for (const [name, answer] of [...this.#calls]) {
+      this.#settle(name)
+      answer(null)
+    }
     for (const task of this.#tasks.values()) if (task.state === "sent") task.state = "unsure"
   }
 

@@ -118,8 +118,12 @@ export class Connection {
       this.#asked = this.#asked.slice(this.#answered)
       this.#answered = 0
     }
-    if (reply instanceof ReplyError) asked.reject(reply)
-    else asked.resolve(reply)
+    if (!(reply instanceof ReplyError)) asked.resolve(reply)
+    else {
+      asked.reject(reply)
+      // After a fail-over: another server is the primary now, and the same address may lead to it.
+      if (reply.message.startsWith("READONLY")) this.close(reply.message)
+    }
   }
 
   #hear(reply: Reply): void {

@@ -109,6 +109,8 @@ export class Link {
     const listening = heard ? await open() : commands
     if (waiting.runId !== commands.runId || listening.runId !== commands.runId)
       throw new RedisAwayError("Redis was restarted while this process connected.")
+    if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
+      throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
     const keys = new Keys(prefix, commands.runId)
     if (heard) await listening.connection.subscribe(keys.control, heard)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
