@@ -226,10 +226,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   /** Of what was under way nobody knows whether it arrived. Who called can do without, and does not wait for Redis. */
   #down(): void {
-    for (const [name, answer] of [...this.#calls]) {
-      this.#settle(name)
-      answer(null)
-    }
+    for (const name of [...this.#calls.keys()]) this.#giveUp(name)
     for (const task of this.#tasks.values()) if (task.state === "sent") task.state = "unsure"
   }
 
