@@ -95,6 +95,8 @@ export interface BrokerHost {
   durable(partition: number): Promise<void>
   /** Somebody can run this handler now. */
   served(handler: string): void
+  /** Can nobody have taken over yet? False: what is sent now may be somebody else's, and done already. */
+  isSure(): boolean
 }
 
 /** Where tasks go. `dispatch` may be called only for facts that are durable. */
@@ -128,6 +130,8 @@ export interface RemoteWorkers {
   answers(handler: string): boolean
   /** Has a handler run for a job, outside of its nodes; nothing of it is durable. null: lost on the way. */
   call(call: Call, signal: AbortSignal): Promise<Outcome | null>
+  /** The engine is sure of what it owns: what waited for that is sent. */
+  goOn(): void
 }
 
 /** What others may know of a worker in another process. */

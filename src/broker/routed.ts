@@ -79,6 +79,7 @@ function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
     left: partitions => remote.left(partitions),
     answers: handler => remote.answers(handler),
     call: (call, signal) => remote.call(call, signal),
+    goOn: () => remote.goOn(),
     release: task => {
       local.cancel(task)
       remote.release(task)

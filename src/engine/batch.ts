@@ -1,5 +1,6 @@
 import type { Attempted } from "../core/commands.ts"
-import { isBusy, wakeAt } from "../core/timers.ts"
+import { jobHasEnded } from "../core/states.ts"
+import { isBusy, resetEarliestTimer, wakeAt } from "../core/timers.ts"
 import type { JobChange, NewFact, NewJob, NewMessage, Batch as StoredBatch } from "../journal/port.ts"
 import { jobErrorText, jobOutputText } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -56,7 +57,9 @@ export class Batch {
     const newJobs: NewJob[] = []
     const changedJobs: JobChange[] = []
     for (const job of this.jobs) {
-      if (job.gone || !projectionChanged(job, now)) continue
+      if (job.gone) continue
+      mustBeExact(job)
+      if (!projectionChanged(job, now)) continue
       if (job.projected === null) newJobs.push(newJobRow(job))
       else changedJobs.push(jobChange(job))
       job.projected = { status: job.state.status, wakeAt: wakeAt(job.state), updatedAt: job.at }
@@ -113,6 +116,14 @@ export interface Waiter {
   readonly jobId: string
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
+}
+
+/**
+ * A job at rest may leave memory, and is found again by the alarm of its row alone: one that is early would be used up
+ * before its time, and there is no second.
+ */
+function mustBeExact({ state }: LiveJob): void {
+  if (!isBusy(state) && !jobHasEnded(state.status)) resetEarliestTimer(state)
 }
 
 /** An active job's alarm may be any time that has passed: it is looked at by whoever takes the partition over. */

@@ -11,6 +11,7 @@ import { Family } from "./family.ts"
 import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
+import { Lease } from "./lease.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
 import { EngineMeasures } from "./measures.ts"
@@ -72,6 +73,7 @@ export class Engine {
   readonly #retention: Retention
   readonly #upkeep: Upkeep
   #pulse: RunningPulse | null = null
+  readonly #lease: Lease
   #unlisten: (() => Promise<void>) | null = null
   #isAvailable = true
   #isClosing = false
@@ -81,6 +83,7 @@ export class Engine {
     this.#parts = parts
     this.id = `engine-${randomUUID().slice(0, 13)}`
     this.plans = new Plans(journal)
+    this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     this.owner = new Owner({
       id: this.id,
       journal,
@@ -88,6 +91,7 @@ export class Engine {
       settings,
       log,
       broker: parts.broker,
+      isSure: () => this.#lease.isSure,
       observer: this.#observer(),
       measures: this.measures,
       providers: parts.providers ?? noProviders,
@@ -185,7 +189,7 @@ export class Engine {
         leaseMs: settings.leaseSeconds * 1000,
         clock,
         log,
-        receive: pulse => this.#receive(pulse),
+        receive: (pulse, sentAt) => this.#receive(pulse, sentAt),
       })
       if (takesPartitions)
         this.#unlisten =
@@ -197,10 +201,13 @@ export class Engine {
   }
 
   /** What a beat brought. */
-  #receive(pulse: Pulse): void {
+  #receive(pulse: Pulse, sentAt: number): void {
     this.fleet.receive(pulse)
     this.#elsewhere.receive(pulse)
-    if (this.#parts.takesPartitions) this.#ownership.receive(pulse)
+    if (!this.#parts.takesPartitions) return
+    this.#ownership.receive(pulse)
+    this.#lease.renew(sentAt)
+    this.owner.broker.remote?.goOn()
   }
 
   /** There are messages in the inboxes of these partitions. */

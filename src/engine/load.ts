@@ -92,9 +92,10 @@ async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
   return { ...fact, output: new LargeOutput(row.seq, row.bytes) as never }
 }
 
-export function toLiveJob(id: string, folded: FoldedJob): LiveJob {
+/** `alarm`: what its row says, where that is known. */
+export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
   const { plan, state, lastSeq, facts } = folded
   const { at } = facts.at(-1)!.fact
-  const projected = { status: state.status, wakeAt: wakeAt(state), updatedAt: at }
+  const projected = { status: state.status, wakeAt: alarm ?? wakeAt(state), updatedAt: at }
   return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, projected })
 }

@@ -55,6 +55,7 @@ export interface OwnerParts {
   /** Of the engine it is part of. */
   readonly id: string
   readonly broker: (host: BrokerHost) => Broker
+  readonly isSure: () => boolean
   readonly observer: OwnerObserver
   readonly measures: EngineMeasures
   readonly providers: Providers
@@ -113,6 +114,7 @@ export class Owner implements CommitterEvents {
       epoch: partition => this.holdings.get(partition)?.epoch,
       durable: partition => this.#durable(partition),
       served: handler => this.serve(handler),
+      isSure: parts.isSure,
     })
     this.#dispatcher = new Dispatcher({
       broker: this.broker,

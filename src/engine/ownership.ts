@@ -101,6 +101,7 @@ export class Ownership {
   /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
   receive(pulse: Pulse): void {
     if (this.#stopped) return
+    this.#letGoOfLost(pulse)
     this.#adjusting ??= this.#adjust(pulse)
       .catch(error =>
         this.#parts.log.warn(
@@ -112,6 +113,15 @@ export class Ownership {
         this.#adjusting = null
       })
     for (const partition of pulse.inbox) if (this.owns(partition)) void this.#parts.inbox.read(partition)
+  }
+
+  /** At once, whatever else is under way. */
+  #letGoOfLost({ partitions }: Pulse): void {
+    const { owner } = this.#parts
+    for (const { partition, epoch } of partitions) {
+      const holding = owner.holdings.get(partition)
+      if (holding !== undefined && epoch > holding.epoch) owner.fenced(partition)
+    }
   }
 
   lost(partition: number): void {
@@ -144,10 +154,6 @@ export class Ownership {
     const { engine, owner } = this.#parts
     const alive = this.#peers.alive(pulse.engines).add(engine)
     this.#parts.followed(pulse.engines.some(peer => peer.follows && alive.has(peer.engine)))
-    for (const row of pulse.partitions) {
-      const holding = owner.holdings.get(row.partition)
-      if (holding !== undefined && row.epoch > holding.epoch) owner.fenced(row.partition)
-    }
     const sharers = pulse.engines.filter(peer => alive.has(peer.engine) && takesPartitions(peer.place))
     this.#engines = sharers.length + 1
     if (!this.#mayOwn) this.#announce()

@@ -1,7 +1,8 @@
 import { parentPort, workerData } from "node:worker_threads"
 import { openJournal } from "../journal/open.ts"
 import type { Journal } from "../journal/port.ts"
-import { FOLLOWS, nextBeat, type PulseNews, type PulseThreadData } from "./pulse.ts"
+import { monotonicMs } from "./lease.ts"
+import { FOLLOWS, nextBeat, type PulseMessage, type PulseNews, type PulseThreadData } from "./pulse.ts"
 
 const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData as PulseThreadData
 let place = atFirst
@@ -33,9 +34,12 @@ async function send(): Promise<void> {
     journal ??= await openJournal(location, { poolSize: 1 })
     beat = nextBeat(beat, Date.now())
     const follows = Atomics.load(counter, FOLLOWS) === 1
-    parentPort!.postMessage({ pulse: await journal.beat({ engine, place, beat, follows }) })
+    const sentAt = monotonicMs()
+    const pulse = await journal.beat({ engine, place, beat, follows })
+    parentPort!.postMessage({ pulse, sentAt } satisfies PulseMessage)
   } catch (error) {
-    parentPort!.postMessage({ error: error instanceof Error ? error.message : String(error) })
+    const message = error instanceof Error ? error.message : String(error)
+    parentPort!.postMessage({ error: message } satisfies PulseMessage)
   }
 }
 

@@ -2,6 +2,7 @@ import type { EngineBeat, Journal, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { startThread } from "../thread.ts"
 import type { Clock } from "./clock.ts"
+import { monotonicMs } from "./lease.ts"
 
 /**
  * The beat that says this engine lives, and what comes back with it. On PostgreSQL it is sent from a thread with a
@@ -20,7 +21,8 @@ export interface PulseParts {
   readonly leaseMs: number
   readonly clock: Clock
   readonly log: Log
-  readonly receive: (pulse: Pulse) => void
+  /** `sentAt`: when the beat left, by `monotonicMs`. */
+  readonly receive: (pulse: Pulse, sentAt: number) => void
 }
 
 export interface RunningPulse {
@@ -40,6 +42,9 @@ export interface PulseThreadData {
   /** A number that rises while the main thread makes progress, and whether the engine follows (1). */
   readonly shared: SharedArrayBuffer
 }
+
+/** What the thread tells. */
+export type PulseMessage = { readonly pulse: Pulse; readonly sentAt: number } | { readonly error: string }
 
 /** What the main thread tells the one that beats. */
 export interface PulseNews {
@@ -69,10 +74,11 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   const beat = async (last: number): Promise<void> => {
     next = null
     isHurried = false
+    const sentAt = monotonicMs()
     const row: EngineBeat = { engine, place: place(), beat: nextBeat(last, clock.now()), follows }
     try {
       const pulse = await journal.beat(row)
-      if (!stopped) receive(pulse)
+      if (!stopped) receive(pulse, sentAt)
     } catch (error) {
       log.warn({ error: String(error) }, "beat failed")
     }
@@ -118,9 +124,9 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
     said = place()
     const workerData: PulseThreadData = { location, engine, place: said, beatMs, leaseMs, shared }
     thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
-    thread.on("message", (message: { pulse?: Pulse; error?: string }) => {
+    thread.on("message", (message: PulseMessage) => {
       if (stopped) return
-      if (message.pulse !== undefined) receive(message.pulse)
+      if ("pulse" in message) receive(message.pulse, message.sentAt)
       else log.warn({ error: message.error }, "beat failed")
     })
     thread.on("error", error => log.error({ error }, "the thread that sends the beat died; starting another"))

@@ -142,8 +142,9 @@ export class Recovery {
       // What another brings in under an epoch that has passed is not adopted: it must be looked at again here. All must be
       // free at once: while one is waited for, somebody may begin with another.
       for (let busy = this.#broughtIn(found); busy !== undefined; busy = this.#broughtIn(found)) await busy
+      const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))
       const ids = found.filter(id => !this.#owner.jobs.has(id))
-      if (ids.length > 0) await this.#wakePage(ids, epochs, act)
+      if (ids.length > 0) await this.#wakePage(ids, { epochs, alarms }, act)
       after = due.jobs.at(-1)
       if (due.jobs.length < PAGE) return due.nextWakeAt
     }
@@ -158,8 +159,8 @@ export class Recovery {
     return undefined
   }
 
-  async #wakePage(ids: readonly string[], epochs: Epochs, act: (job: LiveJob) => void): Promise<void> {
-    const waking = this.#wakeAll(ids, epochs, act)
+  async #wakePage(ids: readonly string[], asked: Asked, act: (job: LiveJob) => void): Promise<void> {
+    const waking = this.#wakeAll(ids, asked, act)
     const over = waking.catch(nothing)
     for (const id of ids) this.#waking.set(id, over)
     try {
@@ -169,11 +170,14 @@ export class Recovery {
     }
   }
 
-  /** `epochs` are from before the store was asked: what was due for an earlier owner may be lost for this one. */
-  async #wakeAll(ids: readonly string[], epochs: Epochs, act: (job: LiveJob) => void): Promise<void> {
+  async #wakeAll(
+    ids: readonly string[],
+    { epochs, alarms }: Asked,
+    act: (job: LiveJob) => void,
+  ): Promise<void> {
     const rows = await readJobs(this.#parts, ids)
     for (const id of ids) {
-      const job = await this.#fold(id, rows.get(id) ?? [])
+      const job = await this.#fold(id, rows.get(id) ?? [], alarms.get(id))
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       this.#owner.adopt(job)
@@ -181,9 +185,13 @@ export class Recovery {
     }
   }
 
-  async #fold(id: string, rows: Parameters<typeof foldJob>[1]): Promise<LiveJob | null> {
+  async #fold(
+    id: string,
+    rows: Parameters<typeof foldJob>[1],
+    alarm: number | undefined,
+  ): Promise<LiveJob | null> {
     try {
-      return toLiveJob(id, await foldJob(this.#parts, rows))
+      return toLiveJob(id, await foldJob(this.#parts, rows), alarm)
     } catch (error) {
       // The store is away, not the job broken: whoever asked tries again, or jobs would be left lying.
       if (error instanceof JournalUnavailableError) throw error
@@ -194,7 +202,12 @@ export class Recovery {
   }
 }
 
-type Epochs = ReadonlyMap<number, number | undefined>
+interface Asked {
+  /** From before the store was asked: what was due for an earlier owner may be lost for this one. */
+  readonly epochs: ReadonlyMap<number, number | undefined>
+  /** By job: when it was due, as its row says. */
+  readonly alarms: ReadonlyMap<string, number>
+}
 
 const nothing = () => {}
 

@@ -1,12 +1,44 @@
 /** Attempts that are over, or somebody else's by now, in the hands of a worker that does not know it yet. */
+import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
+import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import { Connection } from "../../src/broker/redis/connection.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
+import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
 import { nameOf } from "../../src/broker/task-name.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
+import { silentLog } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
+import { task } from "../worker/support.ts"
 import { FleetStage } from "./stage.ts"
+
+/** An engine that knows only what the test says, and a worker that writes down what it begins. */
+async function sendingStage() {
+  const stage = new FleetStage()
+  const begun: string[] = []
+  stage.worker({ handlers: [handler("write", (_, ctx) => void begun.push(ctx.jobId))] })
+  const engine = { isSure: false }
+  const broker = new RedisBroker({
+    url: stage.url,
+    settings: redisSettings(stage.redis),
+    partitionOf,
+    log: silentLog,
+    host: {
+      id: "engine",
+      events: {
+        started: async () => {},
+        ...{ progress() {}, preview() {}, finished() {}, lost() {}, returned() {} },
+      },
+      durable: async () => {},
+      served() {},
+      isSure: () => engine.isSure,
+    },
+  })
+  onTestFinished(() => broker.close())
+  await until("the worker is known", () => broker.runs("write"))
+  return { broker, engine, begun }
+}
 
 const one = flow([{ id: "a", handler: "gate" }])
 
@@ -26,6 +58,17 @@ it("S5 S7 a worker that was suspended past its death begins nothing that it had 
   suspended.open()
   await umbra.submit(one).then(job => job.wait())
   expect(suspended.entered).toHaveLength(1)
+})
+
+it("S7 an engine that may have been replaced sends nothing, and goes on when it knows", async () => {
+  const { broker, engine, begun } = await sendingStage()
+  const one = task("write", { jobId: randomUUID() })
+  broker.dispatch(one)
+  await new Promise(resolve => setImmediate(resolve))
+  expect([broker.isSent(one), broker.queued]).toEqual([false, 1])
+  engine.isSure = true
+  broker.goOn()
+  await until("it is begun", () => begun.length === 1)
 })
 
 it("S5 S7 a worker that asks whether to begin what is over is not told to", async () => {

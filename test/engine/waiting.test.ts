@@ -30,6 +30,28 @@ describe("jobs that only wait", () => {
     }
   })
 
+  it("wake in time although what would have woken them first is over", async () => {
+    const clock = new VirtualClock()
+    const umbra = await open({ clock, engine: { ttlSeconds: null } })
+    const wait = (id: string, hours: number) => ({
+      id,
+      handler: "wait_for_signal",
+      config: { signal: id, timeout_seconds: hours * 3600, default: `no ${id}` },
+    })
+    const job = await umbra.submit(flow([wait("early", 1), wait("late", 3)]))
+    const left = () => until("it has left memory", () => !umbra.activity(job.id).isHere)
+    await left()
+    await umbra.signal(job.id, "early", "came")
+    await left()
+    for (let hour = 0; hour < 2; hour++) {
+      clock.advance(HOUR)
+      await new Promise(resolve => setImmediate(resolve))
+      await left()
+    }
+    clock.advance(HOUR)
+    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ output: { early: "came", late: "no late" } })
+  })
+
   it("wake in time after a restart, also when their time came while nobody was there", async () => {
     const store = createMemoryStore()
     const clock = new VirtualClock()

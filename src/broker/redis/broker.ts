@@ -206,6 +206,10 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#results.left(partitions)
   }
 
+  goOn(): void {
+    this.#wake()
+  }
+
   /** What workers have in hand goes on, for whoever owns its jobs next. */
   async drain(): Promise<void> {
     this.#isDraining = true
@@ -255,7 +259,8 @@ export class RedisBroker implements Broker, RemoteWorkers {
   #pump(): void {
     this.#isPumping = false
     const { keys } = this.#link
-    if (keys === null) return
+    // An engine that was suspended and goes on would send what others have taken over, and done, meanwhile.
+    if (keys === null || !this.#parts.host.isSure()) return
     for (const window of this.#windows.values()) {
       while (window.hasRoom) {
         const task = window.queue.take()

@@ -1,0 +1,27 @@
+/**
+ * Until when this engine can be sure of what it owns. Others take over when its beat has stood still for a lease, which
+ * begins when they see it: later than it was sent. So by our own clock we stop being sure before anybody can.
+ */
+export class Lease {
+  readonly #ms: number
+  #until: number
+
+  constructor(ms: number, store: { readonly exclusive: boolean }) {
+    this.#ms = ms
+    this.#until = store.exclusive ? Number.POSITIVE_INFINITY : 0
+  }
+
+  get isSure(): boolean {
+    return monotonicMs() < this.#until
+  }
+
+  /** A beat that was sent then, by `monotonicMs`, has been stored. */
+  renew(sentAt: number): void {
+    this.#until = Math.max(this.#until, sentAt + this.#ms)
+  }
+}
+
+/** The same in every thread of a process, and it runs on while the process is suspended. */
+export function monotonicMs(): number {
+  return Number(process.hrtime.bigint() / 1_000_000n)
+}
