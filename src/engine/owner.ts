@@ -3,11 +3,11 @@ import { apply } from "../core/apply.ts"
 import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
-import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
 import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import {
+  isTriedAgain,
   nextTimer,
   resetEarliestTimer,
   takeDueItems,
@@ -191,7 +191,7 @@ export class Owner implements CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
-    if (isTriedAgain(job, command)) this.#measures.retries++
+    if (isTriedAgain(job.state, command)) this.#measures.retries++
     if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.heard(job, command)
     if (command.type === "completed" && outputText !== undefined)
@@ -391,11 +391,4 @@ export class Owner implements CommitterEvents {
     this.#remove(job)
     if (!jobHasEnded(job.state.status)) this.#observer.parked(wakeAt(job.state))
   }
-}
-
-/** Of an attempt, or of an operation that its provider had. */
-function isTriedAgain({ state }: LiveJob, command: Command): boolean {
-  if (command.type !== "external" && command.type !== "failed") return false
-  const place = placeOf(state, command)
-  return place?.state.retryAt.has(place.position) === true
 }

@@ -29,6 +29,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
       lost: tasks => lost.push(...tasks.map(nameOf)),
       returned: () => {},
     },
+    isSure: () => true,
     epoch: () => 1,
     durable,
     served: () => {},

@@ -32,6 +32,7 @@ async function sendingStage() {
       },
       durable: async () => {},
       served() {},
+      epoch: () => 1,
       isSure: () => engine.isSure,
     },
   })
