@@ -188,7 +188,7 @@ export const item = z
     examples: [
       {
         index: 0,
-        item: { url: "https://example.org/a.png" },
+        item: { file: "a.png" },
         status: "COMPLETED",
         attempt: 1,
         tries: 0,
