@@ -2,7 +2,8 @@
  * `npm run external -- --jobs 5000 --processes 8 --kills 100 --limit 20 --webhooks 2 --faults --seed 7` lets processes
  * on one PostgreSQL work for a fake provider, kills them at random, and has the provider and the journal judge: each
  * job ended as its script says, each node completed once, never more operations than slots, every repetition under the
- * same key, all slots back. `--store pglite`: one process at a time on a folder.
+ * same key, all slots back. `--store pglite`: one process at a time on a folder. `--work 300`: operations take up to so
+ * many ms, so that all slots are in use.
  * Exit 0: nothing found; 1: problems, each on a line. UMBRA_TEST_POSTGRES_URL: a server that runs already.
  */
 import { parseArgs } from "node:util"
@@ -19,6 +20,7 @@ const { values } = parseArgs({
     kills: { type: "string", default: "0" },
     limit: { type: "string", default: "10" },
     webhooks: { type: "string", default: "2" },
+    work: { type: "string", default: "30" },
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
     faults: { type: "boolean", default: false },
     store: { type: "string", default: "postgres" },
@@ -50,6 +52,7 @@ async function run(location: string | null): Promise<number> {
   const verdict = await externalCampaign({
     ...figures,
     ...{ seed, location, limit: count("limit"), webhooks: count("webhooks"), faults: values.faults },
+    workMs: count("work"),
     ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
   })
   const { operations, repeated, failed, webhooks, lies, mostAtOnce, seconds, problems } = verdict
@@ -62,7 +65,7 @@ async function run(location: string | null): Promise<number> {
   return problems.length === 0 ? 0 : 1
 }
 
-function count(name: "jobs" | "processes" | "kills" | "limit" | "webhooks" | "seed"): number {
+function count(name: "jobs" | "processes" | "kills" | "limit" | "webhooks" | "work" | "seed"): number {
   const number = Number(values[name])
   if (!Number.isInteger(number) || number < 0)
     throw new Error(`--${name} ${values[name]}: write a whole number`)

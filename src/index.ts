@@ -11,7 +11,7 @@ export { handlerCatalog, loadWorkflow, type Problem, validateWorkflow } from "./
 export type { NodeDefinition, WorkflowDefinition } from "./definition/schema.ts"
 export type { JobActivity } from "./engine/activity.ts"
 export type { WorkerView } from "./engine/fleet.ts"
-export { JobHandle } from "./engine/job-handle.ts"
+export { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 export type { JobError } from "./engine/job-result.ts"
 export type { JobSnapshot } from "./engine/job-snapshot.ts"
 export { openReader, type Reader } from "./engine/reader.ts"

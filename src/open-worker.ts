@@ -31,7 +31,11 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
   const settings = workerSettings(options.worker)
   const log = options.log ?? silentLog
   const services = new ExternalServices(options, settings, Date.now)
-  const registry = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
+  const registry = new HandlerRegistry([
+    ...services.handlers(),
+    ...services.pollHandlers(log),
+    ...(options.handlers ?? []),
+  ])
   const handlers = queuesOf(registry, options.queues)
   const worker = new RedisWorker({
     url: checkRedisUrl(redisUrl),

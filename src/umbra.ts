@@ -7,9 +7,9 @@ import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine, type JobCommand } from "./engine/engine.ts"
-import { type WorkerCounts, type WorkerView, workerOfRoster } from "./engine/fleet.ts"
+import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
-import { JobHandle } from "./engine/job-handle.ts"
+import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
@@ -28,6 +28,7 @@ import { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
 import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
+import { sharingOf } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
@@ -62,9 +63,10 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
+  // Before a folder is made for nothing.
+  mustFit(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
-    mustFit(roles, journal.capabilities)
     const umbra = new Umbra({ journal, location, handlers, services, settings, options, roles })
     await umbra.start()
     return umbra
@@ -231,18 +233,11 @@ export class Umbra {
 
   /** S5: the workers that share this store, those that died not long ago too. */
   workers(): WorkerView[] {
-    const { live, dead } = this.#broker.others
-    return [
-      ...this.#engine.fleet.workers(),
-      ...live.map(beat => workerOfRoster(beat, "live")),
-      ...dead.map(beat => workerOfRoster(beat, "dead")),
-    ]
+    return this.#engine.fleet.workers()
   }
 
   get workerCounts(): WorkerCounts {
-    const { fleet } = this.#engine
-    const { live, dead } = this.#broker.others
-    return { live: fleet.counts.live + live.length, dead: fleet.counts.dead + dead.length }
+    return this.#engine.fleet.counts
   }
 
   /** Resolves when the store answers; rejects when it does not. */
@@ -366,7 +361,7 @@ export class Umbra {
     jobId: string,
     name: string,
     data: Json = null,
-    { resumeToken }: { readonly resumeToken?: string } = {},
+    { resumeToken }: SignalOptions = {},
   ): Promise<void> {
     const token = resumeToken === undefined ? {} : { resumeToken }
     await this.command(jobId, { type: "signal", name, data, ...token })

@@ -30,7 +30,7 @@ const stitch = defineHandler({
 export async function makeFilm(say) {
   const studio = await startStudio(secrets.FAKE_PROVIDER_SECRET)
   const provider = httpProvider(
-    { ...studio.definition("studio"), concurrency: 2, rate: 100, poll_seconds: [0.5] },
+    { ...studio.definition("studio"), concurrency: 2, rate: 100, poll_seconds: [0.4] },
     { allowPrivateAddresses: true },
   )
   const umbra = await openUmbra("memory:", {

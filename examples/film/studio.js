@@ -24,7 +24,7 @@ function scriptOf({ scene, seconds }, key) {
   const frames = [1, 2, 3].flatMap(frame => [
     { do: "show", progress: frame * 30, preview: { frame: `${scene}-${frame}.png` } },
     { do: "webhook" },
-    { do: "wait", ms: 150 },
+    { do: "wait", ms: 100 },
   ])
   // The lights go out, once: the next operation of the same node has a key of its own.
   if (scene === "kiss" && !key.endsWith("/3/1"))

@@ -89,6 +89,8 @@ export interface RemoteTaskEvents extends TaskEvents {
 export interface BrokerHost {
   readonly id: string
   readonly events: RemoteTaskEvents
+  /** Under which it owns the partition; undefined: it does not. */
+  epoch(partition: number): number | undefined
   /** Resolves when everything that happened to jobs of the partition is durable; rejects if it is lost meanwhile. */
   durable(partition: number): Promise<void>
   /** Somebody can run this handler now. */
@@ -112,6 +114,9 @@ export interface Broker {
 
 /** Workers in other processes: what they have in hand outlives the engine that sent it. */
 export interface RemoteWorkers {
+  readonly live: readonly RemoteWorker[]
+  /** Who died not long ago. */
+  readonly dead: readonly RemoteWorker[]
   /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
   /** Is the task there, as opposed to in this process? */
@@ -121,6 +126,26 @@ export interface RemoteWorkers {
   left(partitions: readonly number[]): void
   /** The task's job has another owner. */
   release(task: TaskName): void
+  /** Is somebody there who answers such calls, and can be reached? */
+  answers(handler: string): boolean
+  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. null: lost on the way. */
+  call(call: Call, signal: AbortSignal): Promise<Outcome | null>
   /** The engine is sure of what it owns: what waited for that is sent. */
   goOn(): void
 }
+
+/** What others may know of a worker in another process. */
+export interface RemoteWorker {
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  readonly version: string
+  readonly handlers: readonly string[]
+  readonly concurrency: number
+  readonly running: number
+  readonly queued: number
+  /** Milliseconds since 1970, by the worker's clock: for people. */
+  readonly at: number
+}
+
+export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">

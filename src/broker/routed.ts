@@ -2,7 +2,6 @@ import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type { AttemptMeasures } from "./measures.ts"
 import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
-import type { WorkerBeat } from "./redis/roster.ts"
 
 export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
   readonly host: BrokerHost
@@ -63,22 +62,23 @@ export class RoutedBroker implements Broker {
   isRunning(task: TaskName): boolean {
     return this.#local.isRunning(task) || this.#remote?.isSent(task) === true
   }
-
-  /** Workers in other processes, and those that died not long ago. */
-  get others(): { readonly live: readonly WorkerBeat[]; readonly dead: readonly WorkerBeat[] } {
-    return this.#remote?.roster ?? nobody
-  }
 }
-
-const nobody = { live: [], dead: [] }
 
 function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
   return {
+    get live() {
+      return remote.live
+    },
+    get dead() {
+      return remote.dead
+    },
     // With Redis away nobody can say where a task is. What can be done here does not wait for that.
     adopt: (task, handler) => (remote.isUp || !local.runs(handler)) && remote.adopt(task, handler),
     has: task => remote.has(task),
     came: partitions => remote.came(partitions),
     left: partitions => remote.left(partitions),
+    answers: handler => remote.answers(handler),
+    call: (call, signal) => remote.call(call, signal),
     goOn: () => remote.goOn(),
     release: task => {
       local.cancel(task)

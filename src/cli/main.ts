@@ -18,7 +18,7 @@ import {
   withSubmission,
 } from "./options.ts"
 import { placeCommands } from "./place-program.ts"
-import { serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
+import { dbProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
 
 const program = new Command("umbra")
   .description("Durable workflows: validate, look at and run them.")
@@ -33,6 +33,7 @@ program
   .argument("<file>", "the workflow")
   .option("--json", "print {valid, errors: [{code, message, path, line, column}]}")
   .addOption(handlersOption())
+  .addOption(providersOption())
   .action(async (file, options) => finish((await import("./validate.ts")).validate(file, options)))
 
 program
@@ -76,6 +77,7 @@ program.addCommand(workerProgram(finish))
 placeCommands(program, finish)
 program.addCommand(jobsProgram(finish))
 program.addCommand(tokenProgram(finish))
+program.addCommand(dbProgram(finish))
 
 program
   .command("completion")

@@ -1,6 +1,8 @@
 /** `umbra run FILE`: submits a workflow, runs it in this process and shows it until it has ended. */
 import { loadWorkflow, type WorkflowDefinition } from "../definition/index.ts"
 import type { Plan } from "../definition/plan.ts"
+import { UmbraError } from "../errors.ts"
+import type { Provider } from "../provider/provider.ts"
 import { openUmbra } from "../umbra.ts"
 import type { Handler } from "../worker/handler.ts"
 import { exitCode } from "./exit.ts"
@@ -36,6 +38,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
     if (loaded === null) return exitCode.invalid
     others.push(loaded)
   }
+  mustHaveProviders([plan, ...others], providers)
   const input = await readJson("--input", options.input)
   mustFit(plan, input)
   const location = storeLocation(options)
@@ -53,6 +56,17 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   } finally {
     await umbra.close()
   }
+}
+
+/** Its job would wait for ever: it runs in this process alone. */
+function mustHaveProviders(plans: readonly Plan[], providers: readonly Provider[]): void {
+  const known = new Set<string | null>([null, ...providers.map(({ name }) => name)])
+  const node = plans.flatMap(({ nodes }) => nodes).find(({ provider }) => !known.has(provider))
+  if (node === undefined) return
+  throw new UmbraError(
+    "E660",
+    `Node "${node.id}" uses provider "${node.provider}", which was not given. Give the file or module that has it with --providers.`,
+  )
 }
 
 async function loadPlan(file: string, handlers: readonly Handler[]): Promise<Plan | null> {

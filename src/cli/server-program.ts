@@ -1,4 +1,4 @@
-/** `umbra serve` and `umbra token …`: the list of their commands. Their code is imported when one runs. */
+/** `umbra serve`, `umbra worker`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
   countFrom1,
@@ -51,8 +51,22 @@ export function workerProgram(finish: Finish): Command {
     .addOption(queuesOption())
     .option("--concurrency <number>", "tasks that run at once", countFrom1)
     .option("--prefetch <number>", "tasks that it takes beyond those", countFrom1)
+    .option("--port <number>", "serve /health and /ready on this port", port)
+    .option("--host <address>", "the address for them", "127.0.0.1")
     .addOption(privateAddressesOption())
     .action(async options => finish((await import("./worker.ts")).worker(options)))
+}
+
+export function dbProgram(finish: Finish): Command {
+  const db = new Command("db").summary("look after the database itself")
+  withStore(db.command("restored"))
+    .summary("say that it was put back from a backup")
+    .description(
+      "After a restore, before an engine starts: makes sure that no process from before it can write to it any more, " +
+        "whatever that process believes to own, and that live streams begin anew. Without need it does no harm.",
+    )
+    .action(async options => finish((await import("./db.ts")).restored(options)))
+  return db
 }
 
 export function tokenProgram(finish: Finish): Command {

@@ -3,39 +3,43 @@ import { loadWorkflow } from "../definition/index.ts"
 import type { Problem } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
-import { loadCatalog } from "./handlers.ts"
+import { loadCatalog, loadUserProviders } from "./handlers.ts"
 import { renderProblems, sortProblems } from "./problems.ts"
 import { readSource, type Source } from "./source.ts"
-import { count, paintFor } from "./terminal.ts"
+import { count, paintFor, printable } from "./terminal.ts"
 
 export interface ValidateOptions {
   readonly json?: boolean
   readonly handlers?: readonly string[]
+  readonly providers?: readonly string[]
 }
 
 interface Verdict {
   readonly source?: Source
   readonly problems: readonly Problem[]
+  /** What may be meant so: it does not make the workflow invalid. Absent: nobody said what to compare with. */
+  readonly warnings?: readonly string[]
   readonly summary: string
 }
 
 export async function validate(file: string, options: ValidateOptions): Promise<number> {
-  const verdict = await judge(file, options.handlers ?? [])
+  const verdict = await judge(file, options)
   const valid = verdict.problems.length === 0
-  process.stdout.write(options.json ? renderJson(verdict.problems) : renderHuman(file, verdict))
+  process.stdout.write(options.json ? renderJson(verdict) : renderHuman(file, verdict))
   return valid ? exitCode.ok : exitCode.invalid
 }
 
 /** A file or module that cannot be read is a verdict too, so that `--json` always answers with JSON. */
-async function judge(file: string, modules: readonly string[]): Promise<Verdict> {
+async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
   try {
-    const [source, handlers] = await Promise.all([readSource(file), loadCatalog(modules)])
+    const [source, handlers] = await Promise.all([readSource(file), loadCatalog(options.handlers ?? [])])
     const loaded = loadWorkflow(source.text, { handlers, ...(source.format && { format: source.format }) })
     if (loaded.plan === undefined) return { source, problems: loaded.problems, summary: "" }
     const { name, nodes, dependencies } = loaded.plan
     return {
       source,
       problems: [],
+      ...(await warningsOf(nodes, options)),
       summary: `${name}, ${count(nodes.length, "node")}, ${count(dependencies.items.length, "edge")}`,
     }
   } catch (error) {
@@ -44,10 +48,32 @@ async function judge(file: string, modules: readonly string[]): Promise<Verdict>
   }
 }
 
-function renderHuman(file: string, { source, problems, summary }: Verdict): string {
+/** A provider that is not known here may be known where the workflow runs: only a list of them says more. */
+async function warningsOf(
+  nodes: readonly { readonly id: string; readonly provider: string | null }[],
+  { providers, handlers = [] }: ValidateOptions,
+): Promise<Pick<Verdict, "warnings">> {
+  if (providers === undefined) return {}
+  const known = new Set((await loadUserProviders({ providers, handlers })).map(({ name }) => name))
+  const names = [...known].join(", ")
+  return {
+    warnings: nodes.flatMap(({ id, provider }) =>
+      provider === null || known.has(provider)
+        ? []
+        : [
+            `node "${id}" uses provider "${provider}", which is not among those given (${names}): it would wait.`,
+          ],
+    ),
+  }
+}
+
+function renderHuman(file: string, { source, problems, warnings = [], summary }: Verdict): string {
   const paint = paintFor(process.stdout)
   const name = source?.name ?? (file === "-" ? "<stdin>" : file)
-  if (problems.length === 0) return `${paint.green(`✓ ${name} is valid`)} (${summary})\n`
+  if (problems.length === 0) {
+    const noted = warnings.map(warning => `${paint.yellow("warning:")} ${printable(warning)}\n`).join("")
+    return `${paint.green(`✓ ${name} is valid`)} (${summary})\n${noted}`
+  }
   const listing = renderProblems(problems, { name, paint, ...(source && { text: source.text }) })
   const unknownHandler = problems.some(({ code }) => code === "E103")
   return unknownHandler
@@ -55,7 +81,7 @@ function renderHuman(file: string, { source, problems, summary }: Verdict): stri
     : listing
 }
 
-function renderJson(problems: readonly Problem[]): string {
+function renderJson({ problems, warnings }: Verdict): string {
   const errors = sortProblems(problems).map(({ code, message, path, line = null, column = null }) => ({
     code,
     message,
@@ -63,5 +89,6 @@ function renderJson(problems: readonly Problem[]): string {
     line,
     column,
   }))
-  return `${JSON.stringify({ valid: errors.length === 0, errors }, null, 2)}\n`
+  const noted = warnings === undefined ? {} : { warnings }
+  return `${JSON.stringify({ valid: errors.length === 0, errors, ...noted }, null, 2)}\n`
 }

@@ -5,6 +5,7 @@ import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { toldToStop } from "./stop.ts"
+import { serveHealth } from "./worker-health.ts"
 
 export interface WorkerCommandOptions {
   readonly redisUrl?: string
@@ -13,6 +14,9 @@ export interface WorkerCommandOptions {
   readonly queues?: readonly string[]
   readonly concurrency?: number
   readonly prefetch?: number
+  /** Where `/health` and `/ready` are; absent: nowhere. */
+  readonly port?: number
+  readonly host: string
 }
 
 /** From the signal until the process is gone, whatever happens; running handlers have the most of it. */
@@ -37,11 +41,14 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })
+  const health = options.port === undefined ? null : await serveHealth(opened, options.host, options.port)
   process.stdout.write(`${greeting(opened, redisUrl)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
   setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
   await opened.close({ drainSeconds: DRAIN_SECONDS })
+  health?.close()
+  health?.closeAllConnections()
   return exitCode.ok
 }
 

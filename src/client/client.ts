@@ -26,6 +26,7 @@ import type {
   RemoteItemPage,
   RemoteNode,
   Signalled,
+  SignalOptions,
   SubmitOptions,
 } from "./types.ts"
 import { jobEvents } from "./watch.ts"
@@ -251,8 +252,15 @@ export class UmbraClient implements JobCommands {
     await this.#http.ask(`/jobs/${segment(jobId)}`, { method: "DELETE" })
   }
 
-  async signal(jobId: string, name: string, data: Json = null): Promise<JobSnapshot> {
-    return this.#http.ask(`/jobs/${segment(jobId)}/signals/${segment(name)}`, { method: "POST", body: data })
+  /** With `resumeToken` (of the job's graph) it is refused if the job has been resumed since (E312). */
+  async signal(
+    jobId: string,
+    name: string,
+    data: Json = null,
+    { resumeToken }: SignalOptions = {},
+  ): Promise<JobSnapshot> {
+    const path = `/jobs/${segment(jobId)}/signals/${segment(name)}`
+    return this.#http.ask(path, { method: "POST", body: data, query: { resume_token: resumeToken } })
   }
 
   /** The server's release. */

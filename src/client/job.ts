@@ -9,6 +9,7 @@ import type {
   RemoteItemPage,
   RemoteNode,
   Signalled,
+  SignalOptions,
   StreamedProgress,
 } from "./types.ts"
 
@@ -35,7 +36,7 @@ export interface JobCommands {
   cancel(jobId: string, reason?: string): Promise<JobSnapshot>
   retry(jobId: string): Promise<JobSnapshot>
   delete(jobId: string): Promise<void>
-  signal(jobId: string, name: string, data?: Json): Promise<JobSnapshot>
+  signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<JobSnapshot>
 }
 
 /** A job on the server, with the commands that concern it. The same as the handle that `umbra.submit` gives, and streams. */
@@ -99,7 +100,7 @@ export class RemoteJob<Output = Json> {
     return this.#commands.delete(this.id)
   }
 
-  signal(name: string, data?: Json): Promise<JobSnapshot> {
-    return this.#commands.signal(this.id, name, data)
+  signal(name: string, data?: Json, options?: SignalOptions): Promise<JobSnapshot> {
+    return this.#commands.signal(this.id, name, data, options)
   }
 }

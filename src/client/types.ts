@@ -4,11 +4,12 @@ import type { ItemView } from "../core/item-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 import type { WorkflowDefinition } from "../definition/schema.ts"
+import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
 import type { JobFilter } from "../journal/port.ts"
 
-export type { JobSnapshot }
+export type { JobSnapshot, SignalOptions }
 
 /** Whose job it is follows from the token. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {

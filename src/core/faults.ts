@@ -196,7 +196,8 @@ function messageOf(thrown: unknown, errors: readonly object[]): string {
   const texts: string[] = []
   for (const error of errors) {
     const message = read(error, "message")
-    if (typeof message === "string" && message !== "" && !texts.includes(message)) texts.push(message)
+    if (typeof message === "string" && message !== "" && !texts.some(text => text.includes(message)))
+      texts.push(message)
   }
   if (texts.length > 0) return texts.join(": ")
   const name = read(thrown, "name")

@@ -27,6 +27,7 @@ export interface PollPolicy {
 export interface RuleNode {
   readonly id: string
   readonly handler: string
+  readonly provider?: string | null
   readonly timeoutSeconds: number | null
   readonly retry: RetryPolicy
   /** Items of `for_each` that may run at once; null: all. */

@@ -1,4 +1,6 @@
+import type { Command } from "./commands.ts"
 import type { Waiting } from "./facts.ts"
+import { placeOf } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
@@ -83,4 +85,11 @@ export function resetEarliestTimer(state: JobState): void {
 export function setExpiry(state: JobState, expiresAt: number | null): void {
   state.expiresAt = expiresAt
   if (expiresAt !== null) state.earliestTimer = Math.min(state.earliestTimer, expiresAt)
+}
+
+/** Did it fail, and has it another try? An attempt, or an operation that its provider had. */
+export function isTriedAgain(state: JobState, command: Command): boolean {
+  if (command.type !== "external" && command.type !== "failed") return false
+  const place = placeOf(state, command)
+  return place?.state.retryAt.has(place.position) === true
 }

@@ -2,7 +2,7 @@ import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
-import type { Adjacency } from "./plan.ts"
+import type { Adjacency, RuleNode } from "./plan.ts"
 import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 import { nextTimer } from "./timers.ts"
@@ -62,7 +62,8 @@ export type WaitingOn =
       readonly poll_error: ErrorView | null
     }
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
-  | { readonly kind: "worker"; readonly handler: string }
+  /** A worker with this handler; with `provider`, one that also knows that provider. */
+  | { readonly kind: "worker"; readonly handler: string; readonly provider?: string }
 
 export interface ErrorView {
   readonly code: string
@@ -186,9 +187,7 @@ export function waitingOn(state: JobState, node: number, position: number | null
       const provider = state.awaitingSlot.get(node)
       if (provider !== undefined) return { kind: "slot", provider, position }
       const at = state.retryAt.get(node)
-      return at === undefined
-        ? { kind: "worker", handler: state.graph.nodes[node]!.handler }
-        : { kind: "retry", at }
+      return at === undefined ? workerView(state.graph.nodes[node]!) : { kind: "retry", at }
     }
     case WAITING: {
       const list = state.lists.get(node)?.state
@@ -200,6 +199,10 @@ export function waitingOn(state: JobState, node: number, position: number | null
     default:
       return null
   }
+}
+
+function workerView({ handler, provider }: RuleNode): WaitingOn {
+  return provider == null ? { kind: "worker", handler } : { kind: "worker", handler, provider }
 }
 
 function waitingItems({ waiting, retryAt, awaitingSlot }: JobState): number {

@@ -114,6 +114,10 @@ export class NodeAnalysis {
     const handler = this.#handler(definition, position)
     const config = this.#compile(definition.config ?? emptyObject, position, "config")
     if (handler?.config !== undefined) this.#checkConfig(handler, config, position)
+    if (handler?.needsProvider === true && definition.provider == null) {
+      const message = `Handler "${handler.name}" needs "provider": it does the node's work. Add it to the node.`
+      this.#options.problems.add("E101", ["nodes", position, "handler"], message)
+    }
     const when = definition.when == null || definition.when === true ? null : definition.when
     const node = {
       definition: definition as NodeDefinition,

@@ -24,6 +24,7 @@ import { noProviders, type Providers } from "./providers.ts"
 import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
 import { refusalError } from "./refusals.ts"
+import { failRefused } from "./refused-job.ts"
 import { Retention } from "./retention.ts"
 import type { EngineSettings } from "./settings.ts"
 import { Upkeep } from "./upkeep.ts"
@@ -97,6 +98,7 @@ export class Engine {
       providers: parts.providers ?? noProviders,
     })
     this.fleet = new Fleet({
+      remote: () => this.owner.broker.remote,
       engine: this.id,
       worker: parts.worker,
       partitions: () => this.#ownership.count,
@@ -129,6 +131,7 @@ export class Engine {
       recovery: this.#recovery,
       log,
       hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
+      hideChildren: jobId => this.#family.hideChildren(jobId),
     })
     this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
     this.#retention = new Retention({
@@ -235,7 +238,8 @@ export class Engine {
   }
 
   newJobId(): string {
-    return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), this.#parts.clock.now())
+    const { clock, settings } = this.#parts
+    return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
   }
 
   /** Resolves with its time when the job is durable. The id is a new one. */
@@ -296,6 +300,8 @@ export class Engine {
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
+    // It says that no more is taken here.
+    this.#pulse?.beatNow()
     this.#elsewhere.stop()
     this.#retention.stop()
     this.#upkeep.stop()
@@ -322,6 +328,7 @@ export class Engine {
   }
 
   async #here(jobId: string, command: JobCommand): Promise<Answer> {
+    if (command.type === "delete") await this.#family.hideChildren(jobId)
     const job = await this.#recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
     const decided = await this.owner.act(job, command)
@@ -364,7 +371,13 @@ export class Engine {
       childWanted: (job, at, request) => this.#family.childWanted(job, at, request),
       unsettled: job => this.#family.settle(job),
       fenced: partition => this.#ownership.lost(partition),
-      refused: (job, error) => void this.#failRefused(job, error),
+      refused: (job, error) =>
+        void failRefused(job, error, {
+          owner: this.owner,
+          recovery: this.#recovery,
+          family: this.#family,
+          log: this.#parts.log,
+        }),
       available: isAvailable => {
         this.#isAvailable = isAvailable
       },
@@ -378,21 +391,5 @@ export class Engine {
     if (freed.size > 0) this.#upkeep.freed(freed)
     const isCancelled = left.some(({ operation }) => operation === "cancel")
     if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#upkeep.abandoned()
-  }
-
-  /** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
-  async #failRefused(refused: LiveJob, error: unknown): Promise<void> {
-    const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
-    try {
-      const fault = { code, message, retryable: false }
-      const job = await this.#recovery.load(refused.id)
-      if (job === null) await this.#family.refused(refused, fault)
-      else await this.owner.act(job, { type: "fail_job", fault })
-    } catch (failure) {
-      this.#parts.log.error(
-        { job_id: refused.id, error: String(failure) },
-        "job set aside: it cannot be failed either",
-      )
-    }
   }
 }

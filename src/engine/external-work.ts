@@ -1,3 +1,4 @@
+import type { RemoteWorkers } from "../broker/port.ts"
 import { Capacity, type CapacityParts } from "./capacity.ts"
 import { Polls } from "./polls.ts"
 import type { Providers } from "./providers.ts"
@@ -7,6 +8,7 @@ import { Slots } from "./slots.ts"
 export interface ExternalWorkParts extends Omit<CapacityParts, "slots"> {
   readonly settings: EngineSettings
   readonly providers: Providers
+  readonly remote: () => RemoteWorkers | undefined
 }
 
 /** What an owner has beside its jobs for work that is done elsewhere. */

@@ -1,7 +1,9 @@
 import type { ChildRequest } from "../broker/port.ts"
-import type { Attempted } from "../core/commands.ts"
+import type { Attempted, Command } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
+import type { JobState } from "../core/state.ts"
+import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
@@ -28,8 +30,8 @@ export class Family {
     this.#starts = new ChildStarts(parts)
   }
 
-  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void {
-    this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
+    return this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
       .catch(error => this.#notStarted(job, at, error))
       .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
   }
@@ -55,6 +57,26 @@ export class Family {
   /** The store will never take this child: its parent must not wait for it. */
   async refused(child: LiveJob, fault: Fault): Promise<void> {
     await this.#tellParent(child, async () => ({ type: "failed", fault }))
+  }
+
+  /**
+   * A job that is deleted takes its children along. They go first: whoever is interrupted leaves a parent that can be
+   * deleted again. Of one that has not ended, or is deleted, nothing is hidden: the command will be refused.
+   */
+  async hideChildren(jobId: string): Promise<void> {
+    const job = await this.#parts.recovery.load(jobId)
+    if (job === null || !jobHasEnded(job.state.status) || job.state.status === "DELETED") return
+    // Its parent has ended; it may just not have been told yet.
+    const reason = `Its parent job ${jobId} is ${job.state.status}.`
+    for (const id of childrenOf(job.state)) {
+      await this.#do(id, { type: "cancel", reason })
+      await this.hideChildren(id)
+      await this.#do(id, { type: "delete" })
+    }
+  }
+
+  #do(id: string, command: Command): Promise<void> {
+    return this.#with(id, job => void this.#parts.owner.act(job, command))
   }
 
   async #settle(job: LiveJob): Promise<void> {
@@ -139,6 +161,10 @@ type Result = { readonly text?: string } & (
 )
 
 const AGAIN_MS = 1000
+
+function childrenOf({ children, lists }: JobState): string[] {
+  return [...children.values(), ...[...lists.values()].flatMap(({ state }) => [...state.children.values()])]
+}
 
 function isMoved(error: unknown): boolean {
   return error instanceof UmbraError && error.code === "E610"

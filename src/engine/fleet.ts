@@ -1,4 +1,4 @@
-import type { WorkerBeat } from "../broker/redis/roster.ts"
+import type { RemoteWorker, RemoteWorkers } from "../broker/port.ts"
 import type { Pulse } from "../journal/port.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 import { Peers, StaleBeats } from "./peers.ts"
@@ -41,14 +41,25 @@ export class Fleet {
 
   /** Cheap: nothing is asked for it. */
   get counts(): WorkerCounts {
-    return this.#counts
+    const remote = this.#parts.remote()
+    if (remote === undefined) return this.#counts
+    const { live, dead } = this.#counts
+    return { live: live + remote.live.length, dead: dead + remote.dead.length }
   }
 
   workers(): WorkerView[] {
     const { engine, worker, partitions, now } = this.#parts
     const said = { ...ownIdentity(), worker: worker() }
     const own = workerView({ engine, said, beat: now(), partitions: partitions(), isLive: true })
-    return [...(said.worker.handlers.length === 0 ? [] : [own]), ...this.#others]
+    return [...(said.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
+  }
+
+  #remote(): WorkerView[] {
+    const { live, dead } = this.#parts.remote() ?? { live: [], dead: [] }
+    return [
+      ...live.map(worker => remoteView(worker, "live")),
+      ...dead.map(worker => remoteView(worker, "dead")),
+    ]
   }
 
   /** What this process says with its beat: where it runs, and of its worker. */
@@ -70,6 +81,8 @@ export class Fleet {
 interface FleetParts {
   readonly engine: string
   readonly worker: () => WorkerFacts
+  /** Those that are reached through Redis. */
+  readonly remote: () => RemoteWorkers | undefined
   readonly partitions: () => number
   readonly takesPartitions: () => boolean
   readonly deadMs: number
@@ -136,8 +149,8 @@ function workerView(found: {
 }
 
 /** A worker that is reached through Redis. */
-export function workerOfRoster(beat: WorkerBeat, state: "live" | "dead"): WorkerView {
-  const { id, host, pid, version, handlers, concurrency, running, queued, at } = beat
+function remoteView(worker: RemoteWorker, state: "live" | "dead"): WorkerView {
+  const { id, host, pid, version, handlers, concurrency, running, queued, at } = worker
   const last_beat = new Date(Math.min(at, LAST_TIME)).toISOString()
   return { id, host, pid, version, state, last_beat, handlers, concurrency, running, queued, partitions: 0 }
 }

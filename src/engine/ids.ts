@@ -1,13 +1,15 @@
 import { createHash, randomBytes } from "node:crypto"
 
 /**
- * A job id is a UUIDv7 whose 12 bits behind the version are the job's partition: nobody ever looks a partition up.
+ * A job id is a UUIDv7 whose 12 bits behind the version are the job's cell (one digit) and its partition (two): nobody
+ * ever looks either up. Within a store the cell says nothing; it is for whoever stands before several
+ * (docs/beyond-one-postgres.md).
  */
 const RANDOM_POOL = 4096
 let pool = Buffer.alloc(0)
 let used = 0
 
-export function newJobId(partition: number, now: number): string {
+export function newJobId(partition: number, now: number, cell = 0): string {
   if (used + 8 > pool.length) {
     pool = randomBytes(RANDOM_POOL)
     used = 0
@@ -16,7 +18,7 @@ export function newJobId(partition: number, now: number): string {
   const tail = pool.toString("hex", used, used + 8)
   used += 8
   const variant = "89ab"[Number.parseInt(tail[0]!, 16) & 3]
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${partition.toString(16).padStart(3, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
 }
 
 /** Below every id that is made from then on. */
@@ -51,7 +53,7 @@ export function isJobId(text: string): boolean {
 export const localOwner = "local"
 
 export function partitionOf(jobId: string): number {
-  return Number.parseInt(jobId.slice(15, 18), 16)
+  return Number.parseInt(jobId.slice(16, 18), 16)
 }
 
 /** Facts of one epoch: a new owner starts at the next multiple and needs no look-up of the last one. */

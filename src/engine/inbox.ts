@@ -21,6 +21,7 @@ export class Inbox {
   readonly #recovery: Recovery
   readonly #log: Log
   readonly #hasRoom: () => boolean
+  readonly #hideChildren: (jobId: string) => Promise<void>
   readonly #reading = new Set<number>()
   readonly #again = new Set<number>()
 
@@ -32,6 +33,8 @@ export class Inbox {
     log: Log
     /** May another job come into memory? */
     hasRoom: () => boolean
+    /** Of a job that is about to be deleted. */
+    hideChildren: (jobId: string) => Promise<void>
   }) {
     this.#journal = parts.journal
     this.#owner = parts.owner
@@ -39,6 +42,7 @@ export class Inbox {
     this.#recovery = parts.recovery
     this.#log = parts.log
     this.#hasRoom = parts.hasRoom
+    this.#hideChildren = parts.hideChildren
   }
 
   /** There may be messages for this partition. */
@@ -116,6 +120,7 @@ export class Inbox {
       command.type === "submit"
         ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
         : null
+    if (command.type === "delete") await this.#hideChildren(message.jobId)
     const job = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
     if (job === null) {

@@ -12,7 +12,12 @@ export interface JobCommands {
   cancel(jobId: string, reason?: string): Promise<void>
   retry(jobId: string): Promise<void>
   delete(jobId: string): Promise<void>
-  signal(jobId: string, name: string, data?: Json): Promise<void>
+  signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<void>
+}
+
+export interface SignalOptions {
+  /** Of the job's graph: refused if the job has been resumed since. */
+  readonly resumeToken?: string
 }
 
 /** A submitted job, with the commands that concern it. */
@@ -54,7 +59,7 @@ export class JobHandle<Output = Json> {
     return this.#commands.delete(this.id)
   }
 
-  signal(name: string, data?: Json): Promise<void> {
-    return this.#commands.signal(this.id, name, data)
+  signal(name: string, data?: Json, options?: SignalOptions): Promise<void> {
+    return this.#commands.signal(this.id, name, data, options)
   }
 }

@@ -9,8 +9,8 @@ export interface OwnerObserver {
   ended(job: LiveJob): void
   progressed(job: LiveJob, node: number): void
   parked(wakeAt: number | null): void
-  /** A node wants another workflow to do its work. */
-  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): void
+  /** A node wants another workflow to do its work. Resolves when what comes of it is decided. */
+  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void>
   /** It has ended, and its relatives do not know. Told again whenever it is loaded. */
   unsettled(job: LiveJob): void
   fenced(partition: number): void

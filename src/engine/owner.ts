@@ -3,12 +3,11 @@ import { apply } from "../core/apply.ts"
 import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
-import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
 import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import {
-  isBusy,
+  isTriedAgain,
   nextTimer,
   resetEarliestTimer,
   takeDueItems,
@@ -33,9 +32,11 @@ import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
+import { restOf } from "./rest.ts"
 import type { EngineSettings } from "./settings.ts"
 import { abandon, handOver, inherit, release } from "./succession.ts"
 import { TaskReports } from "./task-reports.ts"
+import { Undecided } from "./undecided.ts"
 
 /**
  * The owner of some partitions: the only writer of their jobs.
@@ -44,7 +45,7 @@ import { TaskReports } from "./task-reports.ts"
  *    they depend on is durable.
  * 2. Fenced or failed: the memory is thrown away, never patched.
  * 3. A job is in memory while something of it, or one of its children, is in flight or undurable; otherwise its facts
- *    and `wakeAt` are enough.
+ *    and `wakeAt` are enough. A large one stays a little longer.
  */
 export interface OwnerParts {
   readonly journal: Journal
@@ -78,6 +79,7 @@ export class Owner implements CommitterEvents {
   readonly #triesBeforePause: number
   readonly external: ExternalWork
   readonly #kin = new Kin()
+  readonly #undecided = new Undecided()
   #isJoined = false
 
   constructor(parts: OwnerParts) {
@@ -98,17 +100,19 @@ export class Owner implements CommitterEvents {
     this.external = externalWork({
       ...{ journal, clock, log, settings, providers, command, failed, durable },
       dispatch: task => this.broker.dispatch(task),
+      remote: () => this.broker.remote,
       told: partitions => observer.told(partitions),
     })
     this.#reports = new TaskReports({
-      ...{ jobs: this.jobs, command, durable, observer },
+      ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
       external: this.external,
       dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })
     this.broker = parts.broker({
       id: parts.id,
       events: this.#reports,
-      durable: partition => this.committer.durable({ partition, id: "" }),
+      epoch: partition => this.holdings.get(partition)?.epoch,
+      durable: partition => this.#durable(partition),
       served: handler => this.serve(handler),
       isSure: parts.isSure,
     })
@@ -121,6 +125,13 @@ export class Owner implements CommitterEvents {
       external: this.external,
       maxItems: settings.maxItems,
     })
+  }
+
+  async #durable(partition: number): Promise<void> {
+    const holding = this.holdings.get(partition)
+    await this.#undecided.decided(partition)
+    if (holding === undefined || this.holdings.get(partition) !== holding) throw partitionMoved(partition)
+    return this.committer.durable({ partition, id: "" })
   }
 
   /** A new job: in memory and on its way to the journal. */
@@ -180,7 +191,7 @@ export class Owner implements CommitterEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
-    if (isTriedAgain(job, command)) this.#measures.retries++
+    if (isTriedAgain(job.state, command)) this.#measures.retries++
     if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.heard(job, command)
     if (command.type === "completed" && outputText !== undefined)
@@ -205,7 +216,11 @@ export class Owner implements CommitterEvents {
     if (job.gone) return
     try {
       const decided = this.act(job, command, outputText)
-      if (decided instanceof Promise) decided.catch(error => this.setAside(job, error))
+      if (decided instanceof Promise)
+        this.#undecided.add(
+          job.partition,
+          decided.catch(error => this.setAside(job, error)),
+        )
     } catch (error) {
       this.setAside(job, error)
     }
@@ -366,20 +381,14 @@ export class Owner implements CommitterEvents {
 
   /** Invariant 3. Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
-    if (job.gone || job.undurable > 0 || isBusy(job.state)) return
-    if (job.state.unsettled || this.#kin.hasChildren(job.id)) return
-    const hasEnded = jobHasEnded(job.state.status)
-    const wake = wakeAt(job.state)
-    if (!hasEnded && wake !== null && wake - this.#clock.now() < this.#settings.parkAfterMs) return
-    if (!hasEnded && job.projected?.wakeAt !== wake) return
+    if (this.#kin.hasChildren(job.id)) return
+    const rest = restOf(job, { now: this.#clock.now(), parkAfterMs: this.#settings.parkAfterMs })
+    if (rest === "stays") return
+    if (rest !== "leaves") {
+      this.#alarms.set(job, Math.min(nextTimer(job.state) ?? rest.until, rest.until))
+      return
+    }
     this.#remove(job)
-    if (!hasEnded) this.#observer.parked(wake)
+    if (!jobHasEnded(job.state.status)) this.#observer.parked(wakeAt(job.state))
   }
-}
-
-/** Of an attempt, or of an operation that its provider had. */
-function isTriedAgain({ state }: LiveJob, command: Command): boolean {
-  if (command.type !== "external" && command.type !== "failed") return false
-  const place = placeOf(state, command)
-  return place?.state.retryAt.has(place.position) === true
 }

@@ -144,7 +144,10 @@ export class Ownership {
     for (const wake of this.#readyWaiters) wake()
     await this.#give([...this.#parts.owner.holdings.keys()])
     const { journal, engine } = this.#parts
-    if (!journal.capabilities.exclusive) await journal.leave(engine)
+    if (journal.capabilities.exclusive) return
+    await journal.leave(engine)
+    // Until now it was counted, by those who had not heard that it takes no more.
+    this.#parts.released()
   }
 
   async #adjust(pulse: Pulse): Promise<void> {

@@ -1,3 +1,4 @@
+import type { RemoteWorkers } from "../broker/port.ts"
 import type { Command, OperationResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
@@ -11,6 +12,7 @@ import type { Operation, Providers } from "./providers.ts"
 export interface PollsParts {
   readonly clock: Clock
   readonly providers: Providers
+  readonly remote: () => RemoteWorkers | undefined
   readonly capacity: Capacity
   readonly command: (job: LiveJob, command: Command) => void
   readonly failed: (job: LiveJob, error: unknown) => void
@@ -90,12 +92,27 @@ export class Polls {
     }
   }
 
+  /** S1: by a worker that takes such looks, if there is one; else from here. */
+  async #poll(operation: Operation, signal: AbortSignal): Promise<OperationResult> {
+    const { providers, remote, clock } = this.#parts
+    const { provider, externalId, jobId, nodeId } = operation
+    const handler = pollQueue(provider)
+    const workers = remote()
+    if (workers?.answers(handler) !== true) return providers.poll(operation, signal)
+    const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
+    const outcome = await workers.call(of, signal)
+    if (outcome === null) return { type: "postponed", until: clock.now() }
+    if (outcome.type === "completed") return outcome.output as unknown as OperationResult
+    const fault = outcome.type === "failed" ? outcome.fault : unknownProvider(provider)
+    return { type: "error", fault }
+  }
+
   async #ask(operation: Operation, rate: number | null, signal: AbortSignal): Promise<OperationResult> {
-    const { capacity, providers } = this.#parts
+    const { capacity } = this.#parts
     const later = await this.#postponement(operation.provider, rate)
     if (later !== null) return { type: "postponed", until: later }
     if (signal.aborted) return { type: "hint" }
-    const result = await providers.poll(operation, signal)
+    const result = await this.#poll(operation, signal)
     if (result.type === "error" && !signal.aborted)
       capacity.complain(operation.provider, "poll", result.fault)
     return result
@@ -103,6 +120,11 @@ export class Polls {
 }
 
 const AWAY_MS = 5000
+
+/** The queue of looks at a provider's operations: workers that know the provider serve it. */
+export function pollQueue(provider: string): string {
+  return `poll:${provider}`
+}
 
 type Place = Parameters<typeof placeOf>[1]
 

@@ -28,7 +28,7 @@ export interface PulseParts {
 export interface RunningPulse {
   /** From its next beat on the engine says that it follows the others' commits, or that it does not. */
   follow(isFollowing: boolean): void
-  /** The next beat comes at once: there may be something to take. */
+  /** The next beat comes at once: there may be something to take, or to say. */
   beatNow(): void
   stop(): Promise<void>
 }
@@ -138,7 +138,7 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
   begin()
   return {
     follow: isFollowing => void Atomics.store(counter, FOLLOWS, Number(isFollowing)),
-    beatNow: () => thread.postMessage({ beatNow: true } satisfies PulseNews),
+    beatNow: () => thread.postMessage({ place: place(), beatNow: true } satisfies PulseNews),
     async stop() {
       stopped = true
       clearInterval(tick)

@@ -35,6 +35,8 @@ export interface EngineSettings {
   readonly providerSweepSeconds: number
   /** How often a provider is asked to cancel an operation. */
   readonly cancelTries: number
+  /** The digit that tells the ids of this store's jobs from those of others (docs/beyond-one-postgres.md). */
+  readonly cell: number
 }
 
 export const engineTable: SettingTable<EngineSettings> = {
@@ -55,6 +57,11 @@ export const engineTable: SettingTable<EngineSettings> = {
   pollMaxWaitSeconds: amount("UMBRA_POLL_MAX_WAIT_SECONDS", 30),
   providerSweepSeconds: amount("UMBRA_PROVIDER_SWEEP_SECONDS", 10),
   cancelTries: wholeNumber("UMBRA_CANCEL_TRIES", 10),
+  cell: {
+    ...amount("UMBRA_CELL", 0),
+    wrong: value =>
+      Number.isInteger(value) && value >= 0 && value <= 15 ? undefined : "a whole number from 0 to 15",
+  },
 }
 
 /** What is given, else what the environment says, else the default. */

@@ -6,6 +6,7 @@ import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
 import { commandOf } from "./outcome-command.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
+import type { Undecided } from "./undecided.ts"
 
 export interface TaskReportsParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
@@ -13,6 +14,7 @@ export interface TaskReportsParts {
   readonly command: (job: LiveJob, command: Command, outputText?: string) => void
   readonly durable: (job: LiveJob) => Promise<void>
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
+  readonly undecided: Undecided
   readonly external: Pick<ExternalWork, "providers" | "capacity">
   /** Takes a task to a worker once more. */
   readonly dispatch: (job: LiveJob, attempted: Attempted) => void
@@ -63,11 +65,12 @@ export class TaskReports implements RemoteTaskEvents {
   finished(task: TaskName, outcome: Outcome): void {
     const job = this.#jobOf(task)
     if (job === null) return
-    const { command, observer } = this.#parts
+    const { command, observer, undecided } = this.#parts
     const key = taskKey(task)
     job.running.delete(key)
     job.progress?.delete(key)
-    if (outcome.type === "child") observer.childWanted(job, attemptedBy(task), outcome)
+    if (outcome.type === "child")
+      undecided.add(job.partition, observer.childWanted(job, attemptedBy(task), outcome))
     else {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#termsOf(provider, outcome)

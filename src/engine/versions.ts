@@ -66,6 +66,10 @@ export function pick(targets: readonly AliasTarget[], random: number): number {
   return targets.at(-1)!.version
 }
 
-function noSuchWorkflow(reference: string): UmbraError {
-  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
+/** The name may be right, and only what stands behind the @ wrong. */
+export function noSuchWorkflow(reference: string): UmbraError {
+  const advice = reference.includes("@")
+    ? "Check the name, and the version or alias behind the @."
+    : "Store it first, or check the name."
+  return new UmbraError("E305", `There is no workflow "${reference}". ${advice}`)
 }

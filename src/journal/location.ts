@@ -1,5 +1,6 @@
 /** What the text that names a store means. Imports nothing that is slow to load: every command asks. */
 import { UmbraError } from "../errors.ts"
+import type { Capabilities, Journal } from "./port.ts"
 
 export function isPostgres(location: string): boolean {
   return /^postgres(ql)?:/i.test(location)
@@ -15,4 +16,11 @@ export function labelOf(url: string): string {
   }
   const { host, pathname, searchParams } = new URL(url)
   return `PostgreSQL at ${host || searchParams.get("host") || "localhost"}${pathname}`
+}
+
+/** Can another process have it too? Known before it is opened. */
+export function sharingOf(location: string | Journal): Pick<Capabilities, "exclusive" | "label"> {
+  return typeof location === "string"
+    ? { exclusive: !isPostgres(location), label: location }
+    : location.capabilities
 }

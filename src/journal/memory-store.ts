@@ -37,7 +37,7 @@ export interface MemoryStore {
   readonly providerErrors: Map<string, ProviderErrorRow[]>
   readonly listeners: Set<(partition: number) => void>
   readonly feedListeners: Set<(news: string) => void>
-  readonly id: string
+  id: string
   messages: number
 }
 

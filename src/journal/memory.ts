@@ -4,6 +4,7 @@
  * take-over and fencing can be tried without one. No clock, and no chance but for the store's id: a simulation on it repeats exactly.
  */
 
+import { randomUUID } from "node:crypto"
 import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkBatch, checkedJson, putMessage } from "./memory-append.ts"
@@ -13,6 +14,7 @@ import { MemoryRegistry } from "./memory-registry.ts"
 import { endedInMemory, purgeMemory, tidyMemory } from "./memory-retention.ts"
 import { createMemoryStore, isOpen, type MemoryStore, pair } from "./memory-store.ts"
 import type * as port from "./port.ts"
+import { RESTORED_EPOCHS } from "./restored.ts"
 import { retryDefaults } from "./retry.ts"
 
 export function openMemory(shared?: MemoryStore): port.Journal {
@@ -257,6 +259,16 @@ class MemoryJournal implements port.Journal {
 
   async tidy(tidy: Parameters<port.Journal["tidy"]>[0]) {
     tidyMemory(this.#store, tidy)
+  }
+
+  async restored() {
+    const { partitions, engines } = this.#store
+    for (const row of partitions) {
+      row.epoch += RESTORED_EPOCHS
+      row.owner = null
+    }
+    engines.clear()
+    this.#store.id = randomUUID()
   }
 
   async close() {

@@ -129,6 +129,12 @@ export interface Journal {
    */
   tidy(tidy: { readonly before: number; readonly silentSince: number }): Promise<void>
 
+  /**
+   * The store was put back from a backup: engines that have seen more than it has are fenced, whatever they believe, and
+   * positions in the feed mean nothing any more. Nothing is lost if it is called without need.
+   */
+  restored(): Promise<void>
+
   /** Calls `listener` when another process may have written something for these partitions; null where nobody else can. */
   readonly listen: ((listener: (partition: number) => void) => Promise<() => Promise<void>>) | null
 

@@ -10,6 +10,7 @@ import { isDuplicate } from "./errors.ts"
 import type * as port from "./port.ts"
 import type { ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
+import { RESTORED_EPOCHS } from "./restored.ts"
 import * as rows from "./rows.ts"
 import { type FeedNews, SqlFeed } from "./sql-feed.ts"
 import { SqlProviderStore } from "./sql-provider-store.ts"
@@ -260,6 +261,10 @@ export class SqlJournal implements port.Journal {
   async tidy({ before, silentSince }: Parameters<port.Journal["tidy"]>[0]) {
     await this.#database.query("tidy", [String(before), String(silentSince)])
     await this.#maintain()
+  }
+
+  async restored() {
+    await this.#database.query("restored", [String(RESTORED_EPOCHS)])
   }
 
   async close() {

@@ -3,21 +3,15 @@
  * `call_external_service`: to allowed addresses, bounded in time and size, with secrets filled in last.
  */
 import type { Json } from "../core/json.ts"
-import { UmbraError } from "../errors.ts"
 import { compileValue } from "../template/index.ts"
 import { activeTraceHeader } from "../trace.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { bodyOf, statusFault } from "../worker/http/answer.ts"
 import { HttpClient, type HttpResponse } from "../worker/http/client.ts"
 import { workerSettings } from "../worker/settings.ts"
+import { checkedSpec } from "./http-check.ts"
 import { newsOf, render } from "./http-outcome.ts"
-import {
-  type HttpProviderDefinition,
-  type HttpProviderSpec,
-  httpProviderSchema,
-  type RequestSpec,
-  type SignatureSpec,
-} from "./http-spec.ts"
+import type { HttpProviderDefinition, HttpProviderSpec, RequestSpec, SignatureSpec } from "./http-spec.ts"
 import { defineProvider, type Provider, type ProviderContext, type ProviderDefinition } from "./provider.ts"
 import type { Signature } from "./signature.ts"
 
@@ -42,21 +36,6 @@ export function httpProvider(
     ...(spec.cancel === undefined ? {} : cancelPart(client, spec.cancel)),
     ...(spec.webhook === undefined ? {} : webhookPart(spec.webhook)),
   })
-}
-
-function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpec {
-  const { success, data, error } = httpProviderSchema.safeParse(definition)
-  const name = JSON.stringify((definition as { name?: unknown } | null)?.name ?? "?")
-  if (!success) {
-    const problems = error.issues.map(({ path, message }) => `${path.join(".") || "provider"}: ${message}`)
-    throw new UmbraError("E605", `Provider ${name} is not right. ${problems.join("; ")}.`)
-  }
-  const [problem] = compileValue(data as unknown as Json).problems
-  if (problem === undefined) return data
-  throw new UmbraError(
-    "E605",
-    `Provider ${name}: the template at ${problem.path.join(".")} does not parse. ${problem.error.message}`,
-  )
 }
 
 function figuresOf(spec: HttpProviderSpec): Partial<ProviderDefinition> {
@@ -90,9 +69,9 @@ function submitPart(
       const names = { config, key, job_id: ctx.jobId, node_id: ctx.nodeId }
       const headers = { ...activeTraceHeader(), [idempotency_header]: key }
       const response = await send(client, { request, names, ctx, headers })
-      return { externalId: String(render(external_id, { ...names, ...answerNames(response) })) }
+      return { externalId: idIn(render(external_id, { ...names, ...answerNames(response) })) }
     },
-    externalIdOf: response => String(render(external_id, { response, body: bodyIn(response) })),
+    externalIdOf: response => idIn(render(external_id, { response, body: bodyIn(response) })),
   }
 }
 
@@ -124,13 +103,19 @@ function webhookPart(webhook: NonNullable<HttpProviderSpec["webhook"]>): Partial
     webhookIsHint: webhook.is_hint,
     webhook({ body, headers }) {
       const names = { body, headers }
-      const externalId = String(render(webhook.external_id, names))
-      const event = webhook.event_id === undefined ? {} : { eventId: String(render(webhook.event_id, names)) }
+      const externalId = idIn(render(webhook.external_id, names))
+      const eventId = webhook.event_id === undefined ? "" : idIn(render(webhook.event_id, names))
+      const event = eventId === "" ? {} : { eventId }
       return webhook.is_hint
         ? { externalId, ...event }
         : { externalId, ...event, news: newsOf(webhook, names) }
     },
   }
+}
+
+/** "": none. `null` as text would be the one name of all that have none. */
+function idIn(value: Json): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : ""
 }
 
 function signatureOf(spec: SignatureSpec): Signature {

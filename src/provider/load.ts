@@ -32,5 +32,10 @@ async function fromFile(file: string): Promise<Provider[]> {
   } catch (error) {
     throw new UmbraError("E605", `${file} cannot be read: ${(error as Error).message}`, { cause: error })
   }
-  return [content].flat().map(each => httpProvider(each as HttpProviderDefinition))
+  try {
+    return [content].flat().map(each => httpProvider(each as HttpProviderDefinition))
+  } catch (error) {
+    if (!(error instanceof UmbraError)) throw error
+    throw new UmbraError(error.code, `${file}: ${error.message}`, { cause: error })
+  }
 }

@@ -2,7 +2,7 @@
 import type { Json, JsonObject } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
-import type { Signature } from "./signature.ts"
+import { isPublicKey, type Signature } from "./signature.ts"
 
 /** What the functions of a provider get beside what they are about. */
 export interface ProviderContext {
@@ -126,6 +126,8 @@ function problemOf(definition: ProviderDefinition): string | undefined {
   if (wrong !== undefined) return `${wrong} of provider "${name}" must be a function.`
   if ((verify === undefined) !== (webhook === undefined))
     return `provider "${name}" needs both verify and webhook, or neither: what is not verified is not let in.`
+  if (typeof verify === "object" && verify.scheme === "ed25519" && !verify.publicKeys.every(isPublicKey))
+    return `a public key of provider "${name}" is not one of ed25519: a PEM text, or 32 bytes as hex or base64.`
   if (webhookIsHint === true && poll === undefined)
     return `provider "${name}" has webhookIsHint, so it needs poll: somebody must be asked.`
   if (pollSeconds !== undefined && !(pollSeconds.length > 0 && pollSeconds.every(seconds => seconds > 0)))

@@ -1,7 +1,8 @@
 /** The external services of a process: who they are, the handlers that submit to them, what an engine asks of them. */
+import { pollQueue } from "../engine/polls.ts"
 import type { ProviderStore } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
-import type { Handler } from "../worker/handler.ts"
+import { defineHandler, type Handler } from "../worker/handler.ts"
 import { builtinHandlers } from "../worker/handlers/index.ts"
 import { type SecretSource, secretsFromEnvironment } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
@@ -40,6 +41,21 @@ export class ExternalServices {
       ...builtinHandlers(this.#worker, (name, answer) => this.#registry.get(name)?.externalIdOf?.(answer)),
       externalHandler(this.#registry, this.secrets),
     ]
+  }
+
+  /** S1: with these a worker looks at operations for the engines, in a queue for each provider. */
+  pollHandlers(log: Log): Handler[] {
+    const calls = this.calls(log)
+    const polled = this.#registry.names().filter(name => this.#registry.terms(name)?.poll != null)
+    return polled.map(provider =>
+      defineHandler({
+        name: pollQueue(provider),
+        run: (config: unknown, { jobId, nodeId, signal }) => {
+          const { external_id: externalId } = config as { external_id: string }
+          return calls.poll({ provider, externalId, jobId, nodeId }, signal)
+        },
+      }),
+    )
   }
 
   calls(log: Log): ProviderCalls {

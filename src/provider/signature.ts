@@ -52,7 +52,8 @@ export interface SignedRequest {
 }
 
 export interface VerifyOptions {
-  readonly secret: (name: string) => string
+  /** null: not to be had; what is signed with the others is still let in. */
+  readonly secret: (name: string) => string | null
   /** Milliseconds since 1970. */
   readonly now: number
   readonly toleranceSeconds: number
@@ -95,7 +96,7 @@ function hmacRefusal(
   const signed = time === undefined ? body : Buffer.concat([Buffer.from(`${time}.`), body])
   const given = signaturesIn(headers[header.toLowerCase()], prefix)
   if (given.length === 0) return `there is no signature in header ${header}`
-  const made = secrets.map(name => createHmac("sha256", options.secret(name)).update(signed).digest())
+  const made = known(secrets, options).map(secret => createHmac("sha256", secret).update(signed).digest())
   return matches(given, encoding, made) ? null : "the signature is not right"
 }
 
@@ -113,11 +114,15 @@ function standardRefusal(
   const all = (headers["webhook-signature"] ?? "").split(" ")
   const given = all.flatMap(each => (each.startsWith("v1,") ? each.slice(3) : []))
   if (given.length === 0) return "there is no v1 signature in header webhook-signature"
-  const made = secrets.map(name => {
-    const key = Buffer.from(options.secret(name).replace(/^whsec_/, ""), "base64")
+  const made = known(secrets, options).map(secret => {
+    const key = Buffer.from(secret.replace(/^whsec_/, ""), "base64")
     return createHmac("sha256", key).update(signed).digest()
   })
   return matches(given, "base64", made) ? null : "the signature is not right"
+}
+
+function known(secrets: readonly string[], { secret }: VerifyOptions): string[] {
+  return secrets.flatMap(name => secret(name) ?? [])
 }
 
 function ed25519Refusal(
@@ -138,6 +143,14 @@ function ed25519Refusal(
 
 /** Node reads raw keys only inside their ASN.1 frame, which is always the same for ed25519. */
 const frame = Buffer.from("302a300506032b6570032100", "hex")
+
+export function isPublicKey(text: string): boolean {
+  try {
+    return keyOf(text).asymmetricKeyType === "ed25519"
+  } catch {
+    return false
+  }
+}
 
 function keyOf(text: string): KeyObject {
   if (text.includes("BEGIN")) return createPublicKey(text)

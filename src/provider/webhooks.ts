@@ -61,13 +61,7 @@ export class Webhooks {
       throw new UmbraError("E660", `No provider "${cut(name, 100)}" takes webhooks here.`)
     const bytes = request.body.length
     if (bytes > this.maxBytes) throw await this.tooLarge(name, bytes)
-    const refusal = await this.#refusalOf(provider, request)
-    if (refusal !== null)
-      throw await this.#refused(
-        provider,
-        bytes,
-        new UmbraError("E661", `The webhook is refused: ${refusal}.`),
-      )
+    await this.#verify(provider, request)
     const heard = await this.#heard(provider, request)
     return heard === null ? { isNew: false } : this.#store(provider, request, heard)
   }
@@ -82,13 +76,18 @@ export class Webhooks {
     return provider === undefined ? error : this.#refused(provider, bytes, error)
   }
 
-  #refusalOf(provider: Provider, request: SignedRequest): Promise<string | null> {
+  /** Which secrets are not set is for the operator: it is recorded, and not told to whoever sent this. */
+  async #verify(provider: Provider, request: SignedRequest): Promise<void> {
     const { secrets, now, registry } = this.#parts
-    return refusalOf(provider.verify!, request, {
-      secret: name => secretNamed(name, secrets),
+    const missing: string[] = []
+    const refusal = await refusalOf(provider.verify!, request, {
+      secret: name => secretOr(name, secrets, missing),
       now: now(),
       toleranceSeconds: registry.settings.webhookToleranceSeconds,
     })
+    if (refusal === null) return
+    const error = new UmbraError("E661", `The webhook is refused: ${refusal}.`)
+    throw await this.#refused(provider, request.body.length, error, missing)
   }
 
   /** null: it is of no concern. */
@@ -136,7 +135,12 @@ export class Webhooks {
     return { isNew }
   }
 
-  async #refused(provider: Provider, bytes: number, error: UmbraError): Promise<UmbraError> {
+  async #refused(
+    provider: Provider,
+    bytes: number,
+    error: UmbraError,
+    notes: readonly string[] = [],
+  ): Promise<UmbraError> {
     const { store, now } = this.#parts
     const { name } = provider
     const second = Math.floor(now() / 1000)
@@ -146,7 +150,7 @@ export class Webhooks {
     if (++refusals.count <= REFUSALS_A_SECOND)
       await store.receiveEvent({
         ...{ provider: name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
-        ...{ verdict: "refused", reason: cut(`${error.code} ${error.message}`, 500) },
+        ...{ verdict: "refused", reason: cut([error.code, error.message, ...notes].join(" "), 500) },
       })
     return error
   }
@@ -159,6 +163,17 @@ interface Heard {
 }
 
 const REFUSALS_A_SECOND = 10
+
+/** null, with why in `missing`. */
+function secretOr(name: string, secrets: SecretSource, missing: string[]): string | null {
+  try {
+    return secretNamed(name, secrets)
+  } catch (error) {
+    if (!(error instanceof UmbraError)) throw error
+    missing.push(error.message)
+    return null
+  }
+}
 
 function parsed(body: Buffer): Json {
   const text = new TextDecoder("utf-8", { fatal: true }).decode(body)

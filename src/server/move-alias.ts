@@ -1,7 +1,7 @@
-import { aliasPattern } from "../engine/versions.ts"
+import { aliasPattern, noSuchWorkflow } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
 import type { AliasKey, AliasTarget, Registry } from "../journal/registry.ts"
-import { aliasView, noWorkflow } from "./workflow-view.ts"
+import { aliasView } from "./workflow-view.ts"
 
 /** Points an alias at versions that are there; whoever asks, the server or a command on the store. */
 export async function moveAlias(
@@ -15,12 +15,12 @@ export async function moveAlias(
     )
   if (move.alias === "latest")
     throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
-  if ((await registry.readLatest(move)) === null) throw noWorkflow(move.name)
+  if ((await registry.readLatest(move)) === null) throw noSuchWorkflow(move.name)
   const { missing } = await registry.putAlias({ ...move, at: Date.now() })
   if (missing.length > 0)
     throw new UmbraError("E311", `Workflow "${move.name}" has no version ${missing.join(", ")}.`)
   const found = await registry.readAlias(move)
-  if (found === null) throw noWorkflow(move.name)
+  if (found === null) throw noSuchWorkflow(move.name)
   return aliasView(found)
 }
 
@@ -32,5 +32,5 @@ export async function deleteAlias(
   if (key.alias === "latest")
     throw new UmbraError("E311", "`latest` follows the newest version by itself and cannot be removed.")
   if (!(await registry.deleteAlias({ ...key, at: Date.now(), by })))
-    throw noWorkflow(`${key.name}@${key.alias}`)
+    throw noSuchWorkflow(`${key.name}@${key.alias}`)
 }

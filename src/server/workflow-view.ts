@@ -1,6 +1,5 @@
 /** Workflows, their aliases and the differences between versions, as JSON for people and programs. */
 import { isDeepStrictEqual } from "node:util"
-import { UmbraError } from "../errors.ts"
 import type { WorkflowRow } from "../journal/port.ts"
 import type { AliasMove, AliasRow, AliasTarget, VersionRow } from "../journal/registry.ts"
 
@@ -12,10 +11,6 @@ export function summaryView(name: string, { version, hash, createdAt }: VersionR
 
 export function versionView(row: WorkflowRow) {
   return { ...summaryView(row.name, row), definition: JSON.parse(row.definition) }
-}
-
-export function noWorkflow(reference: string): UmbraError {
-  return new UmbraError("E305", `There is no workflow "${reference}". Store it first, or check the name.`)
 }
 
 export function moveView({ at, by, from, to }: AliasMove) {

@@ -40,7 +40,10 @@ describe("a fleet over Redis", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()
     const slow = gate()
-    const silent = stage.worker({ handlers: [slow.handler], redis: { workerBeatSeconds: 3600 } })
+    const silent = stage.worker({
+      handlers: [slow.handler],
+      redis: { workerBeatSeconds: 3600, workerDeadSeconds: 2 },
+    })
     await stage.served(umbra, "gate")
     const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
     await slow.came()

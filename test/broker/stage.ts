@@ -1,6 +1,8 @@
 /** A fleet in one process: engines on a store of memory, workers of their own, a Redis that the tests share. */
 import { randomUUID } from "node:crypto"
 import { onTestFinished } from "vitest"
+import { Connection } from "../../src/broker/redis/connection.ts"
+import { Keys } from "../../src/broker/redis/keys.ts"
 import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
 import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
 import type { Umbra, UmbraOptions } from "../../src/umbra.ts"
@@ -33,9 +35,25 @@ export class FleetStage {
     )
   }
 
+  /** Every partition is somebody else's, and its owner does not know. */
+  rob(): void {
+    for (const row of this.store.partitions) {
+      row.owner = null
+      row.epoch++
+    }
+  }
+
   worker(options: WorkerOptions = {}): FleetWorker {
     const worker = openWorker(this.url, { ...options, redis: { ...this.redis, ...options.redis } })
     onTestFinished(() => worker.close({ drainSeconds: 0 }))
     return worker
   }
+}
+
+/** To look, and to do, what no engine and no worker does. */
+export async function bareConnection(stage: FleetStage) {
+  const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
+  onTestFinished(() => connection.close())
+  const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
+  return { connection, keys: new Keys(stage.redis.prefix!, runId!) }
 }

@@ -32,6 +32,7 @@ async function sendingStage() {
       },
       durable: async () => {},
       served() {},
+      epoch: () => 1,
       isSure: () => engine.isSure,
     },
   })
@@ -46,7 +47,7 @@ it("S5 S7 a worker that was suspended past its death begins nothing that it had 
   const stage = new FleetStage()
   const umbra = await stage.engine()
   const [suspended, other] = [gate(), gate()]
-  const figures = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600 } }
+  const figures = { worker: { concurrency: 1 }, redis: { workerBeatSeconds: 3600, workerDeadSeconds: 2 } }
   stage.worker({ handlers: [suspended.handler], ...figures })
   await stage.served(umbra, "gate")
   const jobs = [await umbra.submit(one), await umbra.submit(one), await umbra.submit(one)]

@@ -70,6 +70,29 @@ describe("--providers", () => {
     // Five processes, one after the other.
   }, 90_000)
 
+  it("umbra validate warns of a provider that is not among them, and finds the workflow valid", async () => {
+    const { path } = await place()
+    const other = make().nodes.map(node => ({ ...node, provider: "fame" }))
+    const stdin = JSON.stringify({ ...make(), nodes: [...make(["a"]).nodes, ...other] })
+    const given = ["--providers", path("fake.yaml")]
+    const { code, stdout } = await umbra(["validate", "-", ...given], { stdin })
+    expect({ code, stdout }).toMatchObject({ code: 0 })
+    expect(stdout).toMatch(/is valid.*\nwarning: node "film" uses provider "fame".*\(fake\)/)
+    const json = await umbra(["validate", "-", "--json", ...given], { stdin })
+    expect(JSON.parse(json.stdout)).toMatchObject({ valid: true, errors: [], warnings: { length: 1 } })
+    expect(JSON.parse((await umbra(["validate", "-", "--json"], { stdin })).stdout)).toEqual({
+      valid: true,
+      errors: [],
+    })
+  })
+
+  it("umbra run refuses a node whose provider it was not given, and stores nothing", async () => {
+    const { path, store } = await place()
+    const { code, stderr } = await umbra(["run", path("film.json"), ...store])
+    expect({ code, stderr }).toMatchObject({ code: 2 })
+    expect(stderr).toMatch(/E660 Node "film" uses provider "fake", .*--providers/)
+  })
+
   it("refuses a file without providers", async () => {
     const { path, store } = await place()
     const { code, stderr } = await umbra([

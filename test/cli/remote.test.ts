@@ -64,6 +64,8 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     })
     expect((await run("jobs", "cancel", id)).stderr).toMatch(/^umbra: E302 /)
     expect((await run("jobs", "retry", id)).stdout).toContain("is tried again: an engine there runs")
+    const stale = await run("jobs", "signal", id, "approved", "--resume-token", "r7")
+    expect(stale).toMatchObject({ code: 1, stderr: expect.stringContaining("E312") })
     expect((await run("jobs", "signal", id, "approved", "--data", '{"by":"Ada"}')).stdout).toBe(
       `Job ${id} has signal approved.\n`,
     )

@@ -6,13 +6,14 @@ import { engineSettings, engineTable } from "../../src/engine/settings.ts"
 import { feedTable } from "../../src/feed/settings.ts"
 import { journalSettings, journalTable } from "../../src/journal/settings.ts"
 import { providerTable } from "../../src/provider/settings.ts"
+import { rolesTable } from "../../src/roles.ts"
 import { serverTable } from "../../src/server/settings.ts"
 import { readSettings } from "../../src/settings.ts"
 import { workerTable } from "../../src/worker/settings.ts"
 import { root } from "./umbra.ts"
 
 const rooms = { ...engineTable, ...workerTable, ...journalTable, ...serverTable }
-const tables = { ...rooms, ...feedTable, ...providerTable }
+const tables = { ...rooms, ...feedTable, ...providerTable, ...rolesTable }
 
 describe("S10 settings", () => {
   it("docs/configuration.md lists every setting with its variable and default", () => {
@@ -35,7 +36,7 @@ describe("S10 settings", () => {
   it("no variable is used twice", () => {
     const variables = Object.values(tables).map(({ variable }) => variable)
     expect(new Set(variables).size).toBe(
-      [engineTable, workerTable, journalTable, serverTable, feedTable, providerTable].reduce(
+      [engineTable, workerTable, journalTable, serverTable, feedTable, providerTable, rolesTable].reduce(
         (sum, table) => sum + Object.keys(table).length,
         0,
       ),

@@ -67,7 +67,11 @@ describe("the client", () => {
 
   it("commands a job: signal, cancel, retry, delete", async () => {
     const waiting = await umbra.submit(approval)
-    await waiting.signal("approved", { by: "Ada" })
+    await expect(waiting.signal("approved", null, { resumeToken: "r7" })).rejects.toMatchObject({
+      code: "E312",
+    })
+    const { resume_token: resumeToken } = await waiting.graph()
+    await waiting.signal("approved", { by: "Ada" }, { resumeToken })
     expect((await waiting.wait()).status).toBe("COMPLETED")
     expect((await waiting.node("ask")).output).toEqual({ by: "Ada" })
     expect((await waiting.graph()).nodes[0]).toMatchObject({ id: "ask", status: "COMPLETED" })

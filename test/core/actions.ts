@@ -64,9 +64,9 @@ const results: fc.Arbitrary<Result> = fc.oneof(
       retryAfter: fc.constantFrom(null, 0, 1, 40),
     }),
   },
-  { weight: 4, arbitrary: fc.record({ kind: fc.constant("timer" as const), seconds }) },
+  { weight: 7, arbitrary: fc.record({ kind: fc.constant("timer" as const), seconds }) },
   {
-    weight: 4,
+    weight: 7,
     arbitrary: fc.record({
       kind: fc.constant("signal" as const),
       name: names,
@@ -80,7 +80,7 @@ const results: fc.Arbitrary<Result> = fc.oneof(
     arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("slot" as const) }) },
-  { weight: 3, arbitrary: fc.record({ kind: fc.constantFrom("lost" as const, "returned" as const) }) },
+  { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("lost" as const, "returned" as const) }) },
   {
     weight: 6,
     arbitrary: fc.record({

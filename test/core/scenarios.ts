@@ -1,4 +1,5 @@
 /** Histories worth keeping: together they hold every kind of fact and every way a job can end. */
+import type { OperationResult } from "../../src/core/commands.ts"
 import { chain, fan } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
 
@@ -165,6 +166,33 @@ export const scenarios: Readonly<Record<string, () => Job>> = {
     job.send({ type: "completed", ...item(2, 4), output: null })
     job.send({ type: "completed", ...item(3, 2), output: [4] })
     job.complete("after")
+    return job
+  },
+  "items-at-a-provider"() {
+    const job = new Job([
+      { id: "each", dependencies: [] },
+      { id: "after", dependencies: ["each"] },
+    ])
+    const poll = { seconds: [30, 60], jitter: 0, maxErrors: null }
+    const submitted = (item: number, attempt: number, externalId: string) =>
+      job.send({
+        ...{ type: "submitted", node: 0, item, attempt, provider: "acme", externalId },
+        ...{ poll, ttlSeconds: 600 },
+      })
+    const news = (item: number, externalId: string, result: OperationResult) =>
+      job.send({ type: "external", node: 0, item, externalId, source: "poll", poll, result })
+    job.send({ type: "expand", node: 0, attempt: 1, items: ["a", "b", "c"] })
+    job.send({ type: "await_slot", node: 0, item: 2, attempt: 1, provider: "acme" })
+    submitted(0, 1, "op-0")
+    submitted(1, 1, "op-1")
+    job.pass(30)
+    news(0, "op-0", { type: "running", preview: { half: true } })
+    news(1, "op-1", { type: "failed", fault: passing })
+    job.send({ type: "grant_slot", node: 0, item: 2 })
+    submitted(2, 1, "op-2")
+    news(0, "op-0", { type: "completed", output: "film", usage: { usd: 2 } })
+    news(2, "op-2", { type: "error", fault: passing })
+    job.pass(600)
     return job
   },
   "children-waited-for-and-orphaned"() {

@@ -5,6 +5,7 @@ import { handlerCatalog, loadWorkflow, type Plan, type Problem } from "../../src
 export const handlers = handlerCatalog([
   { name: "echo" },
   { name: "output" },
+  { name: "external", needsProvider: true },
   { name: "transform", storesConfig: true, config: z.strictObject({ value: z.unknown() }) },
   {
     name: "llm_service",

@@ -22,6 +22,8 @@ describe("J4 every problem has its code, path, line and column, in YAML", () => 
       yaml("  - id: a\n    handler: llm_service\n    config:\n      prompt: 3\n"),
       ["E102 6:15 nodes[0].config.prompt"],
     ],
+    ["E101", yaml("  - id: a\n    handler: external\n"), ["E101 4:14 nodes[0].handler"]],
+    ["E101", yaml("  - id: a\n    handler: external\n    provider: acme\n"), []],
     ["E103", yaml("  - id: a\n    handler: ecco\n"), ["E103 4:14 nodes[0].handler"]],
     ["E104", yaml("  - {id: a, handler: echo}\n  - {id: a, handler: echo}\n"), ["E104 4:10 nodes[1].id"]],
     [

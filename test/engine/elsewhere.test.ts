@@ -132,7 +132,7 @@ describe("a process without an engine", () => {
     await openOn(store, { handlers: [known] })
     const front = await openOn(store, { roles: api })
     const named = (name: string) => flow([{ id: "k", handler: name }], { name })
-    await until("the worker is known", () => front.workers().length === 1)
+    await until("the worker is known", () => front.workers()[0]?.partitions === 64)
     expect(await (await front.submit(named("known"))).wait()).toMatchObject({ output: { k: 1 } })
     await expect(front.submit(named("unheard_of"))).rejects.toMatchObject({ code: "E103" })
   })

@@ -141,4 +141,12 @@ describe("handlers that are not here", () => {
     expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED", output: { a: "at last" } })
     busy.open()
   })
+
+  it("X1 a node whose provider is not here says which one it waits for", async () => {
+    const umbra = await openOn(createMemoryStore())
+    const job = await umbra.submit(flow([{ id: "a", handler: "external", provider: "acme" }]))
+    await until("it knows that it cannot run it", () => umbra.activity(job.id).unserved.length === 1)
+    const { nodes } = await umbra.graph(job.id)
+    expect(nodes[0]!.waiting_on).toEqual({ kind: "worker", handler: "external", provider: "acme" })
+  })
 })

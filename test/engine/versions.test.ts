@@ -61,7 +61,10 @@ describe("references", () => {
     await move("stable", { 2: 1 })
     expect(await versionOf("flow@stable")).toBe(2)
     for (const reference of ["flow@3", "flow@none", "other"])
-      await expect(umbra.submit(reference, {})).rejects.toMatchObject({ code: "E305" })
+      await expect(umbra.submit(reference, {})).rejects.toMatchObject({
+        code: "E305",
+        message: expect.stringMatching(reference.includes("@") ? /alias behind the @/ : /Store it first/),
+      })
   })
 
   it("J20 a deleted workflow takes no job, also by number, while its compiled plan is still in memory", async () => {

@@ -159,13 +159,13 @@ describe("the examples run as they are", () => {
     expect(stdout).toContain("5 operations, at most 2 at once\n")
   })
 
-  it("demo: every claim holds, nothing is left behind, in less than 20 s", async () => {
+  it("demo: every claim holds, nothing is left behind, in less than 30 s", { timeout: 60_000 }, async () => {
     const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
     const before = left()
     const started = performance.now()
     const { code, stdout, stderr } = await run("examples/demo/main.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
-    expect(performance.now() - started).toBeLessThan(20_000)
+    expect(performance.now() - started).toBeLessThan(30_000)
     expect(stdout).toMatch(/the process is gone \(SIGKILL\)[\s\S]*pack +attempt 2 {2}by process 2/)
     expect(stdout.match(/^ {3}✓ .* (killed|kill|again|attempt|second|on|template)$/gm)).toHaveLength(7)
     expect(stdout.match(/^ {3}✓ .* (order|count|lost|more|refused|free)$/gm)).toHaveLength(6)

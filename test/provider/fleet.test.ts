@@ -25,9 +25,7 @@ describe("several processes on one PostgreSQL", () => {
   it("X5 never run more operations than there are slots, whoever is killed, and all capacity is back at the end", async () => {
     const verdict = await externalCampaign({
       ...{ seed: 2, location: await database(), jobs: 50, processes: 3, kills: 4, limit: 3, webhooks: 1 },
-      faults: true,
-      // Long enough for three to meet on the slowest machine.
-      lastsMs: 300,
+      ...{ faults: true, workMs: 300 },
     })
     expect(verdict.problems).toEqual([])
     expect(verdict.mostAtOnce).toBe(3)

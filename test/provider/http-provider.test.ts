@@ -20,7 +20,7 @@ const ctx: SubmitContext = {
   ...{ idempotencyKey: "job/a", jobId: "job", nodeId: "a", signal: new AbortController().signal },
   ...{ secret: name => `secret ${name}`, now: Date.now, log: silentLog },
 }
-const signature = { scheme: "standard-webhooks", secrets: ["S"] } as const
+const signature = { scheme: "standard-webhooks" as const, secrets: ["S"] }
 const allow = { allowPrivateAddresses: true }
 
 const definition = (url: string, over: Partial<HttpProviderDefinition> = {}): HttpProviderDefinition => ({
@@ -123,6 +123,19 @@ describe("a provider that is plain REST", () => {
     await expect(provider.poll!({ externalId: "x" }, ctx)).rejects.toMatchObject({ code: "E412" })
   })
 
+  it.each([[null], [{ id: 1 }], [true], [""]])("takes %j for no name", async id => {
+    const service = await startServer((_, response) => json(response, { job: { id } }))
+    const webhook = {
+      ...{ external_id: "{{ body.id }}", event_id: "{{ body.event }}", signature },
+      ...{ status: "{{ body.state }}", done: ["ready"] },
+    }
+    const provider = httpProvider(definition(service.url, { webhook }), allow)
+    const config = { mode: "fast", prompt: "a cat", list: [] }
+    expect(await provider.submit!(config, ctx)).toEqual({ externalId: "" })
+    const heard = await provider.webhook!({ body: { id, event: id, state: "queued" }, headers: {} })
+    expect(heard).toEqual({ externalId: "", news: { status: "running" } })
+  })
+
   it("says what is wrong with a definition", () => {
     const wrong = (over: object) => () => httpProvider({ ...definition("http://x"), ...over } as never)
     expect(wrong({ pol: {} })).toThrow(/E?.*Unrecognized key/)
@@ -130,6 +143,14 @@ describe("a provider that is plain REST", () => {
       /poll.status does not parse/,
     )
     expect(wrong({ webhook: { external_id: "x", signature } })).toThrow(/is_hint/)
+    expect(wrong({ cancel: { url: "http://x/{{ body.id }}" } })).toThrow(
+      /cancel.url reads "body".* There is external_id/,
+    )
+    const poll = { url: "http://x", status: "{{ body.s }}", done: ["a"], output: "{{ secrets.S }}" }
+    expect(wrong({ poll })).toThrow(/poll.output reads "secrets"/)
+    expect(wrong({ poll: undefined })).toThrow(/nothing tells when .* is over/)
+    const ed25519 = { scheme: "ed25519", header: "x", public_keys: ["short"] }
+    expect(wrong({ webhook: { external_id: "x", is_hint: true, signature: ed25519 } })).toThrow(/public key/)
     expect(wrong({ concurrency: 0 })).toThrow(/concurrency/)
     expect(() => httpProvider(null as never)).toThrow(/Provider "\?" is not right/)
   })
@@ -151,6 +172,9 @@ describe("a file of providers", () => {
       `export const one = { name: "one", [${brand}]: true }; export const two = [one]; export const x = 1`,
     )
     expect((await loadProviders(module)).map(({ name }) => name)).toEqual(["one"])
+    const wrong = join(folder, "wrong.yaml")
+    await writeFile(wrong, "name: acme\nsubmitt: {}\n")
+    await expect(loadProviders(wrong)).rejects.toThrow(/wrong.yaml: Provider "acme" is not right/)
     const none = join(folder, "none.mjs")
     await writeFile(none, "export const x = 1")
     await expect(loadProviders(none)).rejects.toMatchObject({ code: "E605" })

@@ -1,8 +1,10 @@
 /** X1 to X6 with J14 and J21: work that is done elsewhere, for each item of a list. */
 import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { defineProvider } from "../../src/provider/provider.ts"
 import type { Umbra } from "../../src/umbra.ts"
-import { openOn, until } from "../engine/stage.ts"
+import { open, openOn, until } from "../engine/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor } from "./stage.ts"
 
 const never = { poll_seconds: [3600] }
@@ -167,6 +169,50 @@ describe("J21 a list whose items are done at a provider", () => {
     })
     expect((await umbra.providers())[0]!.slots.waiting).toBe(1)
   })
+})
+
+it("J21 a long list is not read again for each of its slots and results", async () => {
+  const journal = openMemory()
+  const readFacts = journal.readFacts.bind(journal)
+  let reads = 0
+  journal.readFacts = (...query) => {
+    reads++
+    return readFacts(...query)
+  }
+  const fake = await fakeProvider()
+  const umbra = await open({ ...optionsFor(fake, { over: { ...never, concurrency: 1 } }), at: journal })
+  const job = await umbra.submit(films({ for_each: Array.from({ length: 120 }, (_, n) => n) }))
+  for (let n = 0; n < 20; n++) {
+    await until("the next is at the provider", () => fake.operations.size === n + 1)
+    const id = [...fake.operations.keys()][n]!
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+  }
+  expect(reads).toBeLessThan(10)
+  await job.cancel()
+})
+
+it("J14 X5 a node that runs a workflow holds its slot while the child runs, however long that is", async () => {
+  const fake = await fakeProvider()
+  const license = defineProvider({ name: "license", concurrency: 1, rate: null })
+  const engine = { providerSweepSeconds: 0.01 }
+  const umbra = await openWith(fake, { over: { ...never, concurrency: 5 }, providers: [license], engine })
+  await umbra.register(make())
+  const run = (id: string) => ({ id, handler: "workflow", provider: "license", config: { workflow: "make" } })
+  const job = await umbra.submit({ name: "licensed", nodes: [run("a"), run("b")] })
+  const views = async () => (await umbra.providers()).find(({ name }) => name === "license")!
+  for (const n of [0, 1]) {
+    await until("one child is at the provider", () => fake.operations.size === n + 1)
+    const swept = Date.now() + 60
+    await until("there were sweeps", () => Date.now() > swept)
+    expect(fake.operations.size).toBe(n + 1)
+    expect(await views()).toMatchObject({ slots: { held: { length: 1 }, waiting: 1 - n } })
+    const id = [...fake.operations.keys()][n]!
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+  }
+  expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+  expect(await views()).toMatchObject({ slots: { held: [], waiting: 0 } })
 })
 
 it("J14 J21 X1 a list of child jobs has an operation and a slot for each item", async () => {

@@ -51,7 +51,7 @@ const answer: FakeStep = { do: "answer" }
 const well: FakeScript = { steps: [wait(20), complete, webhook] }
 /** Somebody has heard how it stands. */
 const looked: FakeStep = { do: "await_polls", count: 1 }
-const impatient = { timeout_seconds: 0.4 }
+const impatient = { timeout_seconds: 1 }
 
 export const scenarios: readonly Scenario[] = [
   { what: "nothing is wrong", script: well },

@@ -1,5 +1,5 @@
 /** S1: processes with different roles on one PostgreSQL, real ones: asked, killed, told to end, started again. */
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { folderWith, umbra } from "../cli/umbra.ts"
@@ -236,7 +236,9 @@ describe("umbra serve --roles", () => {
     ])
     await ask(front.url, "/workflows", { method: "POST", body: make() })
     const body = { workflow: "make" }
-    await expect.poll(async () => (await ask(front.url, "/workers", {})).body.workers.length).toBe(1)
+    await expect
+      .poll(async () => (await ask(front.url, "/workers", {})).body.workers.length, { timeout: 15_000 })
+      .toBe(1)
     const job = await expect
       .poll(async () => (await ask(front.url, "/jobs", { method: "POST", body })).body.job_id, {
         timeout: 10_000,
@@ -273,7 +275,7 @@ describe("umbra serve --roles", () => {
     await Promise.all([front, hooks, engine].map(stopped))
   }, 90_000)
 
-  it("S1 an API process reads UMBRA_ROLES, a file and --set; an unknown role and a folder without an engine are refused", async () => {
+  it("S1 roles are taken from UMBRA_ROLES and --set; an unknown role and a folder without an engine are refused", async () => {
     const store = await storeOf("PostgreSQL")
     const front = await serve(store, "--set", "roles=api,webhooks")
     expect((await ask(front.url, "/workers", {})).body).toEqual({ workers: [] })
@@ -288,6 +290,7 @@ describe("umbra serve --roles", () => {
       /E620 .*some of api, webhooks, engine, worker, separated by commas, not api,queen/,
     )
     expect(await refused(storeFlags(folder), { UMBRA_ROLES: "api" })).toMatch(/E620 .*Use PostgreSQL/)
+    expect(readdirSync(folder.location)).toEqual([])
     expect(await refused(["--roles", "api,worker", ...storeFlags(store)])).toMatch(
       /E620 .*add the role engine/,
     )

@@ -64,6 +64,18 @@ describe("POST /webhooks/{provider}", () => {
     expect(JSON.stringify(body)).not.toContain("not the secret")
   })
 
+  it("X2 tells admins which secret is not set, and nobody else", async () => {
+    const { fake, stage, admin } = await stageWithProvider({ secrets: () => undefined })
+    const body = JSON.stringify({ id: "x", status: "done" })
+    const answer = await stage.ask("/webhooks/fake", { method: "POST", body, headers: fake.signed(body) })
+    expect([answer.status, answer.body.code]).toEqual([401, "E661"])
+    expect(JSON.stringify(answer.body)).not.toContain("FAKE_PROVIDER_SECRET")
+    const { webhooks } = (await stage.ask("/providers/fake/webhooks", { token: admin })).body
+    expect(webhooks).toMatchObject([
+      { verdict: "refused", reason: expect.stringContaining("FAKE_PROVIDER_SECRET is not set") },
+    ])
+  })
+
   it("X2 parks a webhook whose operation nobody knows", async () => {
     const { fake, stage } = await stageWithProvider()
     const body = JSON.stringify({ id: "somebody else's", status: "done", event_id: "1", output: 1 })

@@ -58,6 +58,12 @@ describe("J13 the taxonomy of faults", () => {
     })
   })
 
+  it("does not repeat a cause that the message has in it", () => {
+    const inner = error({ code: "ENOTFOUND" }, "getaddrinfo ENOTFOUND api.example.com")
+    const outer = error({ cause: inner }, `cannot be reached: ${inner.message}`)
+    expect(fault(outer).message).toBe(outer.message)
+  })
+
   it("tells what is in a cause, and stores no stack", () => {
     const { message, details } = fault(error({ cause: error({ status: 500 }, "inner") }, "outer"))
     expect(message).toBe("outer: inner")

@@ -1,11 +1,11 @@
 import type { Log } from "../../log.ts"
 import type { Queued } from "../fair-queue.ts"
-import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "../port.ts"
+import type { Broker, BrokerHost, Call, Outcome, RemoteWorkers, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { type Keys, WORKERS } from "./keys.ts"
-import { Link } from "./link.ts"
+import { Link, removeEntries } from "./link.ts"
 import { Reconciliation } from "./reconciliation.ts"
-import { Results, removeEntries } from "./results.ts"
+import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { Window } from "./window.ts"
@@ -42,12 +42,16 @@ export interface Outstanding extends Queued {
  */
 export class RedisBroker implements Broker, RemoteWorkers {
   readonly remote: RemoteWorkers = this
-  readonly roster: Roster
+  readonly #roster: Roster
   readonly #parts: RedisBrokerParts
   readonly #link: Link
   readonly #results: Results
   readonly #reconciliation: Reconciliation
   readonly #tasks = new Map<string, Outstanding>()
+  /** Who waits for what came of a call, by its name. */
+  readonly #calls = new Map<string, Waiting>()
+  /** Never the same twice, whichever engine calls. */
+  #called = Date.now() * 1000
   readonly #windows = new Map<string, Window<Outstanding>>()
   #isPumping = false
   #isDraining = false
@@ -63,7 +67,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
       up: keys => this.#up(keys),
       down: () => this.#down(),
     })
-    this.roster = new Roster(this.#link, settings.workerDeadSeconds * 1000)
+    this.#roster = new Roster(this.#link, settings.workerDeadSeconds * 1000)
     this.#results = new Results({
       link: this.#link,
       engine: host.id,
@@ -76,21 +80,31 @@ export class RedisBroker implements Broker, RemoteWorkers {
       link: this.#link,
       engine: host.id,
       settings,
-      roster: this.roster,
+      roster: this.#roster,
       results: this.#results,
       tasks: this.#tasks,
-      isOurs: jobId => this.#results.has(partitionOf(jobId)),
+      epochOf: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
+      partitionOf,
       lost: tasks => this.#lost(tasks),
       again: task => this.#sendAgain(task),
       remove: (handler, entries) => this.#remove(handler, entries),
-      stopWork: names => this.#say({ type: "cancel", names }),
+      say: control => this.#say(control),
       served: handler => this.#served(handler),
+      looked: () => this.#looked(),
       log,
     })
   }
 
   runs(handler: string): boolean {
-    return this.roster.serves(handler)
+    return this.#roster.serves(handler)
+  }
+
+  get live() {
+    return this.#roster.live
+  }
+
+  get dead() {
+    return this.#roster.dead
   }
 
   get isUp(): boolean {
@@ -148,6 +162,37 @@ export class RedisBroker implements Broker, RemoteWorkers {
     return true
   }
 
+  answers(handler: string): boolean {
+    return this.isUp && this.runs(handler)
+  }
+
+  /** A task of its own name, which is nobody's attempt: what a worker knows of earlier ones is not taken for its answer. */
+  call(call: Call, signal: AbortSignal): Promise<Outcome | null> {
+    const task = callTask(call, ++this.#called)
+    const name = nameOf(task)
+    return new Promise(resolve => {
+      const answered = (outcome: Outcome | null) => {
+        this.#calls.delete(name)
+        resolve(outcome)
+      }
+      this.#calls.set(name, { task, answered })
+      signal.addEventListener("abort", () => this.#giveUp(name))
+      this.dispatch(task)
+    })
+  }
+
+  #giveUp(name: string): void {
+    const call = this.#calls.get(name)
+    if (call === undefined) return
+    this.cancel(call.task)
+    call.answered(null)
+  }
+
+  /** A node waits for a worker as long as it takes. Who calls has another way. */
+  #looked(): void {
+    for (const [name, { task }] of [...this.#calls]) if (!this.runs(task.handler)) this.#giveUp(name)
+  }
+
   has(task: TaskName): boolean {
     return this.#tasks.has(nameOf(task))
   }
@@ -183,8 +228,9 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#reconciliation.start(keys)
   }
 
-  /** Of what was under way nobody knows whether it arrived. */
+  /** Of what was under way nobody knows whether it arrived. Who called can do without, and does not wait for Redis. */
   #down(): void {
+    for (const name of [...this.#calls.keys()]) this.#giveUp(name)
     for (const task of this.#tasks.values()) if (task.state === "sent") task.state = "unsure"
   }
 
@@ -198,7 +244,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
     let window = this.#windows.get(handler)
     if (window === undefined) {
       const slotMs = this.#parts.settings.windowSeconds * 1000
-      window = new Window({ slotMs, capacity: () => this.roster.capacity(handler) })
+      window = new Window({ slotMs, capacity: () => this.#roster.capacity(handler) })
       this.#windows.set(handler, window)
     }
     return window
@@ -228,7 +274,8 @@ export class RedisBroker implements Broker, RemoteWorkers {
   async #send(keys: Keys, task: Outstanding): Promise<void> {
     task.state = "sent"
     try {
-      const fields = encodeTask(task.content!, task.name)
+      const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
+      const fields = encodeTask(task.content!, { name: task.name, epoch })
       const entry = await this.#link.send(["XADD", keys.tasks(task.handler), "*", ...fields])
       task.entry = entry as string
       if (task.isCancelled) this.#stop(task)
@@ -266,11 +313,19 @@ export class RedisBroker implements Broker, RemoteWorkers {
     if (report.kind === "started") void this.#started(task, report.announce, worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
+    else if (report.kind === "refused") this.#refused(name)
     else {
       this.#settle(name)
-      if (report.kind === "finished") events.finished(task, report.outcome)
+      const call = this.#calls.get(name)
+      if (call !== undefined) call.answered(report.kind === "finished" ? report.outcome : null)
+      else if (report.kind === "finished") events.finished(task, report.outcome)
       else events.returned(task)
     }
+  }
+
+  /** If it is still wanted, it has to be found out whether somebody else has it. */
+  #refused(name: string): void {
+    if (this.#tasks.has(name)) this.#reconciliation.ask()
   }
 
   #settle(name: string): void {
@@ -289,7 +344,9 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   #lost(tasks: readonly Outstanding[]): void {
     const lost = tasks.filter(task => this.#forget(task))
-    if (lost.length > 0) this.#parts.host.events.lost(lost.map(({ task }) => task))
+    const attempts = lost.filter(({ name }) => !this.#calls.has(name))
+    for (const { name } of lost) this.#calls.get(name)?.answered(null)
+    if (attempts.length > 0) this.#parts.host.events.lost(attempts.map(({ task }) => task))
   }
 
   /** Out of the stream, and out of the hands of whoever works on it. */
@@ -314,6 +371,18 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#parts.host.served(handler)
     this.#wake()
   }
+}
+
+/** For what comes of a call. */
+interface Waiting {
+  readonly task: Task
+  readonly answered: (outcome: Outcome | null) => void
+}
+
+function callTask(call: Call, number: number): Task {
+  const none = { late: [], input: null, parents: () => ({}), traceparent: null, timeoutSeconds: null }
+  const place = { node: 0, attempt: -number, workflowVersion: 0, priority: 0, announce: false }
+  return { ...call, ...none, ...place }
 }
 
 /** At the server, for results. An engine that stands still longer than this is handed no more of them. */

@@ -1,4 +1,4 @@
-import { connect as connectPlain, type Socket } from "node:net"
+import { connect as connectPlain, isIP, type Socket } from "node:net"
 import { connect as connectSecurely } from "node:tls"
 import { UmbraError } from "../../errors.ts"
 import { encodeCommand, type Reply, ReplyError, ReplyParser } from "./resp.ts"
@@ -36,10 +36,10 @@ export class Connection {
   /** Of the last answer, or of the first question since. */
   #since = 0
   #isOver = false
-  #over!: () => void
+  #over!: (reason: string | undefined) => void
   #heard: ((message: string) => void) | null = null
-  /** Resolves when the connection has ended. */
-  readonly ended = new Promise<void>(resolve => {
+  /** Resolves when the connection has ended, with the reason if there is one. */
+  readonly ended = new Promise<string | undefined>(resolve => {
     this.#over = resolve
   })
 
@@ -51,17 +51,16 @@ export class Connection {
     const parser = new ReplyParser(reply => this.#answer(reply))
     socket.setNoDelay(true)
     socket.on("data", chunk => parser.push(chunk))
-    socket.on("error", () => this.close())
+    socket.on("error", error => this.close(error.message))
     socket.on("close", () => this.close())
   }
 
   static async open({ url, answerMs }: ConnectionParts): Promise<Connection> {
-    const { hostname, port, username, password, pathname, protocol } = addressOf(url)
-    const to = { host: hostname.replace(/^\[|\]$/g, ""), port: Number(port || 6379) }
-    const socket = protocol === "rediss:" ? connectSecurely({ ...to, servername: to.host }) : connectPlain(to)
+    const { host, port, user, secret, database, isSecure } = addressOf(url)
+    // An address has no name that a certificate could be asked for by.
+    const name = isIP(host) === 0 ? { servername: host } : {}
+    const socket = isSecure ? connectSecurely({ host, port, ...name }) : connectPlain({ host, port })
     const connection = new Connection(socket, answerMs)
-    const [user, secret] = [username, password].map(decodeURIComponent)
-    const database = pathname.slice(1)
     try {
       if (secret) await connection.send(user ? ["AUTH", user, secret] : ["AUTH", secret])
       if (database) await connection.send(["SELECT", database])
@@ -85,15 +84,16 @@ export class Connection {
   async subscribe(channel: string, heard: (message: string) => void): Promise<void> {
     await this.send(["SUBSCRIBE", channel])
     this.#heard = heard
+    this.#since = performance.now()
   }
 
-  close(): void {
+  close(reason?: string): void {
     if (this.#isOver) return
     this.#isOver = true
     clearInterval(this.#watch)
     this.#socket.destroy()
-    for (const { reject } of this.#asked.splice(this.#answered)) reject(away())
-    this.#over()
+    for (const { reject } of this.#asked.splice(this.#answered)) reject(away(reason))
+    this.#over(reason)
   }
 
   #flush(): void {
@@ -103,12 +103,13 @@ export class Connection {
 
   #answer(reply: Reply): void {
     if (this.#heard !== null) {
+      this.#since = performance.now()
       this.#hear(reply)
       return
     }
     const asked = this.#asked[this.#answered]
     if (asked === undefined) {
-      this.close()
+      this.close("It answers what nobody asked.")
       return
     }
     this.#since = performance.now()
@@ -117,8 +118,12 @@ export class Connection {
       this.#asked = this.#asked.slice(this.#answered)
       this.#answered = 0
     }
-    if (reply instanceof ReplyError) asked.reject(reply)
-    else asked.resolve(reply)
+    if (!(reply instanceof ReplyError)) asked.resolve(reply)
+    else {
+      asked.reject(reply)
+      // After a fail-over: another server is the primary now, and the same address may lead to it.
+      if (reply.message.startsWith("READONLY")) this.close(reply.message)
+    }
   }
 
   #hear(reply: Reply): void {
@@ -126,26 +131,58 @@ export class Connection {
     if (kind === "message") this.#heard!(message)
   }
 
+  /** Who listens asks too, or it would never learn that there is nobody to be heard any more. */
   #look(): void {
-    if (this.#asked.length > this.#answered && performance.now() - this.#since > this.#answerMs) this.close()
+    const isOwedAnswer = this.#heard !== null || this.#asked.length > this.#answered
+    if (isOwedAnswer && performance.now() - this.#since > this.#answerMs)
+      this.close(`No answer for ${this.#answerMs / 1000} s.`)
+    else if (this.#heard !== null) this.#socket.write(encodeCommand(["PING"]))
   }
 }
 
 /** A long list is cut from time to time: taking its first item away each time would move all the others. */
 const COMPACT_AT = 1000
 
-function away(): RedisAwayError {
-  return new RedisAwayError("The connection to Redis is gone.")
+function away(reason = "It was closed."): RedisAwayError {
+  return new RedisAwayError(`The connection to Redis is gone. ${reason}`)
 }
 
-function addressOf(url: string): URL {
+interface Address {
+  readonly host: string
+  readonly port: number
+  readonly user: string
+  readonly secret: string
+  readonly database: string
+  readonly isSecure: boolean
+}
+
+function addressOf(url: string): Address {
   const address = URL.canParse(url) ? new URL(url) : null
-  if (address !== null && ["redis:", "rediss:"].includes(address.protocol) && address.hostname !== "")
-    return address
-  throw new UmbraError(
-    "E620",
-    "The address of Redis must be like redis://HOST:6379, or rediss:// with encryption.",
-  )
+  if (address === null || !["redis:", "rediss:"].includes(address.protocol) || address.hostname === "")
+    throw new UmbraError(
+      "E620",
+      "The address of Redis must be like redis://HOST:6379, or rediss:// with encryption.",
+    )
+  const { hostname, port, username, password, pathname, protocol } = address
+  return {
+    host: hostname.replace(/^\[|\]$/g, ""),
+    port: Number(port || 6379),
+    user: decoded(username),
+    secret: decoded(password),
+    database: pathname.slice(1),
+    isSecure: protocol === "rediss:",
+  }
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw new UmbraError(
+      "E620",
+      "The user or the password in the address of Redis has a % that is no part of a code. Write it as %25.",
+    )
+  }
 }
 
 /** Is it right? For whoever wants to know before anything is opened. */

@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import { RedisAwayError } from "./connection.ts"
 import { type Keys, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import { isNoGroup, type Link, makeGroups, removeEntries } from "./link.ts"
 import type { Reply } from "./resp.ts"
 import type { Fields } from "./wire.ts"
 
@@ -90,8 +90,19 @@ export class Deliveries {
     )
     this.#busy = Math.max(1, streams.length)
     // null: it was removed while it was in our hands.
-    for (const [, entries] of streams)
-      for (const [entry, fields] of entries) if (fields !== null) this.#parts.take(entry, fields)
+    for (const [stream, entries] of streams)
+      for (const [entry, fields] of entries) if (fields !== null) this.#takeOne(stream, entry, fields)
+  }
+
+  /** One that cannot be read must not take those that came with it along: nobody else would ever be handed them. */
+  #takeOne(stream: string, entry: string, fields: Fields): void {
+    const { link, take, log } = this.#parts
+    try {
+      take(entry, fields)
+    } catch (error) {
+      log.error({ stream, entry, error: String(error) }, "a task cannot be read and is dropped")
+      removeEntries(link, stream, WORKERS, [entry]).catch(() => {})
+    }
   }
 
   async #mend(keys: Keys, error: unknown): Promise<void> {
@@ -104,9 +115,9 @@ export class Deliveries {
     } catch {
       // As below: what follows waits for the link.
     }
-    if (!(error instanceof RedisAwayError))
-      log.warn({ error: String(error) }, "could not read tasks from Redis")
-    await this.#pause(MEND_MS)
+    const isAway = error instanceof RedisAwayError
+    if (!isAway) log.warn({ error: String(error) }, "could not read tasks from Redis")
+    await this.#pause(isAway ? MEND_MS : PAUSE_MS)
   }
 
   #pause(ms: number): Promise<void> {

@@ -5,16 +5,19 @@
 export class Keys {
   /** A pattern. */
   readonly ofAllRuns: string
+  readonly #prefix: string
   readonly #base: string
 
   constructor(prefix: string, runId: string) {
     this.ofAllRuns = `${prefix.replace(/[[\]*?\\]/g, "\\$&")}:*`
-    this.#base = `${prefix}:${runId.slice(0, 12)}`
+    this.#prefix = `${prefix}:`
+    this.#base = `${prefix}:${runId.slice(0, RUN_LENGTH)}`
   }
 
-  /** Is it one of this run? */
-  has(key: string): boolean {
-    return key.startsWith(`${this.#base}:`)
+  /** Is it one of another run? What merely begins alike is another fleet's, or nobody of ours wrote it. */
+  isOfAnotherRun(key: string): boolean {
+    if (!key.startsWith(this.#prefix) || key.startsWith(`${this.#base}:`)) return false
+    return RUN.test(key.slice(this.#prefix.length))
   }
 
   /** Stream of tasks; a worker of the group is handed each once. */
@@ -25,6 +28,11 @@ export class Keys {
   /** Stream of what workers report of the jobs of a partition; its owner reads it. */
   results(partition: number): string {
     return `${this.#base}:results:${partition}`
+  }
+
+  /** Sorted set of partitions by the epoch of their owner: what an earlier one sends is not run. */
+  get epochs(): string {
+    return `${this.#base}:epochs`
   }
 
   /** Gone or changed: Redis was flushed. */
@@ -47,6 +55,9 @@ export class Keys {
     return `${this.#base}:control`
   }
 }
+
+const RUN_LENGTH = 12
+const RUN = /^[0-9a-f]{12}:(tasks|results|worker|workers|epochs|marker)(:|$)/
 
 /** The consumer groups: of the workers on `tasks`, of the partition's owners on `results`. */
 export const WORKERS = "workers"

@@ -70,6 +70,7 @@ export class Link {
   }
 
   async #keep(): Promise<void> {
+    let told = ""
     for (let failures = 0; !this.#isClosed; failures++) {
       const opened: Connection[] = []
       try {
@@ -77,13 +78,17 @@ export class Link {
         if (!this.#isClosed) {
           if (failures > 0) this.#parts.log.info({}, "Redis is back")
           failures = 0
+          told = ""
           this.#parts.up(this.#life.keys)
-          await Promise.race(opened.map(({ ended }) => ended))
-          if (!this.#isClosed) this.#parts.log.warn({}, "the connection to Redis was lost; connecting again")
+          const error = await Promise.race(opened.map(({ ended }) => ended))
+          if (!this.#isClosed)
+            this.#parts.log.warn({ error }, "the connection to Redis was lost; connecting again")
         }
       } catch (error) {
-        if (failures === 0)
+        // Each reason once: refused, then loading, then a wrong password.
+        if (String(error) !== told)
           this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
+        told = String(error)
       }
       for (const connection of opened) connection.close()
       if (this.#life !== null) this.#parts.down()
@@ -104,6 +109,8 @@ export class Link {
     const listening = heard ? await open() : commands
     if (waiting.runId !== commands.runId || listening.runId !== commands.runId)
       throw new RedisAwayError("Redis was restarted while this process connected.")
+    if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
+      throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
     const keys = new Keys(prefix, commands.runId)
     if (heard) await listening.connection.subscribe(keys.control, heard)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
@@ -146,4 +153,15 @@ export async function makeGroups(link: Link, streams: readonly string[], group: 
       }),
     ),
   )
+}
+
+/** Out of the stream, then out of the group's hands: what is in the stream and in nobody's hands is still to be handed out. */
+export async function removeEntries(
+  link: Link,
+  stream: string,
+  group: string,
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return
+  await Promise.all([link.send(["XDEL", stream, ...ids]), link.send(["XACK", stream, group, ...ids])])
 }

@@ -5,6 +5,7 @@ interface Letter {
   readonly partition: number
   readonly fields: string[]
   readonly sent: (() => void)[]
+  isUnderWay: boolean
 }
 
 /**
@@ -43,7 +44,7 @@ export class Outbox {
   }
 
   #begin(partition: number): Letter {
-    const letter = { partition, fields: [], sent: [] }
+    const letter = { partition, fields: [], sent: [], isUnderWay: false }
     this.#open.set(partition, letter)
     this.#letters.add(letter)
     setImmediate(() => {
@@ -55,13 +56,15 @@ export class Outbox {
 
   async #post(letter: Letter): Promise<void> {
     const { keys } = this.#link
-    if (keys === null) return
+    if (keys === null || letter.isUnderWay) return
+    letter.isUnderWay = true
     try {
       await this.#link.send(["XADD", keys.results(letter.partition), "*", ...letter.fields])
       this.#letters.delete(letter)
       for (const sent of letter.sent) sent()
     } catch (error) {
       // Away: whoever connects again sends it again. Refused (out of memory, read only): the next beat does.
+      letter.isUnderWay = false
       this.#log.debug({ error: String(error) }, "a report did not reach Redis; it is kept")
     }
   }

@@ -10,6 +10,7 @@ import type { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { type Found, survey } from "./survey.ts"
 import { sweepConsumers, sweepKeys } from "./sweep.ts"
+import type { Control } from "./wire.ts"
 
 export interface ReconciliationParts {
   readonly link: Link
@@ -18,15 +19,17 @@ export interface ReconciliationParts {
   readonly roster: Roster
   readonly results: Results
   readonly tasks: ReadonlyMap<string, Outstanding>
-  /** Is the job's partition ours, with all its tasks in `tasks`? */
-  readonly isOurs: (jobId: string) => boolean
+  /** Of a partition that is ours, with all its tasks in `tasks`. */
+  readonly epochOf: (partition: number) => number | undefined
+  readonly partitionOf: (jobId: string) => number
   readonly lost: (tasks: readonly Outstanding[]) => void
   readonly again: (task: Outstanding) => void
   /** Takes entries out of the handler's stream. */
   readonly remove: (handler: string, entries: readonly string[]) => void
-  /** Whoever works on these tasks is told to stop. */
-  readonly stopWork: (names: readonly string[]) => void
+  readonly say: (control: Control) => void
   readonly served: (handler: string) => void
+  /** It is known again who lives. */
+  readonly looked: () => void
   readonly log: Log
 }
 
@@ -63,7 +66,7 @@ export class Reconciliation {
   /** There is a connection. */
   start(keys: Keys): void {
     this.#isDone = false
-    this.ask()
+    this.claim(this.#parts.results.partitions)
     sweepKeys(this.#parts.link, keys).catch(() => {})
   }
 
@@ -106,8 +109,11 @@ export class Reconciliation {
     if (await this.#hasForgotten(keys)) {
       roster.forget()
       this.#isDone = false
+      for (const partition of results.partitions) this.#claims.add(partition)
     }
     const news = await roster.look(keys)
+    // Now: it is said once, and what follows may fail.
+    for (const handler of news.served) served(handler)
     await this.#claim(keys)
     if (!this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete) {
       this.#isWanted = false
@@ -115,7 +121,7 @@ export class Reconciliation {
       await this.#reconcile(keys)
     }
     this.#stopStale()
-    for (const handler of news.served) served(handler)
+    this.#parts.looked()
   }
 
   /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
@@ -128,6 +134,19 @@ export class Reconciliation {
     if (isChanged)
       this.#parts.log.warn({}, "Redis has forgotten everything; what is not in anybody's hand is sent again")
     return isChanged
+  }
+
+  /** From now on nothing is run that an earlier owner sends: it may have stood still, and not know. */
+  async #announce(keys: Keys, partitions: readonly number[]): Promise<void> {
+    const { link, epochOf, say } = this.#parts
+    const epochs = partitions.flatMap(partition => {
+      const epoch = epochOf(partition)
+      return epoch === undefined ? [] : [[partition, epoch] as const]
+    })
+    if (epochs.length === 0) return
+    const scores = epochs.flatMap(([partition, epoch]) => [String(epoch), String(partition)])
+    await link.send(["ZADD", keys.epochs, "GT", ...scores])
+    say({ type: "epochs", epochs })
   }
 
   /** It begins with the time of its making, by Redis's clock. */
@@ -153,6 +172,7 @@ export class Reconciliation {
   async #claim(keys: Keys): Promise<void> {
     const { link, results, settings } = this.#parts
     const came = [...this.#claims].filter(partition => results.has(partition))
+    await this.#announce(keys, came)
     await makeGroups(
       link,
       came.map(partition => keys.results(partition)),
@@ -178,7 +198,7 @@ export class Reconciliation {
   async #reconcile(keys: Keys): Promise<void> {
     const { link, roster, tasks } = this.#parts
     // Before anything is looked at: what is sent from here on is not missed.
-    const before = [...tasks.values()].filter(({ state }) => state !== "queued")
+    const before = [...tasks.values()].filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
     const found = await survey(link, handlers)
     if (await this.#isForgottenSince(keys)) {
@@ -189,8 +209,17 @@ export class Reconciliation {
     this.#removeStrays(found)
   }
 
+  /** Of a partition that is being taken over nobody can say what is lost: results of its tasks may lie there unread. */
+  #isDrained({ task }: Outstanding): boolean {
+    const { epochOf, partitionOf } = this.#parts
+    const partition = partitionOf(task.jobId)
+    return epochOf(partition) !== undefined && !this.#claims.has(partition)
+  }
+
+  /** Or since there was another connection: an old snapshot may have the marker of its day. */
   async #isForgottenSince(keys: Keys): Promise<boolean> {
-    return (await this.#parts.link.send(["GET", keys.marker])) !== this.#marker
+    const { link } = this.#parts
+    return (await link.send(["GET", keys.marker])) !== this.#marker || link.keys !== keys
   }
 
   /** False if somebody who may have tasks in hand has not been heard of yet. */
@@ -220,19 +249,21 @@ export class Reconciliation {
 
   /** Entries that nobody waits for: their jobs have gone on, or ended, while another engine owned them. */
   #removeStrays(found: ReadonlyMap<string, Found>): void {
-    for (const [name, { handler, entry }] of found)
-      if (this.#isStray(name)) this.#parts.remove(handler, [entry])
+    for (const [name, { handler, entry, epoch }] of found)
+      if (this.#isStray(name, epoch)) this.#parts.remove(handler, [entry])
   }
 
   /** A cancellation that a worker missed. */
   #stopStale(): void {
-    const { roster, stopWork } = this.#parts
-    const stale = [...roster.held()].filter(name => this.#isStray(name))
-    if (stale.length > 0) stopWork(stale)
+    const { roster, say } = this.#parts
+    const stale = [...roster.held()].filter(([name, epoch]) => this.#isStray(name, epoch))
+    if (stale.length > 0) say({ type: "cancel", names: stale.map(([name]) => name) })
   }
 
-  #isStray(name: string): boolean {
-    const { tasks, isOurs } = this.#parts
-    return !tasks.has(name) && isOurs(nameFrom(name).jobId)
+  /** Of our partition and not ours. What a later owner has sent is its own affair: we may be the one who does not know. */
+  #isStray(name: string, epoch: number): boolean {
+    const { tasks, epochOf, partitionOf } = this.#parts
+    const own = epochOf(partitionOf(nameFrom(name).jobId))
+    return own !== undefined && epoch <= own && !tasks.has(name)
   }
 }

@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import { RedisAwayError } from "./connection.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link, makeGroups } from "./link.ts"
+import { isNoGroup, type Link, makeGroups, removeEntries } from "./link.ts"
 import { decodeReport, type Fields, type Report, type Sender } from "./wire.ts"
 
 export interface ResultsParts {
@@ -12,6 +12,13 @@ export interface ResultsParts {
   /** Resolves when everything that was delivered for the partition is durable; rejects if it is not ours any more. */
   readonly durable: (partition: number) => Promise<void>
   readonly log: Log
+}
+
+/** What was read of one partition at once; `ended`: entries of the tasks that are done with it, by handler. */
+interface Taken {
+  readonly partition: number
+  readonly entries: readonly Entry[]
+  readonly ended: ReadonlyMap<string, readonly string[]>
 }
 
 type Entry = readonly [id: string, fields: Fields]
@@ -28,7 +35,8 @@ export class Results {
   readonly #partitions = new Set<number>()
   /** Who wants to know that everything which was there when they asked has been delivered. */
   #curious: (() => void)[] = []
-  #unsettled = 0
+  /** Entries whose reports the journal does not have yet. While it takes nothing they grow old, and would be claimed again. */
+  readonly #unsettled = new Set<string>()
   #changed: (() => void) | null = null
   #isStopped = false
   readonly #reading: Promise<void>
@@ -79,7 +87,7 @@ export class Results {
         if (keys === null || !this.#partitions.has(partition)) break
         const stream = keys.results(partition)
         const claimed = await link
-          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", "500"])
+          .send(["XAUTOCLAIM", stream, OWNERS, engine, String(idleMs), from, "COUNT", String(READ_AT_ONCE)])
           .catch(error => (isNoGroup(error) ? ["0-0", []] : Promise.reject(error)))
         const [next, entries] = claimed as [string, readonly Entry[]]
         this.#take(keys, partition, entries)
@@ -98,7 +106,7 @@ export class Results {
   async #read(): Promise<void> {
     while (!this.#isStopped) {
       const { keys } = this.#parts.link
-      if (keys === null || this.#partitions.size === 0 || this.#unsettled >= MAX_UNSETTLED) {
+      if (keys === null || this.#partitions.size === 0 || this.#unsettled.size >= MAX_UNSETTLED) {
         await this.#change()
         continue
       }
@@ -121,33 +129,28 @@ export class Results {
     const streams = partitions.map(partition => keys.results(partition))
     try {
       const read = await link.wait(
-        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", READ_AT_ONCE, ...block, "STREAMS"].concat(
+        ["XREADGROUP", "GROUP", OWNERS, engine, "COUNT", String(READ_AT_ONCE), ...block, "STREAMS"].concat(
           streams,
           ends,
         ),
       )
-      if (read === null) {
+      const found = (read ?? []) as [string, Entry[]][]
+      for (const [stream, entries] of found) this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
+      // Not until nothing comes any more: a busy fleet never falls silent.
+      if (found.every(([, entries]) => entries.length < READ_AT_ONCE))
         for (const resolve of curious.splice(0)) resolve()
-        return
-      }
-      for (const [stream, entries] of read as [string, Entry[]][])
-        this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
     } finally {
       this.#curious.push(...curious)
     }
   }
 
-  #take(keys: Keys, partition: number, entries: readonly Entry[]): void {
+  #take(keys: Keys, partition: number, read: readonly Entry[]): void {
+    const entries = read.filter(([id]) => !this.#unsettled.has(`${partition}/${id}`))
     if (entries.length === 0) return
     const ended = new Map<string, string[]>()
     for (const [, fields] of entries)
       for (let i = 0; i < fields.length; i += 2) this.#hear(fields[i]!, fields[i + 1]!, ended)
-    void this.#remove(
-      keys,
-      partition,
-      entries.map(([id]) => id),
-      ended,
-    )
+    void this.#settle(keys, { partition, entries, ended })
   }
 
   #hear(said: string, text: string, ended: Map<string, string[]>): void {
@@ -163,31 +166,46 @@ export class Results {
     }
   }
 
-  /** Invariant 1. What is not removed is read again later, by us or by the next owner, and changes nothing then. */
-  async #remove(
-    keys: Keys,
-    partition: number,
-    reports: readonly string[],
-    ended: ReadonlyMap<string, readonly string[]>,
-  ): Promise<void> {
-    const { link, durable, log } = this.#parts
-    this.#unsettled += reports.length
+  /** Invariant 1. What stays in Redis is read again later, by us or by the next owner, and changes nothing then. */
+  async #settle(keys: Keys, taken: Taken): Promise<void> {
+    const { durable, log } = this.#parts
+    const places = taken.entries.map(([id]) => `${taken.partition}/${id}`)
+    for (const place of places) this.#unsettled.add(place)
     try {
-      await durable(partition)
-      await Promise.all([
-        removeEntries(link, keys.results(partition), OWNERS, reports),
-        ...[...ended].map(([handler, tasks]) => removeEntries(link, keys.tasks(handler), WORKERS, tasks)),
-      ])
+      const isStored = await durable(taken.partition).then(
+        () => true,
+        () => false,
+      )
+      await (isStored ? this.#remove(keys, taken) : this.#putBack(keys, taken))
     } catch (error) {
-      log.debug({ partition, error: String(error) }, "reports stay in Redis for now")
+      log.debug({ partition: taken.partition, error: String(error) }, "reports stay in Redis for now")
     } finally {
-      this.#unsettled -= reports.length
+      for (const place of places) this.#unsettled.delete(place)
       this.#changed?.()
     }
   }
 
+  async #remove(keys: Keys, { partition, entries, ended }: Taken): Promise<void> {
+    const { link } = this.#parts
+    const reports = entries.map(([id]) => id)
+    await Promise.all([
+      removeEntries(link, keys.results(partition), OWNERS, reports),
+      ...[...ended].map(([handler, tasks]) => removeEntries(link, keys.tasks(handler), WORKERS, tasks)),
+    ])
+  }
+
+  /** They were the next owner's, who would otherwise have to wait until they are taken for forgotten. */
+  async #putBack(keys: Keys, { partition, entries }: Taken): Promise<void> {
+    const { link } = this.#parts
+    const stream = keys.results(partition)
+    for (const [id, fields] of entries) {
+      await link.send(["XADD", stream, "*", ...fields])
+      await removeEntries(link, stream, OWNERS, [id])
+    }
+  }
+
   async #mend(keys: Keys, error: unknown): Promise<void> {
-    const { link, log } = this.#parts
+    const { link, log, blockMs } = this.#parts
     try {
       if (isNoGroup(error)) {
         const streams = [...this.#partitions].map(partition => keys.results(partition))
@@ -197,14 +215,14 @@ export class Results {
     } catch {
       // As below: what follows waits for the link.
     }
-    if (!(error instanceof RedisAwayError))
-      log.warn({ error: String(error) }, "could not read results from Redis")
-    await new Promise(resolve => setTimeout(resolve, MEND_MS))
+    const isAway = error instanceof RedisAwayError
+    if (!isAway) log.warn({ error: String(error) }, "could not read results from Redis")
+    await this.#change(isAway ? MEND_MS : blockMs)
   }
 
-  #change(): Promise<void> {
+  #change(ms = this.#parts.blockMs): Promise<void> {
     return new Promise(resolve => {
-      const timer = setTimeout(resolve, this.#parts.blockMs)
+      const timer = setTimeout(resolve, ms)
       this.#changed = () => {
         clearTimeout(timer)
         this.#changed = null
@@ -214,18 +232,7 @@ export class Results {
   }
 }
 
-const READ_AT_ONCE = "500"
+const READ_AT_ONCE = 500
 const MEND_MS = 50
 /** Reports that are not durable yet. */
 const MAX_UNSETTLED = 20_000
-
-/** Out of the group's hands and out of the stream. */
-export async function removeEntries(
-  link: Link,
-  stream: string,
-  group: string,
-  ids: readonly string[],
-): Promise<void> {
-  if (ids.length === 0) return
-  await Promise.all([link.send(["XACK", stream, group, ...ids]), link.send(["XDEL", stream, ...ids])])
-}

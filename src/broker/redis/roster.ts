@@ -1,21 +1,12 @@
+import type { RemoteWorker } from "../port.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
 
 /** What a worker says of itself with every beat. */
-export interface WorkerBeat {
-  readonly id: string
-  readonly host: string
-  readonly pid: number
-  readonly version: string
-  readonly handlers: readonly string[]
-  readonly concurrency: number
+export interface WorkerBeat extends RemoteWorker {
   readonly prefetch: number
-  readonly running: number
-  readonly queued: number
-  /** Milliseconds since 1970, by the worker's clock: for people. */
-  readonly at: number
-  /** Names of the tasks it has in hand. */
-  readonly held: readonly string[]
+  /** The tasks it has in hand, each with the epoch of who sent it. */
+  readonly held: readonly (readonly [name: string, epoch: number])[]
 }
 
 export interface RosterChange {
@@ -86,9 +77,9 @@ export class Roster {
     return [...this.#capacities.keys()]
   }
 
-  /** Names of tasks that somebody has in hand. */
-  held(): Set<string> {
-    return new Set(this.live.flatMap(({ held }) => held))
+  /** Tasks that somebody has in hand. */
+  held(): Map<string, number> {
+    return new Map(this.live.flatMap(({ held }) => held))
   }
 
   /** Redis has lost its memory: nobody is dead because of that. */

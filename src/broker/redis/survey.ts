@@ -1,12 +1,14 @@
 import { WORKERS } from "./keys.ts"
 import { isNoGroup, type Link } from "./link.ts"
 import type { Reply } from "./resp.ts"
-import { type Fields, taskNameIn } from "./wire.ts"
+import { type Fields, labelOf } from "./wire.ts"
 
 /** A task as it lies in its handler's stream. */
 export interface Found {
   readonly handler: string
   readonly entry: string
+  /** Of whoever sent it. */
+  readonly epoch: number
   /** Who was handed it; null: nobody yet. */
   readonly holder: string | null
 }
@@ -24,8 +26,13 @@ export async function survey(link: Link, handlers: Iterable<string>): Promise<Ma
       noneIfNoGroup,
     )
     const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
-    for (const [entry, fields] of entries as [string, Fields][])
-      found.set(taskNameIn(fields), { handler, entry, holder: holders.get(entry) ?? null })
+    for (const [entry, fields] of entries as [string, Fields][]) {
+      const label = labelOf(fields)
+      // Nobody's task: whoever is handed it drops it.
+      if (label === null) continue
+      const { name, epoch } = label
+      found.set(name, { handler, entry, epoch, holder: holders.get(entry) ?? null })
+    }
   }
   return found
 }

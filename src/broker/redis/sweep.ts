@@ -9,7 +9,7 @@ export async function sweepKeys(link: Link, keys: Keys): Promise<void> {
   for (let cursor = "0"; ; ) {
     const scan = ["SCAN", cursor, "MATCH", keys.ofAllRuns, "COUNT", "1000"]
     const [next, found] = (await link.send(scan)) as [string, string[]]
-    const old = found.filter(key => !keys.has(key))
+    const old = found.filter(key => keys.isOfAnotherRun(key))
     if (old.length > 0) await link.send(["UNLINK", ...old])
     if (next === "0") return
     cursor = next

@@ -5,18 +5,25 @@ import type { Outcome, Task } from "../port.ts"
 
 export type Fields = readonly string[]
 
-export function encodeTask(task: Task, name: string): Fields {
-  return ["name", name, "task", JSON.stringify({ ...task, parents: task.parents() })]
+/** `epoch`: of the task's partition when it was sent. */
+export function encodeTask(task: Task, { name, epoch }: TaskLabel): Fields {
+  return ["name", name, "epoch", String(epoch), "task", JSON.stringify({ ...task, parents: task.parents() })]
 }
 
 export function decodeTask(fields: Fields): Task {
-  const { parents, ...task } = JSON.parse(field(fields, "task"))
+  const { parents, ...task } = JSON.parse(field(fields, "task") ?? "null")
   return { ...task, parents: () => parents }
 }
 
-/** The name alone: whoever looks through a stream does not read the tasks. */
-export function taskNameIn(fields: Fields): string {
-  return field(fields, "name")
+export interface TaskLabel {
+  readonly name: string
+  readonly epoch: number
+}
+
+/** That alone: whoever looks through a stream does not read the tasks. null: it is none. */
+export function labelOf(fields: Fields): TaskLabel | null {
+  const [name, epoch] = [field(fields, "name"), field(fields, "epoch")]
+  return name === undefined || epoch === undefined ? null : { name, epoch: Number(epoch) }
 }
 
 /** What a worker tells the owner of a task's job. */
@@ -27,6 +34,8 @@ export type Report =
   | { readonly kind: "preview"; readonly data: Json }
   /** It will not do it: it stops. */
   | { readonly kind: "returned" }
+  /** It was sent by an earlier owner of the job, and is in nobody's hand now. */
+  | { readonly kind: "refused" }
 
 /** Who reports on what: `entry` is the task's, in the stream of its handler. */
 export interface Sender {
@@ -55,12 +64,14 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
   return { report: { kind: "finished", outcome }, from }
 }
 
-/** What an engine tells the workers: stop these, or begin what was announced. */
+/** What an engine tells the workers. */
 export type Control =
   | { readonly type: "cancel"; readonly names: readonly string[] }
+  /** Partitions have new owners. */
+  | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   | { readonly type: "begin"; readonly name: string }
 
-function field(fields: Fields, name: string): string {
-  for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]!
-  throw new TypeError(`an entry has no field "${name}"`)
+function field(fields: Fields, name: string): string | undefined {
+  for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]
+  return undefined
 }

@@ -6,13 +6,15 @@ import { ownIdentity } from "../../process-identity.ts"
 import { LocalBroker, type Runner } from "../local.ts"
 import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameOf } from "../task-name.ts"
+import { RedisAwayError } from "./connection.ts"
 import { Deliveries } from "./deliveries.ts"
-import type { Keys } from "./keys.ts"
-import { Link } from "./link.ts"
+import { type Keys, WORKERS } from "./keys.ts"
+import { Link, removeEntries } from "./link.ts"
 import { Outbox } from "./outbox.ts"
+import { OwnerEpochs } from "./owner-epochs.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { type Control, decodeTask, encodeReport, type Fields, type Report } from "./wire.ts"
+import { type Control, decodeTask, encodeReport, type Fields, labelOf, type Report } from "./wire.ts"
 
 export interface RedisWorkerParts {
   readonly url: string
@@ -30,6 +32,7 @@ export interface RedisWorkerParts {
 interface Held {
   readonly task: Task
   readonly entry: string
+  readonly epoch: number
   /** Set while the handler may not run yet: the engine says when. */
   begin: (() => void) | null
 }
@@ -40,7 +43,8 @@ interface Held {
  * 1. A task that comes twice runs once: while it is in hand, and for a while after it is done, it is known.
  * 2. Who was silent for too long is dead to the engines, and its tasks are others'. So it drops them, and comes back as
  *    somebody new.
- * 3. It takes and begins nothing while it may be dead to them: a process that was suspended and goes on must not begin what others
+ * 3. What an engine sends that has been replaced, and does not know, is not run: its successor may have done it.
+ * 4. It takes and begins nothing while it may be dead to them: a process that was suspended and goes on must not begin what others
  *    have done meanwhile. Its time runs from the sending of the last beat that was answered, so it ends before theirs.
  */
 export class RedisWorker implements TaskEvents {
@@ -49,6 +53,7 @@ export class RedisWorker implements TaskEvents {
   readonly #pool: LocalBroker
   readonly #outbox: Outbox
   readonly #deliveries: Deliveries
+  readonly #owners = new OwnerEpochs()
   readonly #held = new Map<string, Held>()
   /** Results by task, newest last: for one that comes again. */
   readonly #done = new Map<string, Report>()
@@ -58,7 +63,9 @@ export class RedisWorker implements TaskEvents {
   #id = newId()
   #marker: string | null = null
   #isKnown = false
-  /** Invariant 3, by our own clock. */
+  /** Does it know, on this connection, what happened while it had none? */
+  #isBack = false
+  /** Invariant 4, by our own clock. */
   #aliveUntil = 0
 
   constructor(parts: RedisWorkerParts) {
@@ -70,15 +77,17 @@ export class RedisWorker implements TaskEvents {
       log,
       prefix: settings.prefix,
       answerMs: settings.answerSeconds * 1000,
-      heard: message => this.#heard(JSON.parse(message) as Control),
-      up: keys => void this.#connected(keys),
-      down: () => {},
+      heard: message => this.#heard(message),
+      up: () => void this.#beat(),
+      down: () => {
+        this.#isBack = false
+      },
     })
     this.#outbox = new Outbox(this.#link, log)
     this.#deliveries = new Deliveries({
       link: this.#link,
       handlers,
-      consumer: () => (this.#isKnown && this.#isAlive ? this.#id : null),
+      consumer: () => (this.#isBack && this.#isKnown && this.#isAlive ? this.#id : null),
       aliveMs: () => this.#aliveUntil - performance.now(),
       room: () => concurrency + settings.prefetch - this.#held.size,
       take: (entry, fields) => this.#take(entry, fields),
@@ -142,18 +151,26 @@ export class RedisWorker implements TaskEvents {
     this.#timers.push(timer)
   }
 
-  async #connected(keys: Keys): Promise<void> {
+  /** With the first beat that gets through: what was handed to it and never seen is in nobody else's hand. */
+  async #comeBack(keys: Keys): Promise<void> {
+    await this.#owners.read(this.#link, keys)
+    await this.#deliveries.recover(keys, this.#id)
+    this.#isBack = true
+  }
+
+  /** Anybody who reaches Redis can say anything there, and a later release more than this one knows. */
+  #heard(message: string): void {
     try {
-      await this.#deliveries.recover(keys, this.#id)
-      await this.#beat()
+      this.#obey(JSON.parse(message) as Control)
     } catch (error) {
-      this.#parts.log.debug({ error: String(error) }, "Redis went away while this worker came back")
+      this.#parts.log.warn({ error: String(error) }, "what was said to workers cannot be understood")
     }
   }
 
-  #heard(control: Control): void {
+  #obey(control: Control): void {
     if (control.type === "begin") this.#begin(control.name)
-    else for (const name of control.names) this.#drop(name)
+    else if (control.type === "epochs") this.#owners.changed(control.epochs)
+    else if (control.type === "cancel") for (const name of control.names) this.#drop(name)
   }
 
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
@@ -186,6 +203,7 @@ export class RedisWorker implements TaskEvents {
     const deadMs = this.#parts.settings.workerDeadSeconds * 1000
     const sentAt = performance.now()
     try {
+      if (!this.#isBack) await this.#comeBack(keys)
       const marker = (await this.#link.send(["GET", keys.marker])) as string | null
       const isRemembered = this.#isKnown && marker !== null && marker === this.#marker
       this.#marker = marker
@@ -200,7 +218,9 @@ export class RedisWorker implements TaskEvents {
       this.#outbox.sendAgain()
       this.#deliveries.wake()
     } catch (error) {
-      this.#parts.log.debug({ error: String(error) }, "a beat did not reach Redis")
+      // Away: the link has said so. Refused (out of memory, no disk, read only): nobody else does.
+      const level = error instanceof RedisAwayError ? "debug" : "warn"
+      this.#parts.log[level]({ error: String(error) }, "Redis did not take this worker's beat; trying on")
     }
   }
 
@@ -221,18 +241,40 @@ export class RedisWorker implements TaskEvents {
     const { host, pid } = ownIdentity()
     const { running, queued } = this.#pool
     const who = { id: this.#id, host, pid, version, handlers, concurrency, prefetch: settings.prefetch }
-    return { ...who, running, queued, at: Date.now(), held: [...this.#held.keys()] }
+    return {
+      ...who,
+      running,
+      queued,
+      at: Date.now(),
+      held: [...this.#held].map(([name, { epoch }]) => [name, epoch]),
+    }
   }
 
   /** Invariant 1. */
   #take(entry: string, fields: Fields): void {
-    const task = decodeTask(fields)
-    const name = nameOf(task)
+    const label = labelOf(fields)
+    if (label === null) throw new TypeError("It has no name, or no epoch.")
+    const { name, epoch } = label
     if (this.#held.has(name)) return
-    this.#held.set(name, { task, entry, begin: null })
+    const task = decodeTask(fields)
+    if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
+      this.#refuse(name, task, entry)
+      return
+    }
+    this.#held.set(name, { task, entry, epoch, begin: null })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
+  }
+
+  /** Invariant 3. Most were sent before the owner changed, and the next one waits for them: it is told, once they are gone. */
+  #refuse(name: string, { jobId, handler }: Task, entry: string): void {
+    const { keys } = this.#link
+    this.#parts.log.debug({ job_id: jobId }, "a task came from an engine that does not own its job any more")
+    if (keys === null) return
+    removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
+    const from = { worker: this.#id, name, handler, entry }
+    void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused" }, from))
   }
 
   // What the pool says of its attempts.

@@ -21,6 +21,7 @@ export interface RetryOptions extends CommandOptions {
 
 export interface SignalOptions extends CommandOptions {
   readonly data?: string
+  readonly resumeToken?: string
 }
 
 export async function cancel(jobId: string, options: CancelOptions): Promise<number> {
@@ -36,7 +37,9 @@ export async function remove(jobId: string, options: CommandOptions): Promise<nu
 
 export async function signal(jobId: string, name: string, options: SignalOptions): Promise<number> {
   const data = ((await readJson("--data", options.data)) ?? null) as Json
-  const { status } = await withPlace(options, ({ jobs }) => jobs.signal(jobId, name, data))
+  const { resumeToken } = options
+  const token = resumeToken === undefined ? {} : { resumeToken }
+  const { status } = await withPlace(options, ({ jobs }) => jobs.signal(jobId, name, data, token))
   return tell({ job_id: jobId, status }, options, `has signal ${name}.`)
 }
 

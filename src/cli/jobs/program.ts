@@ -74,6 +74,7 @@ export function jobsProgram(finish: Finish): Command {
 
   command("signal <job> <name>", "send a signal to a job that waits for it")
     .option("--data <json>", "what it carries: JSON, @file, or @- for standard input")
+    .option("--resume-token <token>", "of the job's graph: refused if the job has gone on since")
     .addOption(json)
     .action(async (job, name, options) => finish((await import("./command.ts")).signal(job, name, options)))
 

@@ -102,7 +102,9 @@ function waitText({ waiting_on }: NodeView): string {
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
-      return `waits for a worker with handler ${waiting_on.handler}`
+      return waiting_on.provider === undefined
+        ? `waits for a worker with handler ${waiting_on.handler}`
+        : `waits for a worker with handler ${waiting_on.handler} and provider ${waiting_on.provider}`
     default:
       return ""
   }

@@ -39,7 +39,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     cancel: (id, reason) => client.cancel(id, reason),
     retry: id => client.retry(id),
     delete: id => client.delete(id),
-    signal: (id, name, data) => client.signal(id, name, data),
+    signal: (id, name, data, options) => client.signal(id, name, data, options),
   }
   return {
     name: client.url,

@@ -3,6 +3,7 @@ import type { Json } from "../../core/json.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
 import type { JobCommand } from "../../engine/engine.ts"
+import type { SignalOptions } from "../../engine/job-handle.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Umbra } from "../../umbra.ts"
@@ -93,8 +94,13 @@ export class StoreJobs implements PlaceJobs {
     await this.#command(id, { type: "delete" })
   }
 
-  async signal(id: string, name: string, data: Json = null): Promise<JobSnapshot> {
-    return this.#command(id, { type: "signal", name, data })
+  async signal(
+    id: string,
+    name: string,
+    data: Json = null,
+    options: SignalOptions = {},
+  ): Promise<JobSnapshot> {
+    return this.#command(id, { type: "signal", name, data, ...options })
   }
 
   async #command(id: string, command: JobCommand): Promise<JobSnapshot> {

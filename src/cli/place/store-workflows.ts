@@ -1,8 +1,9 @@
 import type { Alias, AliasMove, PushedWorkflow, StoredWorkflow, WorkflowVersion } from "../../client/index.ts"
 import { loadWorkflow } from "../../definition/index.ts"
+import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../server/move-alias.ts"
-import { aliasView, moveView, noWorkflow, summaryView, versionView } from "../../server/workflow-view.ts"
+import { aliasView, moveView, summaryView, versionView } from "../../server/workflow-view.ts"
 import { loadCatalog } from "../handlers.ts"
 import type { PlaceWorkflows } from "./place.ts"
 import type { Store } from "./store.ts"
@@ -46,7 +47,7 @@ export class StoreWorkflows implements PlaceWorkflows {
     const journal = await this.#store.journal()
     const row = await journal.readWorkflow({ ...key, ...(version === undefined ? {} : { version }) })
     if (row === null || row.deletedAt !== null)
-      throw noWorkflow(version === undefined ? name : `${name}@${version}`)
+      throw noSuchWorkflow(version === undefined ? name : `${name}@${version}`)
     return { ...versionView(row), aliases: (await journal.registry.listAliases(key)).map(aliasView) }
   }
 
@@ -73,7 +74,7 @@ export class StoreWorkflows implements PlaceWorkflows {
         limit: PAGE,
         ...(before === undefined ? {} : { before }),
       })
-      if (page.length === 0 && before === undefined) throw noWorkflow(name)
+      if (page.length === 0 && before === undefined) throw noSuchWorkflow(name)
       yield* page.map(row => summaryView(name, row))
       if (page.length < PAGE) return
       before = page.at(-1)!.version
@@ -97,12 +98,12 @@ export class StoreWorkflows implements PlaceWorkflows {
   async aliasHistory(name: string, alias: string): Promise<readonly AliasMove[]> {
     const query = { owner: this.#owner, name, alias, limit: MANY_MOVES }
     const moves = await (await this.#store.registry()).listAliasMoves(query)
-    if (moves.length === 0) throw noWorkflow(`${name}@${alias}`)
+    if (moves.length === 0) throw noSuchWorkflow(`${name}@${alias}`)
     return moves.map(moveView)
   }
 
   async delete(name: string): Promise<void> {
     const deletion = { owner: this.#owner, name, at: Date.now(), by: "local" }
-    if (!(await (await this.#store.registry()).deleteWorkflow(deletion))) throw noWorkflow(name)
+    if (!(await (await this.#store.registry()).deleteWorkflow(deletion))) throw noSuchWorkflow(name)
   }
 }

@@ -1,11 +1,13 @@
 /** Aliases: which version a name stands for, and who moved it (J20). */
+
 import { z } from "zod"
+import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { AliasTarget } from "../../journal/registry.ts"
 import { deleteAlias, moveAlias } from "../move-alias.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
-import { moveView, noWorkflow } from "../workflow-view.ts"
+import { moveView } from "../workflow-view.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName, alias: schema.aliasName })
@@ -64,7 +66,7 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
     async request => {
       const key = { owner: request.caller.owner, ...request.params }
       const moves = await umbra.registry.listAliasMoves({ ...key, limit: MANY_MOVES })
-      if (moves.length === 0) throw noWorkflow(`${key.name}@${key.alias}`)
+      if (moves.length === 0) throw noSuchWorkflow(`${key.name}@${key.alias}`)
       return { moves: moves.map(moveView) }
     },
   )

@@ -1,13 +1,15 @@
 /** Workflows and their versions. Names are per owner (S3): another owner's are not found. */
+
 import { z } from "zod"
 import { loadWorkflow, type WorkflowDefinition } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
+import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { WorkflowRow } from "../../journal/port.ts"
 import { documentErrors } from "../document-errors.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
-import { aliasView, diffOf, noWorkflow, summaryView, versionView } from "../workflow-view.ts"
+import { aliasView, diffOf, summaryView, versionView } from "../workflow-view.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName })
@@ -84,7 +86,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         limit: limit + 1,
         ...(before === undefined ? {} : { before }),
       })
-      if (found.length === 0 && before === undefined) throw noWorkflow(name)
+      if (found.length === 0 && before === undefined) throw noSuchWorkflow(name)
       const versions = found.slice(0, limit).map(row => summaryView(name, row))
       return { versions, next: found.length > limit ? versions.at(-1)!.version : null }
     },
@@ -139,7 +141,8 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     async (request, reply) => {
       const { owner, name: by } = request.caller
       const { name } = request.params
-      if (!(await umbra.registry.deleteWorkflow({ owner, name, at: Date.now(), by }))) throw noWorkflow(name)
+      if (!(await umbra.registry.deleteWorkflow({ owner, name, at: Date.now(), by })))
+        throw noSuchWorkflow(name)
       return reply.code(204).send(null)
     },
   )
@@ -184,7 +187,8 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
 
   async function stored(key: { owner: string; name: string; version?: number }): Promise<WorkflowRow> {
     const row = await umbra.workflow(key)
-    if (row === null) throw noWorkflow(key.version === undefined ? key.name : `${key.name}@${key.version}`)
+    if (row === null)
+      throw noSuchWorkflow(key.version === undefined ? key.name : `${key.name}@${key.version}`)
     return row
   }
 

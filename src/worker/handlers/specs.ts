@@ -111,6 +111,7 @@ export const externalSpec = {
   name: "external",
   config: z.record(z.string(), z.unknown()).optional(),
   output: z.unknown(),
+  needsProvider: true,
 } satisfies HandlerSpec
 
 /** What every workflow can use without registering anything. */

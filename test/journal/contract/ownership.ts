@@ -17,6 +17,28 @@ export function ownershipContract(stage: () => Stage): void {
     expect(await seen()).toContain("leaver")
   })
 
+  it("a store that was restored fences whoever wrote after the backup, also when epochs have come that far again", async () => {
+    const { journal, peer } = stage()
+    const [, , , , , row] = await journal.readPartitions()
+    const { partition } = row!
+    // Between the backup, at the epoch of `row`, and now it was taken three times.
+    const stale = { partition, epoch: row!.epoch + 3 }
+    const before = await journal.feed.position()
+    await journal.beat({ engine: "of-old", place: "x", beat: 1, follows: false })
+    await journal.restored()
+    const after = (await journal.readPartitions())[partition]!
+    expect(after).toEqual({ partition, owner: null, epoch: row!.epoch + 1024 })
+    expect((await peer.feed.position()).store).not.toBe(before.store)
+    const { engines } = await peer.beat({ engine: "of-now", place: "x", beat: 1, follows: false })
+    expect(engines.map(({ engine }) => engine)).not.toContain("of-old")
+    for (let take = 0; take < 5; take++) {
+      const expected = [(await journal.readPartitions())[partition]!]
+      await journal.takePartitions({ engine: "of-now", expected })
+      const late = { ...stale, engine: "of-old", seq: (n: number) => stale.epoch * 2 ** 34 + n }
+      expect((await peer.append(batch(late, { facts: [fact(late, take)] }))).held).toEqual(new Set())
+    }
+  })
+
   describe("ownership", () => {
     it("of a partition goes to exactly one of two engines that want it, each time", async () => {
       const { journal, peer } = stage()

@@ -29,8 +29,8 @@ export interface ExternalCampaignOptions {
   readonly webhooks: number
   /** Does the provider also misbehave, in every way of drawn.ts? */
   readonly faults?: boolean
-  /** An operation takes at most this long. */
-  readonly lastsMs?: number
+  /** An operation takes up to so long; default 30. Much longer: the slots are all in use. */
+  readonly workMs?: number
   readonly tell?: (line: string) => void
 }
 
@@ -87,6 +87,11 @@ export async function externalCampaign(options: ExternalCampaignOptions): Promis
   }
 }
 
+/** At least so many: some are repeated. */
+function operationsOf(jobs: number): number {
+  return Array.from({ length: jobs }, (_, index) => Math.max(1, itemsOf(index))).reduce((a, b) => a + b, 0)
+}
+
 function submissionOf(index: number) {
   const items = itemsOf(index)
   return items === 0
@@ -111,10 +116,10 @@ class CampaignStage {
   #spent = 0
 
   constructor(options: ExternalCampaignOptions) {
-    const { seed, webhooks, faults = false, limit, lastsMs = 30 } = options
+    const { seed, webhooks, faults = false, limit, workMs = 30 } = options
     this.#options = options
     this.#random = randomFrom(seed)
-    this.draw = { seed, webhooks, faults, lastsMs }
+    this.draw = { seed, webhooks, faults, workMs }
     this.fake = new FakeProvider({
       limit,
       signsTime: true,
@@ -156,11 +161,12 @@ class CampaignStage {
   /** How far it may get rises with each death. Answers where the next life begins. */
   async #dieAgainAndAgain(task: string, place: number): Promise<number> {
     const { kills, jobs, tell } = this.#options
+    const operations = operationsOf(jobs)
     let from = place
     while (this.#spent < kills) {
       const number = ++this.#spent
       const life = await this.#begin(task, place, { from, to: Math.ceil((jobs * number) / kills) })
-      await this.#taken((jobs * (number - 1)) / (kills + 1))
+      await this.#taken((operations * (number - 1)) / (kills + 1))
       await delay(this.#random.between(0, 400))
       this.#doors.delete(place)
       await life.kill()

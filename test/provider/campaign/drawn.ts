@@ -16,8 +16,8 @@ export interface DrawnOptions {
   readonly webhooks: number
   /** Does anything go wrong? */
   readonly faults: boolean
-  /** An operation takes at most this long. */
-  readonly lastsMs: number
+  /** An operation takes up to so long. */
+  readonly workMs: number
 }
 
 /** Every fifth job is a list of three items. 0: it is one operation. */
@@ -50,9 +50,9 @@ function drawnOne(random: Random, output: { made: Json }, options: DrawnOptions,
   return { scripts, output: isFatal ? null : output }
 }
 
-function good(random: Random, output: Json, { webhooks: times, lastsMs }: DrawnOptions): FakeScript {
+function good(random: Random, output: Json, { webhooks: times, workMs }: DrawnOptions): FakeScript {
   const steps: FakeStep[] = [
-    { do: "wait", ms: random.between(0, lastsMs) },
+    { do: "wait", ms: random.between(0, workMs) },
     { do: "complete", output },
   ]
   return { steps: times === 0 ? steps : [...steps, { do: "webhook", times }] }
@@ -109,9 +109,9 @@ function before(random: Random): FakeStep[] {
 }
 
 /** The end, its webhooks, and the answer of the submission, which may come after both. */
-function around(random: Random, end: FakeStep, { webhooks: times, lastsMs }: DrawnOptions): FakeStep[] {
+function around(random: Random, end: FakeStep, { webhooks: times, workMs }: DrawnOptions): FakeStep[] {
   const answer: FakeStep = { do: "answer" }
-  const pause: FakeStep = { do: "wait", ms: random.between(0, lastsMs) }
+  const pause: FakeStep = { do: "wait", ms: random.between(0, workMs) }
   const isLost = times === 0 || random.chance(0.2)
   const told: FakeStep[] = isLost ? [] : [{ do: "webhook", times }]
   if (random.chance(0.1)) return [end, ...told, answer]

@@ -1,0 +1,24 @@
+import type { Keys } from "./keys.ts"
+import type { Link } from "./link.ts"
+
+/** Under which epoch partitions are owned, as far as a worker knows. It only rises. */
+export class OwnerEpochs {
+  readonly #epochs = new Map<number, number>()
+
+  async read(link: Link, keys: Keys): Promise<void> {
+    const row = (await link.send(["ZRANGE", keys.epochs, "0", "-1", "WITHSCORES"])) as string[]
+    const epochs: [number, number][] = []
+    for (let i = 0; i < row.length; i += 2) epochs.push([Number(row[i]), Number(row[i + 1])])
+    this.changed(epochs)
+  }
+
+  changed(epochs: readonly (readonly [partition: number, epoch: number])[]): void {
+    for (const [partition, epoch] of epochs)
+      if (epoch > (this.#epochs.get(partition) ?? 0)) this.#epochs.set(partition, epoch)
+  }
+
+  /** Has the partition had another owner since? */
+  isPast(partition: number, epoch: number): boolean {
+    return epoch < (this.#epochs.get(partition) ?? 0)
+  }
+}

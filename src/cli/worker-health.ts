@@ -1,0 +1,17 @@
+/** What asks whether a worker is well: `/health`, it answers; `/ready`, it can be given work. It has no other HTTP. */
+import { createServer, type Server } from "node:http"
+import type { FleetWorker } from "../open-worker.ts"
+
+export function serveHealth(worker: FleetWorker, host: string, port: number): Promise<Server> {
+  const server = createServer((request, response) => {
+    const { id, isReady, running } = worker
+    const path = request.url?.split("?")[0]
+    const status = path === "/health" ? 200 : path === "/ready" ? (isReady ? 200 : 503) : 404
+    response.writeHead(status, { "content-type": "application/json" })
+    response.end(status === 404 ? "{}" : JSON.stringify({ id, ready: isReady, running }))
+  })
+  return new Promise((resolve, reject) => {
+    server.once("error", reject)
+    server.listen(port, host, () => resolve(server))
+  })
+}

@@ -1,0 +1,58 @@
+/**
+ * What is wrong with a declarative provider is said when it is loaded. Found later, it would be found by the first job,
+ * hours after the operator has gone.
+ */
+import type { Json } from "../core/json.ts"
+import { UmbraError } from "../errors.ts"
+import { compileValue } from "../template/index.ts"
+import { type HttpProviderDefinition, type HttpProviderSpec, httpProviderSchema } from "./http-spec.ts"
+
+/** Throws E605. */
+export function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpec {
+  const { success, data, error } = httpProviderSchema.safeParse(definition)
+  const name = JSON.stringify((definition as { name?: unknown } | null)?.name ?? "?")
+  if (!success) {
+    const problems = error.issues.map(({ path, message }) => `${path.join(".") || "provider"}: ${message}`)
+    throw new UmbraError("E605", `Provider ${name} is not right. ${problems.join("; ")}.`)
+  }
+  const problem = syntaxProblem(data) ?? nameProblem(data) ?? endlessProblem(data)
+  if (problem === undefined) return data
+  throw new UmbraError("E605", `Provider ${name}: ${problem}`)
+}
+
+function syntaxProblem(spec: HttpProviderSpec): string | undefined {
+  const [problem] = compileValue(spec as unknown as Json).problems
+  return problem && `the template at ${problem.path.join(".")} does not parse. ${problem.error.message}`
+}
+
+type Part = "submit" | "poll" | "cancel" | "webhook"
+
+const requestKeys = ["url", "headers", "query", "json"]
+const answered = ["response", "body"]
+const operation = ["external_id", "job_id", "node_id"]
+const submission = ["config", "key", "job_id", "node_id"]
+const names: Record<Part, Record<"request" | "answer", readonly string[]>> = {
+  submit: { request: [...submission, "secrets"], answer: [...submission, ...answered] },
+  poll: { request: [...operation, "secrets"], answer: [...operation, ...answered] },
+  cancel: { request: [...operation, "secrets"], answer: [] },
+  webhook: { request: [], answer: ["body", "headers"] },
+}
+
+function nameProblem(spec: HttpProviderSpec): string | undefined {
+  for (const part of ["submit", "poll", "cancel", "webhook"] as const) {
+    const { templates } = compileValue((spec[part] ?? null) as unknown as Json).value
+    for (const { path, template } of templates) {
+      const known = names[part][requestKeys.includes(String(path[0])) ? "request" : "answer"]
+      const unknown = template.references.find(({ name }) => !known.includes(name))
+      if (unknown === undefined) continue
+      const place = [part, ...path].join(".")
+      return `the template at ${place} reads "${unknown.name}", which is not there. There is ${known.join(", ")}.`
+    }
+  }
+  return undefined
+}
+
+function endlessProblem({ submit, poll, webhook }: HttpProviderSpec): string | undefined {
+  if (submit === undefined || poll !== undefined || webhook !== undefined) return undefined
+  return "nothing tells when what was submitted is over. Give poll, webhook, or better both."
+}

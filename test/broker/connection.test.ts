@@ -1,0 +1,115 @@
+/** What a process learns of its Redis, when there is something to learn. */
+import { createServer, type Socket } from "node:net"
+import { expect, it, onTestFinished } from "vitest"
+import { freePort } from "../../scripts/services/port.ts"
+import { Connection, checkRedisUrl } from "../../src/broker/redis/connection.ts"
+import { Link } from "../../src/broker/redis/link.ts"
+import { logTo } from "../../src/log.ts"
+import { until } from "../engine/stage.ts"
+
+/** A server that answers each command by `answer`; null: not at all. */
+async function serverOf(answer: (command: string) => string | null): Promise<string> {
+  const sockets = new Set<Socket>()
+  const server = createServer(socket => {
+    sockets.add(socket)
+    socket.setEncoding("utf8").on("error", () => {})
+    socket.on("data", text => {
+      for (const command of String(text).split(/(?=\*\d+\r\n\$)/)) {
+        const said = answer(
+          command
+            .split("\r\n")
+            .filter((_, at) => at > 0 && at % 2 === 0)
+            .join(" "),
+        )
+        if (said !== null) socket.write(said)
+      }
+    })
+  })
+  const port = await freePort()
+  await new Promise<void>(resolve => server.listen(port, "127.0.0.1", resolve))
+  onTestFinished(() => {
+    for (const socket of sockets) socket.destroy()
+    server.close()
+  })
+  return `redis://127.0.0.1:${port}`
+}
+
+function linkTo(url: string) {
+  const told: string[] = []
+  const log = logTo((level, { error }, message) => told.push(`${level} ${message}: ${error}`))
+  const link = new Link({ url, prefix: "test", answerMs: 1000, log, up: () => {}, down: () => {} })
+  onTestFinished(() => link.close())
+  return { link, told }
+}
+
+it("S10 the operator is told why Redis cannot be used, once for each reason, and never the password", async () => {
+  const answers = ["-LOADING dataset in memory\r\n", "-WRONGPASS invalid username-password pair\r\n"]
+  let tries = 0
+  const url = await serverOf(() => answers[Math.min(1, Math.floor(tries++ / 2))]!)
+  const { told } = linkTo(url.replace("redis://", "redis://user:secret-word@"))
+  await until("it has tried often", () => tries > 5)
+  expect(told).toHaveLength(2)
+  expect(told[0]).toContain("LOADING")
+  expect(told[1]).toContain("WRONGPASS")
+  expect(told.join()).not.toContain("secret-word")
+})
+
+it("S10 nobody there: the reason is told", async () => {
+  const { told } = linkTo(`redis://127.0.0.1:${await freePort()}`)
+  await until("it is told", () => told.length > 0)
+  expect(told[0]).toContain("ECONNREFUSED")
+})
+
+it("S6 a connection that only listens ends when nobody is there to be heard", async () => {
+  let isSilent = false
+  const url = await serverOf(command => {
+    if (isSilent) return null
+    if (command.startsWith("SUBSCRIBE")) return "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
+    return "+PONG\r\n"
+  })
+  const connection = await Connection.open({ url, answerMs: 200 })
+  await connection.subscribe("c", () => {})
+  isSilent = true
+  expect(await connection.ended).toContain("No answer")
+})
+
+it("S6 a connection that only listens stays while it is answered", async () => {
+  let pings = 0
+  const url = await serverOf(command => {
+    if (command.startsWith("SUBSCRIBE")) return "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n"
+    pings += 1
+    return pings === 1 ? "+PONG\r\n" : "*2\r\n$4\r\npong\r\n$0\r\n\r\n"
+  })
+  const connection = await Connection.open({ url, answerMs: 100 })
+  let isOver = false
+  void connection.ended.then(() => {
+    isOver = true
+  })
+  await connection.subscribe("c", () => {})
+  await until("it has asked for longer than it waits", () => pings > 10)
+  expect(isOver).toBe(false)
+  connection.close()
+})
+
+it("S10 a password with a bare % is refused before anything is opened", () => {
+  expect(() => checkRedisUrl("redis://:50%off@127.0.0.1")).toThrow("%25")
+})
+
+it("S6 a Redis that became a replica is left, and not used as long as it is one", async () => {
+  let isReplica = false
+  const url = await serverOf(command => {
+    if (command.startsWith("INFO")) {
+      const info = `run_id:0123456789abcdef\r\nrole:${isReplica ? "slave" : "master"}`
+      return `$${info.length}\r\n${info}\r\n`
+    }
+    return command.startsWith("SET") && isReplica ? "-READONLY You can't write\r\n" : "+OK\r\n"
+  })
+  const { link, told } = linkTo(url)
+  await until("it is there", () => link.keys !== null)
+  isReplica = true
+  await expect(link.send(["SET", "a", "b"])).rejects.toThrow("READONLY")
+  await until("it says why it waits", () => told.some(line => line.includes("is a replica")))
+  expect(link.keys).toBeNull()
+  isReplica = false
+  await until("it is back", () => link.keys !== null)
+})

@@ -1,0 +1,59 @@
+/** What others write into Redis, or a later release, does not stop the fleet. */
+import { expect, it } from "vitest"
+import { logTo } from "../../src/log.ts"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
+
+const one = flow([{ id: "a", handler: "quick" }])
+
+it("S6 a worker does not end because of what is said on the channel", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine()
+  stage.worker({ handlers: [handler("quick", () => "done")] })
+  await stage.served(umbra, "quick")
+  const { connection, keys } = await bareConnection(stage)
+  for (const message of [
+    "not JSON",
+    "null",
+    '{"type":"cancel"}',
+    '{"type":"epochs","epochs":3}',
+    '{"type":"new"}',
+  ])
+    await connection.send(["PUBLISH", keys.control, message])
+  const job = await umbra.submit(one)
+  expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+})
+
+it("S6 entries that nobody can read are dropped, and those among them are done", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine()
+  const slow = gate()
+  const quick = handler("quick", () => "done")
+  stage.worker({ handlers: [slow.handler, quick], worker: { concurrency: 1 }, redis: { prefetch: 1 } })
+  await stage.served(umbra, "quick")
+  for (let n = 0; n < 2; n++) await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+  await until("it takes no more", () => umbra.workers()[0]!.queued === 1)
+  const { connection, keys } = await bareConnection(stage)
+  const stream = keys.tasks("quick")
+  await connection.send(["XADD", stream, "*", "some", "thing"])
+  await connection.send(["XADD", stream, "*", "name", "a/0/1", "epoch", "1", "task", "{"])
+  const job = await umbra.submit(one)
+  await until("it lies behind them", async () => (await connection.send(["XLEN", stream])) === 3)
+  slow.open()
+  expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+  await until("nothing is left of them", async () => (await connection.send(["XLEN", stream])) === 0)
+})
+
+it("S6 S10 a worker that cannot ask what it was handed says why, and comes when it can", async () => {
+  const stage = new FleetStage()
+  const { connection, keys } = await bareConnection(stage)
+  await connection.send(["SET", keys.tasks("quick"), "in the way"])
+  const told: unknown[] = []
+  const log = logTo((level, { error }) => level === "warn" && told.push(error))
+  const worker = stage.worker({ handlers: [handler("quick", () => "done")], log })
+  await until("it has tried again", () => told.length > 1)
+  expect(worker.isReady).toBe(false)
+  expect(told[0]).toContain("WRONGTYPE")
+  await connection.send(["DEL", keys.tasks("quick")])
+  await until("it is there", () => worker.isReady)
+})

@@ -1,0 +1,159 @@
+/** When an engine may say that a task is lost, and what it must not forget meanwhile. */
+import { randomUUID } from "node:crypto"
+import { expect, it, onTestFinished } from "vitest"
+import type { BrokerHost, TaskName } from "../../src/broker/port.ts"
+import { RedisBroker } from "../../src/broker/redis/broker.ts"
+import { Keys, OWNERS } from "../../src/broker/redis/keys.ts"
+import type { Link } from "../../src/broker/redis/link.ts"
+import { Results } from "../../src/broker/redis/results.ts"
+import { redisSettings } from "../../src/broker/redis/settings.ts"
+import { encodeReport } from "../../src/broker/redis/wire.ts"
+import { nameOf } from "../../src/broker/task-name.ts"
+import { newJobId, partitionOf } from "../../src/engine/ids.ts"
+import { logTo, silentLog } from "../../src/log.ts"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { PrivateRedis } from "./private-redis.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
+
+/** A broker for an engine that owns every partition, and writes down what it is told. */
+function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.resolve()) {
+  const lost: string[] = []
+  const finished: string[] = []
+  const host: BrokerHost = {
+    id: `engine-${randomUUID()}`,
+    events: {
+      started: async () => {},
+      progress: () => {},
+      preview: () => {},
+      finished: task => finished.push(nameOf(task)),
+      lost: tasks => lost.push(...tasks.map(nameOf)),
+      returned: () => {},
+    },
+    isSure: () => true,
+    epoch: () => 1,
+    durable,
+    served: () => {},
+  }
+  const settings = redisSettings({ ...stage.redis, ...figures })
+  const broker = new RedisBroker({ url: stage.url, settings, host, partitionOf, log: silentLog })
+  onTestFinished(() => broker.close())
+  return { broker, lost, finished }
+}
+
+function gateOf() {
+  let open = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  return { opened, open }
+}
+
+function taskOf(partition: number): TaskName {
+  return { jobId: newJobId(partition, Date.now()), node: 0, attempt: 1 }
+}
+
+it("S7 a task is not lost before the results of its partition have been read", async () => {
+  const { broker, lost } = bareBroker(new FleetStage())
+  const [early, late] = [taskOf(1), taskOf(2)]
+  for (const task of [early, late]) broker.adopt(task, "gate")
+  broker.came([1])
+  await until("one is found to be nowhere", () => lost.length > 0)
+  expect(lost).toEqual([nameOf(early)])
+  broker.came([2])
+  await until("and then the other", () => lost.length > 1)
+  expect(lost).toEqual([nameOf(early), nameOf(late)])
+})
+
+it("S6 all that lay there is delivered, even if more comes with every look", async () => {
+  const keys = new Keys("test", "0123456789ab")
+  let reads = 0
+  // A Redis that is written to faster than it is read.
+  const link = {
+    keys,
+    wait: async () => {
+      await new Promise(setImmediate)
+      reads += 1
+      return [[keys.results(3), [[`${reads}-0`, report]]]]
+    },
+    send: async () => 1,
+    unblock: () => {},
+  } as unknown as Link
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
+  const parts = { engine: "e", blockMs: 10, deliver: () => {}, durable: async () => {}, log: silentLog }
+  const results = new Results({ link, ...parts })
+  onTestFinished(() => results.stop())
+  results.came([3])
+  await results.delivered()
+})
+
+it("S6 reports that the journal does not take are in memory once, however long that lasts", async () => {
+  const stage = new FleetStage()
+  const { connection, keys } = await bareConnection(stage)
+  const isDurable = gateOf()
+  const figures = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
+  const { broker, finished } = bareBroker(stage, figures, () => isDurable.opened)
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const report = encodeReport({ kind: "finished", outcome: { type: "submitted", externalId: "x" } }, from)
+  broker.came([3])
+  await connection.send(["XADD", keys.results(3), "*", ...report])
+  const pending = ["XPENDING", keys.results(3), OWNERS, "-", "+", "1"]
+  await until("it was claimed often", async () => {
+    const rows = (await connection.send(pending).catch(() => [])) as [string, string, number, number][]
+    return (rows[0]?.[3] ?? 0) > 5
+  })
+  expect(finished).toHaveLength(1)
+  isDurable.open()
+  await until("it is gone", async () => (await connection.send(["XLEN", keys.results(3)])) === 0)
+})
+
+it("S6 a handler that is served again is not forgotten because Redis refused something else", async () => {
+  const stage = new FleetStage()
+  let failures = 0
+  const log = logTo((_, __, message) => {
+    if (message?.startsWith("could not look")) failures += 1
+  })
+  const umbra = await stage.engine({ log, redis: { ...stage.redis, claimEverySeconds: 0.01 } })
+  const slow = gate()
+  const quick = handler("quick", () => "done")
+  stage.worker({ handlers: [slow.handler] })
+  const leaving = stage.worker({ handlers: [quick] })
+  await stage.served(umbra, "gate")
+  await stage.served(umbra, "quick")
+  const after = { id: "b", handler: "quick", dependencies: ["a"] }
+  const job = await umbra.submit(flow([{ id: "a", handler: "gate" }, after]))
+  await slow.came()
+  await leaving.close()
+  const isServed = () =>
+    umbra.workers().some(({ state, handlers }) => state === "live" && handlers.includes("quick"))
+  await until("nobody serves it", () => !isServed())
+  slow.open("done")
+  await until("it waits for somebody", () => umbra.activity(job.id).unserved.length === 1)
+  const { connection, keys } = await bareConnection(stage)
+  await connection.send(["DEL", keys.tasks("gate")])
+  await connection.send(["SET", keys.tasks("gate"), "in the way"])
+  stage.worker({ handlers: [quick] })
+  await until("somebody serves it", isServed)
+  const before = failures
+  await until("the rest of the look has failed", () => failures > before)
+  await connection.send(["DEL", keys.tasks("gate")])
+  expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+})
+
+it("S6 who had something looked up elsewhere does not wait until Redis is back", async () => {
+  const redis = await PrivateRedis.start()
+  const { broker } = bareBroker(new FleetStage(redis.url))
+  await until("it is connected", () => broker.isUp)
+  const call = {
+    jobId: taskOf(3).jobId,
+    nodeId: "a",
+    handler: "poll:x",
+    owner: "",
+    workflow: "",
+    config: null,
+  }
+  const outcome = broker.call(call, new AbortController().signal)
+  await redis.kill()
+  expect(await outcome).toBeNull()
+  expect(broker.queued).toBe(0)
+})

@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest"
+import { httpProvider } from "../../src/provider/http-provider.ts"
+import { until } from "../engine/stage.ts"
+import { fakeProvider, make, optionsFor } from "../provider/stage.ts"
+import { FleetStage } from "./stage.ts"
+
+const soon = { poll_seconds: [0.05] }
+
+describe("external work in a fleet", () => {
+  it("S1 X1 X3 workers submit and look for the engine, each in a queue of its own", async () => {
+    const stage = new FleetStage()
+    const fake = await fakeProvider()
+    const { providers, secrets } = optionsFor(fake, { over: soon })
+    // The engine's own way to the provider leads nowhere: only a worker can find out.
+    const nowhere = {
+      ...fake.definition(),
+      ...soon,
+      rate: null,
+      poll: { ...fake.definition().poll!, url: "http://127.0.0.1:1/" },
+    }
+    const blind = httpProvider(nowhere, { allowPrivateAddresses: true })
+    const umbra = await stage.engine({ providers: [blind], secrets: secrets! })
+    const worker = { providers: providers!, secrets: secrets! }
+    stage.worker({ ...worker, queues: ["external"] })
+    const looking = stage.worker({ ...worker, queues: ["poll:fake"] })
+    await stage.served(umbra, "external")
+    await stage.served(umbra, "poll:fake")
+    const job = await umbra.submit(make())
+    await until("the provider has it", () => fake.operations.size === 1)
+    const [id] = fake.operations.keys()
+    fake.complete(id!, { film: "done" })
+    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
+    expect(looking.queues).toEqual(["poll:fake"])
+  })
+
+  it("S1 an engine looks itself when no worker does, or when the one that did has left", async () => {
+    const stage = new FleetStage()
+    const fake = await fakeProvider()
+    const { providers, secrets } = optionsFor(fake, { over: soon })
+    const umbra = await stage.engine({ providers: providers!, secrets: secrets! })
+    const worker = { providers: providers!, secrets: secrets! }
+    stage.worker({ ...worker, queues: ["external"] })
+    const looking = stage.worker({ ...worker, queues: ["poll:fake"] })
+    await stage.served(umbra, "external")
+    await stage.served(umbra, "poll:fake")
+    const job = await umbra.submit(make())
+    await until("the provider has it", () => fake.operations.size === 1)
+    await looking.close()
+    const [id] = fake.operations.keys()
+    fake.complete(id!, { film: "done" })
+    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
+  })
+})

@@ -1,0 +1,36 @@
+/** Tasks that lie in Redis, handed to nobody yet, when their jobs get another owner. */
+import { expect, it } from "vitest"
+import { partitionOf } from "../../src/engine/ids.ts"
+import { flow, gate, handler, until } from "../engine/stage.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
+
+it("S6 S7 what an earlier owner had sent, and nobody had taken, is done at once under the next one", async () => {
+  const stage = new FleetStage()
+  const first = await stage.engine()
+  const slow = gate()
+  const figures = { worker: { concurrency: 1 }, redis: { prefetch: 1 } }
+  stage.worker({ handlers: [slow.handler, handler("quick", () => "done")], ...figures })
+  await stage.served(first, "gate")
+  for (let n = 0; n < 2; n++) await first.submit(flow([{ id: "a", handler: "gate" }]))
+  await until("it takes no more", () => first.workers()[0]!.queued === 1)
+  const unread = await first.submit(flow([{ id: "a", handler: "quick" }]))
+  await until("it lies in Redis", () => first.activity(unread.id).running.length === 1)
+  const { connection, keys } = await bareConnection(stage)
+  const partition = String(partitionOf(unread.id))
+  const epoch = async () => Number(await connection.send(["ZSCORE", keys.epochs, partition]))
+  const before = await epoch()
+  let heard = ""
+  const listening = (await bareConnection(stage)).connection
+  await listening.subscribe(keys.control, message => {
+    heard += message
+  })
+  await first.close()
+  const second = await stage.engine()
+  await stage.served(second, "quick")
+  await until(
+    "workers know of the new owner",
+    async () => heard.includes("epochs") && (await epoch()) > before,
+  )
+  slow.open("done")
+  expect(await second.wait(unread.id, { timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+})

@@ -1,0 +1,73 @@
+import { randomUUID } from "node:crypto"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { freePort } from "../../scripts/services/port.ts"
+import { FleetStage } from "../broker/stage.ts"
+import { until } from "../engine/stage.ts"
+import { handlersModule } from "./handlers-for-runs.ts"
+import { folderWith, startUmbra, umbra } from "./umbra.ts"
+
+const redis = process.env.UMBRA_TEST_REDIS_URL!
+
+function worker(prefix: string, ...flags: string[]) {
+  const folder = folderWith({ "handlers.mjs": handlersModule })
+  const process = startUmbra(["worker", "--redis-url", redis, "--handlers", "handlers.mjs", ...flags], {
+    cwd: folder.path,
+    env: { UMBRA_REDIS_PREFIX: prefix },
+  })
+  onTestFinished(async () => {
+    process.kill("SIGKILL")
+    await process.ended
+    folder.remove()
+  })
+  return process
+}
+
+describe("umbra worker", () => {
+  it("S5 S6 runs nodes for an engine of another process, says that it is well, and leaves in time", async () => {
+    const stage = new FleetStage(undefined, {})
+    const port = await freePort()
+    const running = worker(stage.redis.prefix!, "--queues", "echo,long", "--port", String(port))
+    await running.wrote(/takes tasks from Redis at .*, for echo, long\./)
+    const engine = await stage.engine()
+    await stage.served(engine, "echo")
+    const ready = await fetch(`http://127.0.0.1:${port}/ready`)
+    expect([ready.status, await ready.json()]).toMatchObject([200, { ready: true, running: 0 }])
+    expect((await fetch(`http://127.0.0.1:${port}/metrics`)).status).toBe(404)
+    const nodes = [{ id: "a", handler: "echo", config: { n: 1 } }]
+    const quick = await engine.submit({ name: "quick", nodes, output: "{{ a.n }}" })
+    expect(await quick.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: 1 })
+    const long = await engine.submit({ name: "long", nodes: [{ id: "a", handler: "long" }] })
+    await until("it runs", async () => (await engine.graph(long.id)).nodes[0]!.started_at !== null)
+    const told = performance.now()
+    running.kill("SIGTERM")
+    expect((await running.ended).code).toBe(0)
+    expect(performance.now() - told).toBeLessThan(10_000)
+    // It was given back: whoever comes next begins it again, and nobody has died.
+    await until("it is known", async () => (await engine.node(long.id, "a")).attempt === 2)
+    expect((await engine.graph(long.id)).nodes[0]!.losses).toBe(0)
+    await long.cancel()
+  }, 60_000)
+
+  it("waits for a Redis that is not there, and says so once", async () => {
+    const running = startUmbra(["worker", "--redis-url", `redis://127.0.0.1:${await freePort()}`])
+    await running.wrote(/Redis cannot be reached; trying on/)
+    running.kill("SIGTERM")
+    const { code, stderr } = await running.ended
+    expect([code, stderr.match(/cannot be reached/g)?.length]).toEqual([0, 1])
+  }, 30_000)
+
+  it.each([
+    [["worker"], /E620 A worker needs the address of its Redis/],
+    [["worker", "--redis-url", "localhost:6379"], /E620 The address of Redis must be like redis:\/\//],
+    [["worker", "--redis-url", redis, "--queues", "nobody"], /E620 This worker has no handler "nobody"/],
+    [["worker", "--redis-url", redis, "--concurrency", "0"], /whole number from 1/],
+  ])(
+    "%j is told what is wrong",
+    async (parameters, message) => {
+      const { code, stderr } = await umbra(parameters, { env: { UMBRA_REDIS_PREFIX: randomUUID() } })
+      expect(code).not.toBe(0)
+      expect(stderr).toMatch(message)
+    },
+    30_000,
+  )
+})
