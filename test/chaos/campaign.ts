@@ -76,7 +76,10 @@ async function goWrong(
   options: ChaosOptions & { readonly folder: string; readonly work: ReturnType<typeof workload> },
 ) {
   const { seed, seconds, everySeconds = 1, folder, work, tell } = options
-  const clients = new Clients({ seed, folder, doors: fleet.doors, workload: work, spreadMs: seconds * 900 })
+  const unfinished = async () => (await unfinishedJobs(fleet.postgres.url)).length
+  const clients = new Clients({
+    ...{ seed, folder, unfinished, doors: fleet.doors, workload: work, spreadMs: seconds * 900 },
+  })
   await clients.register()
   const faults = new Faults(fleet)
   const submitting = clients.submitAll()
@@ -95,22 +98,27 @@ async function goWrong(
 
 /** Answers what is stuck. */
 async function allEnded(postgresUrl: string): Promise<string[]> {
+  let left = Number.POSITIVE_INFINITY
+  let since = performance.now()
+  for (;;) {
+    const found = await unfinishedJobs(postgresUrl)
+    if (found.length === 0) return []
+    if (found.length < left) since = performance.now()
+    left = Math.min(left, found.length)
+    if (performance.now() - since > STUCK_MS)
+      return found.map(({ id, status }) => `job ${id} is stuck, ${status}`)
+    await delay(250)
+  }
+}
+
+/** Those that have ended and have somebody to tell included. */
+async function unfinishedJobs(postgresUrl: string): Promise<{ id: string; status: string }[]> {
   const client = new pg.Client(postgresUrl)
+  client.on("error", () => {})
   await client.connect()
   try {
-    let left = Number.POSITIVE_INFINITY
-    let since = performance.now()
-    for (;;) {
-      const { rows } = await client.query(
-        "select id, status from umbra.jobs where finished_at is null or wake_at is not null",
-      )
-      if (rows.length === 0) return []
-      if (rows.length < left) since = performance.now()
-      left = Math.min(left, rows.length)
-      if (performance.now() - since > STUCK_MS)
-        return rows.map(({ id, status }) => `job ${id} is stuck, ${status}`)
-      await delay(250)
-    }
+    const unfinished = "finished_at is null or wake_at is not null"
+    return (await client.query(`select id, status from umbra.jobs where ${unfinished}`)).rows
   } finally {
     await client.end()
   }

@@ -16,6 +16,8 @@ export interface ClientsOptions {
   readonly folder: string
   /** Jobs are spread over this time. */
   readonly spreadMs: number
+  /** Jobs that have not ended. */
+  readonly unfinished: () => Promise<number>
 }
 
 interface Answer {
@@ -32,6 +34,9 @@ interface Insistence {
 
 const LANES = 48
 const ANSWER_MS = 5000
+/** Beyond so many nobody asks for more: every take-over reads all of them, and faults come faster than they are done. */
+const MOST_UNFINISHED = 1500
+const LOOK_MS = 500
 const AGAIN_MS = 100
 /** Every so manyth job is asked for once more, and must be the same. */
 const TWICE = 7
@@ -45,6 +50,7 @@ export class Clients {
   readonly #random: Random
   readonly #log: number
   #next = 0
+  #isFull = false
 
   constructor(options: ClientsOptions) {
     this.#options = options
@@ -67,10 +73,19 @@ export class Clients {
         const index = this.#next++
         const at = (index / workload.jobs.length) * spreadMs
         await delay(Math.max(0, began + at - performance.now()))
+        while (this.#isFull) await delay(LOOK_MS)
         await this.#submit(index)
       }
     }
+    const looking = setInterval(() => void this.#look(), LOOK_MS)
     await Promise.all(Array.from({ length: LANES }, lane))
+    clearInterval(looking)
+  }
+
+  /** A database that is away says nothing: then it stays as it was. */
+  async #look(): Promise<void> {
+    const unfinished = await this.#options.unfinished().catch(() => null)
+    if (unfinished !== null) this.#isFull = unfinished > MOST_UNFINISHED
   }
 
   async #submit(index: number): Promise<void> {
