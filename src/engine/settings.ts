@@ -1,3 +1,4 @@
+import { redisTable } from "../broker/redis/settings.ts"
 import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 
 /** Every figure the engine works with (S10). Defaults and variables are in the table below. */
@@ -44,7 +45,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
-  workerDeadSeconds: amount("UMBRA_WORKER_DEAD_SECONDS", 15),
+  workerDeadSeconds: redisTable.workerDeadSeconds,
   lossLimit: wholeNumber("UMBRA_LOSS_LIMIT", 3),
   largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
   parkAfterMs: amount("UMBRA_PARK_AFTER_MS", 2000),
