@@ -109,6 +109,13 @@ export const errorTable = {
   E660: kind("no such provider", 404),
   E661: kind("webhook is not authentic", 401),
   E662: kind("webhook cannot be read", 422),
+
+  E720: kind("adapters cannot be loaded", 400),
+  E721: kind("file not allowed", 403),
+  E722: kind("file of a pipeline cannot be read", 500, true),
+  E723: kind("file of a pipeline cannot be written", 500, true),
+  E724: kind("line cannot be read", 422),
+  E725: kind("message does not fit the adapter", 422),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable
