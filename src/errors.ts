@@ -120,6 +120,12 @@ export const errorTable = {
   E707: kind("job is no pipeline", 422),
   E708: kind("nothing to replay", 409),
   E709: kind("message ended its process too often", 422),
+  E720: kind("adapters cannot be loaded", 400),
+  E721: kind("file not allowed", 403),
+  E722: kind("file of a pipeline cannot be read", 500, true),
+  E723: kind("file of a pipeline cannot be written", 500, true),
+  E724: kind("line cannot be read", 422),
+  E725: kind("message does not fit the adapter", 422),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable
