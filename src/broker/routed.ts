@@ -13,7 +13,7 @@ export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
   /** null: there is nobody elsewhere. */
   readonly redis: Omit<RedisBrokerParts, "host"> | null
   /** Pipelines. */
-  readonly lane: (host: BrokerHost) => TaskLane
+  readonly lane: TaskLane
 }
 
 /** Tasks for handlers that this process has run here, with no hop; all others go to workers elsewhere, if there are any. */
@@ -24,7 +24,7 @@ export class RoutedBroker implements Broker {
   readonly #remote: RedisBroker | null
 
   constructor({ host, redis, lane, ...parts }: RoutedBrokerParts) {
-    this.#lane = lane(host)
+    this.#lane = lane
     this.#local = new LocalBroker({ ...parts, events: host.events })
     this.#remote = redis === null ? null : new RedisBroker({ ...redis, host })
     if (this.#remote !== null) this.remote = remoteOf(this, this.#remote)

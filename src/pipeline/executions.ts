@@ -28,7 +28,7 @@ export const routesHandler = "routes"
 
 export interface ExecutionsParts {
   readonly journal: Journal
-  readonly plans: Plans
+  readonly plans: Pick<Plans, "get">
   readonly adapters: Adapters
   readonly secrets: SecretSource
   readonly settings: PipelineSettings

@@ -43,7 +43,7 @@ export interface ReplayOptions {
 
 export interface PipelinesParts {
   readonly journal: Journal
-  readonly plans: Plans
+  readonly plans: Pick<Plans, "get">
   readonly queries: Pick<Queries, "fold" | "row">
   readonly adapters: Adapters
   readonly secrets: SecretSource
