@@ -17,17 +17,18 @@ const kind = (title: string, status: number, retryable = false): ErrorKind => ({
 
 export const errorTable = {
   E101: kind("invalid document", 422),
-  E102: kind("config fails the handler's schema", 422),
+  E102: kind("config fails the schema of its handler or adapter", 422),
   E103: kind("unknown handler or adapter type", 422),
-  E104: kind("duplicate node id", 422),
+  E104: kind("duplicate id, name or reader of a queue", 422),
   E105: kind("missing dependency", 422),
   E106: kind("node depends on itself", 422),
   E107: kind("cycle", 422),
   E108: kind("no entry or no exit", 422),
-  E109: kind("unreachable node", 422),
+  E109: kind("unreachable node or route", 422),
   E110: kind("template syntax", 422),
   E111: kind("reference to an unknown name", 422),
   E112: kind("secret where it would be stored", 422),
+  E113: kind("queue that no route reads", 422),
 
   E201: kind("missing value in a template", 422),
   E202: kind("template cannot be evaluated", 422),
