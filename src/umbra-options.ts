@@ -6,6 +6,7 @@ import type { EngineSettings } from "./engine/settings.ts"
 import type { FeedSettings } from "./feed/settings.ts"
 import type { Log } from "./log.ts"
 import type { Adapter } from "./pipeline/adapter.ts"
+import type { AdapterSettings } from "./pipeline/adapters/settings.ts"
 import type { PipelineSettings } from "./pipeline/settings.ts"
 import type { ExternalServicesOptions } from "./provider/services.ts"
 import type { Role } from "./roles.ts"
@@ -20,6 +21,8 @@ export interface UmbraOptions extends ExternalServicesOptions {
   readonly adapters?: readonly Adapter[]
   readonly engine?: Partial<EngineSettings>
   readonly pipeline?: Partial<PipelineSettings>
+  /** What of this machine pipelines may use. */
+  readonly files?: Partial<AdapterSettings>
   readonly worker?: Partial<WorkerSettings>
   readonly feed?: Partial<FeedSettings>
   /** `redis://…`: nodes whose handlers this process does not have run in workers elsewhere (docs/fleet.md). */

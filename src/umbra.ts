@@ -31,6 +31,7 @@ import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
 import { builtinAdapters } from "./pipeline/adapters/index.ts"
+import { adapterSettings } from "./pipeline/adapters/settings.ts"
 import type { Pipelines } from "./pipeline/pipelines.ts"
 import { AdapterRegistry } from "./pipeline/registry.ts"
 import { ExternalServices } from "./provider/services.ts"
@@ -61,7 +62,7 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
-  const adapters = new AdapterRegistry(builtinAdapters(settings))
+  const adapters = new AdapterRegistry(builtinAdapters({ ...settings, ...adapterSettings(options.files) }))
   adapters.add(...(options.adapters ?? []))
   // Before a folder is made for nothing.
   mustFit(roles, sharingOf(location))

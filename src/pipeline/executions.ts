@@ -10,6 +10,7 @@ import type { TaskLane } from "../broker/routed.ts"
 import { nameOf } from "../broker/task-name.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
+import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { Clock } from "../engine/clock.ts"
 import { partitionOf } from "../engine/ids.ts"
 import type { Plans } from "../engine/plans.ts"
@@ -22,9 +23,6 @@ import type { Adapters } from "./prepared-adapter.ts"
 import { PipelineRun } from "./run.ts"
 import type { PipelineSettings } from "./settings.ts"
 import { ExecutionStorage } from "./storage.ts"
-
-/** The handler of the one node that a pipeline's plan has. */
-export const routesHandler = "routes"
 
 export interface ExecutionsParts {
   readonly journal: Journal
