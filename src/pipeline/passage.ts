@@ -217,14 +217,14 @@ export class Passage {
     return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
   }
 
-  /** Processed as a part of another message from here on. */
-  gatheredInto(first: Passage): Member {
-    const at = this.chain.now()
-    const invocation = { adapter: this.#at, at, durationUs: 0, status: "completed", error: null } as const
-    return {
-      delivery: this.delivery,
-      invocations: [...this.#invocations, { ...invocation, into: first.delivery.seq }],
-    }
+  /** Processed as a part of another message from here on: what came of that came of this. */
+  #asMemberOf(first: Passage, result: Ending["result"]): Member {
+    const end =
+      "fault" in result
+        ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
+        : ({ status: "completed", error: null } as const)
+    const call = { adapter: this.#at, at: this.chain.now(), durationUs: 0, into: first.delivery.seq, ...end }
+    return { delivery: this.delivery, invocations: [...this.#invocations, call] }
   }
 
   #acknowledge(): void {
@@ -254,7 +254,7 @@ export class Passage {
     this.chain.events.ended(this, {
       delivery: this.delivery,
       invocations: this.#invocations,
-      members: this.members.map(member => member.gatheredInto(this)),
+      members: this.members.map(member => member.#asMemberOf(this, result)),
       result,
     })
   }
