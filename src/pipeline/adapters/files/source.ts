@@ -1,14 +1,10 @@
-/**
- * What `file_source` and `jsonl_source` share: a step of a file for each message. The message that reads on is the one
- * that began, with the place in the file added under `$continue`, so that templates of the config find in it what
- * they found at first.
- */
+/** What `file_source` and `jsonl_source` share: a step of a file for each message. */
 import { open } from "node:fs/promises"
 import { z } from "zod"
-import type { Json, JsonObject } from "../../../core/json.ts"
+import type { Json } from "../../../core/json.ts"
 import { HandlerError } from "../../../worker/fail.ts"
 import type { AdapterContext, Message } from "../../adapter.ts"
-import { isObject, unfit } from "../body.ts"
+import { continuation, continuedAt } from "../continuation.ts"
 import type { AllowedFiles } from "./allowed.ts"
 import { readFault } from "./faults.ts"
 import { type Line, type LineCursor, readLines } from "./lines.ts"
@@ -56,21 +52,6 @@ const cursorSchema = z.object({
   size: z.int().min(0),
   passing: z.boolean().optional(),
 })
-
-/** The body of the message that reads on. */
-export function continuation(message: Message, cursor: JsonObject): JsonObject {
-  if (message.body === null) return { $continue: cursor }
-  if (isObject(message.body)) return { ...message.body, $continue: cursor }
-  throw unfit(
-    "A source needs a message that is a mapping or null, since its place is added to it, not",
-    message.body,
-  )
-}
-
-/** Where the message goes on; undefined: it begins. */
-export function continuedAt(message: Message): Json | undefined {
-  return isObject(message.body) ? message.body.$continue : undefined
-}
 
 export interface SourceStep {
   readonly message: Message
