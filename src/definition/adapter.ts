@@ -14,3 +14,11 @@ export interface AdapterCatalog {
   get(type: string): AdapterSpec | undefined
   types(): readonly string[]
 }
+
+/** A catalog of these adapters; of two with one type the later counts. */
+export function adapterCatalog(adapters: Iterable<AdapterSpec>): AdapterCatalog {
+  const byType = new Map<string, AdapterSpec>()
+  for (const adapter of adapters) byType.set(adapter.type, adapter)
+  const types = Object.freeze([...byType.keys()])
+  return { get: type => byType.get(type), types: () => types }
+}
