@@ -55,7 +55,7 @@ export function configOf(adapter: Adapter, value: unknown = {}): unknown {
 }
 
 function contextOf(adapter: Adapter, given: Given, done: Done): AdapterContext {
-  const { seq = 1, jobId = "job-1", gathered, signal = new AbortController().signal } = given
+  const { seq = 1, jobId = "job-1", gathered = [], signal = new AbortController().signal } = given
   return {
     config: configOf(adapter, given.config),
     jobId,
@@ -65,7 +65,7 @@ function contextOf(adapter: Adapter, given: Given, done: Done): AdapterContext {
     correlationId: "c",
     parent: null,
     idempotencyKey: `${jobId}/route:${seq}/0`,
-    ...(gathered === undefined ? {} : { gathered }),
+    gathered,
     input: null,
     storage: { get: async () => undefined, put: () => {}, claim: async () => true },
     signal,

@@ -4,6 +4,7 @@
  */
 import { z } from "zod"
 import type { Json, JsonObject } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { defineAdapter } from "../adapter.ts"
 import { isObject, unfit } from "./body.ts"
 import { refuseGathered } from "./gathered.ts"
@@ -47,10 +48,11 @@ const config = z
 
 type Config = z.output<typeof config>
 
+export const postgresSinkSpec = { type: "postgres_sink", config } satisfies AdapterSpec
+
 export const postgresSink = (connections: Connections) =>
   defineAdapter({
-    type: "postgres_sink",
-    config,
+    ...postgresSinkSpec,
     async process(message, context) {
       const { config, signal, idempotencyKey } = context
       if (config.idempotency_column !== undefined) refuseGathered(context)

@@ -4,6 +4,7 @@
  */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { type AdapterContext, defineAdapter, type Message } from "../adapter.ts"
 import { continuation, continuedAt } from "./continuation.ts"
 import { type Connections, connectionConfig, identifier } from "./postgres/connections.ts"
@@ -40,10 +41,11 @@ interface Row {
   readonly found: string
 }
 
+export const postgresSourceSpec = { type: "postgres_source", config } satisfies AdapterSpec
+
 export const postgresSource = (connections: Connections) =>
   defineAdapter({
-    type: "postgres_source",
-    config,
+    ...postgresSourceSpec,
     async process(message, context) {
       const { config } = context
       const rows = await readStep(connections, message, context)

@@ -67,14 +67,22 @@ export async function emitLines({ message, context, files, bodyOf }: SourceStep)
   const path = await files.locate(config.path)
   const { lines, next, isEnd } = await readStep(path, cursorOf(message), context)
   for (const line of lines) {
-    try {
-      const body = bodyOf(line.line, textOf(line, config))
-      if (body !== undefined) context.emit(body, { kind: config.kind })
-    } catch (error) {
-      unusable(context, line.line, error)
-    }
+    const usable = attempt(() => bodyOf(line.line, textOf(line, config)))
+    if ("error" in usable) unusable(context, line.line, usable.error)
+    else if (usable.body !== undefined) context.emit(usable.body, { kind: config.kind })
   }
   if (!isEnd) context.continueWith(continuation(message, { ...next }))
+}
+
+/** Only what is wrong with a line is caught: that it cannot be emitted is not. */
+function attempt(
+  read: () => Json | undefined,
+): { readonly body: Json | undefined } | { readonly error: unknown } {
+  try {
+    return { body: read() }
+  } catch (error) {
+    return { error }
+  }
 }
 
 async function readStep(path: string, cursor: Cursor, { config, signal }: AdapterContext<LineConfig>) {
