@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
-import type { Workflow } from "../definition/builder.ts"
+import type { Definition, Workflow } from "../definition/builder.ts"
 import {
   type CompileResult,
   checkInput,
@@ -9,7 +9,6 @@ import {
   type HandlerCatalog,
   type Plan,
   type Problem,
-  type WorkflowDefinition,
 } from "../definition/index.ts"
 import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
@@ -20,7 +19,7 @@ import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
-export type WorkflowSource = Workflow | WorkflowDefinition | string
+export type WorkflowSource = Workflow | Definition | string
 
 export interface SubmitOptions {
   readonly owner?: string

@@ -88,6 +88,9 @@ export interface Gathering {
   readonly key?: string
 }
 
+/** Its schema keeps its own type, from which the builder knows what may stand in a config. */
+export type DefinedAdapter<Schema> = Omit<Adapter, "config"> & { readonly config: Schema }
+
 /** `config` is a zod schema, or any other that follows Standard Schema; it is checked when a pipeline is loaded. */
 export function defineAdapter<Schema extends StandardSchemaV1>(adapter: {
   readonly type: string
@@ -95,8 +98,8 @@ export function defineAdapter<Schema extends StandardSchemaV1>(adapter: {
   readonly storesConfig?: boolean
   readonly process: Adapter<StandardSchemaV1.InferOutput<Schema>>["process"]
   readonly gather?: Adapter<StandardSchemaV1.InferOutput<Schema>>["gather"]
-}): Adapter
+}): DefinedAdapter<Schema>
 export function defineAdapter(adapter: Adapter): Adapter
-export function defineAdapter(adapter: unknown): Adapter {
-  return adapter as Adapter
+export function defineAdapter(adapter: unknown): unknown {
+  return adapter
 }
