@@ -2,6 +2,7 @@
  * The one table of errors. A code never changes its meaning; `docs/errors.md` lists exactly these codes
  * (test/shape/errors.test.ts). E1xx: what a user wrote. E2xx: rendering templates. E3xx: commands to a job.
  * E4xx: why a node failed. E5xx: storage. E6xx: the process and its configuration.
+ * E7xx: pipelines.
  */
 export interface ErrorKind {
   /** A few words, the heading in docs/errors.md. */
@@ -110,6 +111,22 @@ export const errorTable = {
   E660: kind("no such provider", 404),
   E661: kind("webhook is not authentic", 401),
   E662: kind("webhook cannot be read", 422),
+
+  E701: kind("circuit breaker is open", 503, true),
+  E702: kind("too many concurrent executions", 429, true),
+  E703: kind("emitted to a kind without a queue", 422),
+  E704: kind("message has passed too many routes", 422),
+  E705: kind("message emits too much", 422),
+  E706: kind("no such message", 404),
+  E707: kind("job is no pipeline", 422),
+  E708: kind("nothing to replay", 409),
+  E709: kind("message ended its process too often", 422),
+  E720: kind("adapters cannot be loaded", 400),
+  E721: kind("file not allowed", 403),
+  E722: kind("file of a pipeline cannot be read", 500, true),
+  E723: kind("file of a pipeline cannot be written", 500, true),
+  E724: kind("line cannot be read", 422),
+  E725: kind("message does not fit the adapter", 422),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
+import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { Definition, Workflow } from "../definition/builder.ts"
 import {
   type CompileResult,
@@ -69,6 +70,8 @@ export class Submissions {
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #handlers: HandlerCatalog
+  readonly #adapters: AdapterCatalog | undefined
+  readonly #claimExecution: (jobId: string) => Promise<void>
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -80,6 +83,9 @@ export class Submissions {
     journal: Journal
     engine: Engine
     handlers: HandlerCatalog
+    adapters?: AdapterCatalog
+    /** P1: a place for the execution of a pipeline; rejects if there is none. */
+    claimExecution?: (jobId: string) => Promise<void>
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -90,6 +96,8 @@ export class Submissions {
     this.#versions = new Versions(parts.journal, parts.random)
     this.#engine = parts.engine
     this.#handlers = parts.handlers
+    this.#adapters = parts.adapters
+    this.#claimExecution = parts.claimExecution ?? (async () => {})
     this.#ttlSeconds = parts.ttlSeconds
   }
 
@@ -111,21 +119,23 @@ export class Submissions {
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, began: null }
-        return this.#admitted(jobId, command, admit, () =>
+        return this.#admitted(jobId, { command, plan: stored.plan, admit }, () =>
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
       })
     const jobId = this.#engine.newJobId()
-    return this.#admitted(jobId, command, admit, () => this.#engine.submit(jobId, stored.plan, command))
+    return this.#admitted(jobId, { command, plan: stored.plan, admit }, () =>
+      this.#engine.submit(jobId, stored.plan, command),
+    )
   }
 
   async #admitted(
     jobId: string,
-    command: Submit,
-    admit: Admit,
+    { command, plan, admit }: { command: Submit; plan: Plan; admit: Admit },
     store: () => Promise<number | null>,
   ): Promise<Submitted> {
     let createdAt: number | null = null
+    if (plan.pipeline !== null) await this.#claimExecution(jobId)
     await admit(jobId, async () => {
       createdAt = await store()
     })
@@ -191,7 +201,7 @@ export class Submissions {
     owner: string,
     again: boolean,
   ): Promise<NewlyStored> {
-    const plan = planOf(source, this.#handlers)
+    const plan = planOf(source, { handlers: this.#handlers, adapters: this.#adapters })
     if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
     return this.#store(plan, owner)
   }
@@ -257,9 +267,14 @@ export class Submissions {
   }
 }
 
-function planOf(source: Exclude<WorkflowSource, string>, handlers: HandlerCatalog): Plan {
+function planOf(
+  source: Exclude<WorkflowSource, string>,
+  { handlers, adapters }: { handlers: HandlerCatalog; adapters: AdapterCatalog | undefined },
+): Plan {
   const definition = isMade(source) ? source.definition : source
-  return planOrThrow(compileWorkflow(definition, { handlers }))
+  return planOrThrow(
+    compileWorkflow(definition, { handlers, ...(adapters === undefined ? {} : { adapters }) }),
+  )
 }
 
 /** Made with the builder? Callers need not have types: what is given may be anything. */

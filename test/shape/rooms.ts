@@ -94,6 +94,22 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["zod", "yaml", "node:*"],
   },
+  // Runs the executions that the engine's jobs are, with the worker's guards around requests, secrets and modules.
+  pipeline: {
+    rooms: [
+      "core",
+      "template",
+      "definition",
+      "journal",
+      "worker",
+      "engine",
+      "errors",
+      "log",
+      "settings",
+      "trace",
+    ],
+    packages: [...schemas, "pg", "node:*"],
+  },
   testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
   "umbra-options": {
     rooms: ["broker", "worker", "engine", "provider", "feed", "log", "roles"],

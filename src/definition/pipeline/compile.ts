@@ -12,12 +12,16 @@ import type { AnalysedPipeline, AnalysedRoute } from "./analysis.ts"
 import type { BackpressurePlan, BreakerPlan, PipelinePlan, RoutePlan } from "./plan.ts"
 import { type RouteDefinition, routeDefaults } from "./schema.ts"
 
+/** What runs the one node of a pipeline: not a worker, but whoever owns its job. */
+export const routesHandler = "routes"
+
 const node: PlanNode = Object.freeze({
   id: "pipeline",
-  handler: "pipeline",
+  handler: routesHandler,
   timeoutSeconds: null,
-  // Messages are tried again, each by its route's rules; the node as a whole is not.
-  retry: Object.freeze({ ...defaultRetryPolicy, maxAttempts: 1 }),
+  // Messages are tried again each by its route's rules. This is for what no message is to blame for: no place is free.
+  retry: defaultRetryPolicy,
+  resumes: true,
   config: compileValue(emptyObject).value,
   when: null,
   forEach: null,

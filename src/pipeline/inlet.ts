@@ -1,0 +1,169 @@
+/**
+ * The messages of a route that are ready in memory: handed over as they become durable while the route keeps up, read
+ * from the store in pages when it does not, and those whose next try is due.
+ */
+import type { RouteProgress } from "../core/pipeline/progress.ts"
+import { JournalUnavailableError } from "../journal/errors.ts"
+import type { MessageRow, ParkedState, PipelineStore } from "../journal/pipeline-store.ts"
+import type { Delivery } from "./delivery.ts"
+
+export interface InletParts {
+  readonly store: PipelineStore
+  readonly execution: number
+  readonly route: number
+  readonly prefetch: number
+  readonly pageBytes: number
+  readonly progress: RouteProgress
+  readonly now: () => number
+  readonly after: (ms: number, fire: () => void) => () => void
+  readonly arrived: () => void
+  /** The store answers what cannot be. */
+  readonly broken: (error: unknown) => void
+}
+
+const AGAIN_MS = 1000
+
+export class Inlet {
+  readonly #parts: InletParts
+  #ready: Delivery[] = []
+  /** Index of the first in `#ready`: taking from the front must not move the others. */
+  #head = 0
+  /** Messages of the queue up to this one are settled, in hand or in memory. */
+  #readTo: number
+  /** Of the last one that is durable. */
+  #tail: number
+  #isReading = false
+  #isStopped = false
+  /** Seqs of parked messages that are in memory, or whose end is not durable yet. */
+  readonly #tried = new Set<number>()
+  #cancelAlarm: (() => void) | null = null
+  #isLooking = false
+
+  constructor(parts: InletParts) {
+    this.#parts = parts
+    this.#readTo = parts.progress.settled.upTo
+    this.#tail = parts.progress.tail
+  }
+
+  get ready(): number {
+    return this.#ready.length - this.#head
+  }
+
+  take(): Delivery | undefined {
+    if (this.#head === this.#ready.length) return undefined
+    const delivery = this.#ready[this.#head]!
+    this.#head += 1
+    if (this.#head === this.#ready.length || this.#head > 1000) {
+      this.#ready = this.#ready.slice(this.#head)
+      this.#head = 0
+    }
+    return delivery
+  }
+
+  putBack(deliveries: readonly Delivery[]): void {
+    this.#ready = [...deliveries, ...this.#ready.slice(this.#head)]
+    this.#head = 0
+  }
+
+  /** New in the queue, and durable. If the route keeps up they need not be read again. */
+  arrived(messages: readonly MessageRow[], tail: number): void {
+    if (!this.#isReading && messages.length > 0 && this.#readTo === messages[0]!.seq - 1)
+      for (const message of messages) {
+        if (this.ready >= this.#parts.prefetch) break
+        this.#push(message)
+      }
+    this.#tail = tail
+  }
+
+  #push(message: MessageRow): void {
+    this.#readTo = message.seq
+    if (this.#parts.progress.settled.has(message.seq)) return
+    this.#ready.push({ ...message, attempts: 0, isParked: false })
+  }
+
+  /** Reads on in the queue if little is left. */
+  fill(): void {
+    if (this.#isReading || this.#isStopped || this.#readTo >= this.#tail) return
+    const { prefetch } = this.#parts
+    if (this.ready > prefetch >> 1) return
+    this.#isReading = true
+    this.#untilAnswered(() => this.#readPage(prefetch - this.ready))
+      .catch(error => this.#parts.broken(error))
+      .finally(() => {
+        this.#isReading = false
+        if (!this.#isStopped) this.#parts.arrived()
+      })
+  }
+
+  async #readPage(limit: number): Promise<void> {
+    const { store, execution, route, pageBytes } = this.#parts
+    const after = this.#readTo
+    const page = await store.readMessages({ execution, route, after, limit, maxBytes: pageBytes })
+    if (page[0]?.seq !== after + 1) throw new Error(`message ${after + 1} of route ${route} is not in the store`)
+    for (const message of page) this.#push(message)
+  }
+
+  /** Messages that wait for another try are looked for when the first of them is due. */
+  wakeAt(dueAt: number): void {
+    if (this.#isStopped) return
+    this.#cancelAlarm?.()
+    this.#cancelAlarm = this.#parts.after(Math.max(0, dueAt - this.#parts.now()), () => this.look())
+  }
+
+  /** Takes those that are due, and sets the alarm for the next. */
+  look(): void {
+    if (this.#isLooking || this.#isStopped || this.#parts.progress.waiting === 0) return
+    this.#isLooking = true
+    this.#untilAnswered(() => this.#look())
+      .catch(error => this.#parts.broken(error))
+      .finally(() => {
+        this.#isLooking = false
+        if (!this.#isStopped) this.#parts.arrived()
+      })
+  }
+
+  async #look(): Promise<void> {
+    const { store, execution, route, prefetch, pageBytes } = this.#parts
+    const limit = prefetch + this.#tried.size + 1
+    const dueBy = Number.MAX_SAFE_INTEGER
+    const parked = await store.readRetries({ execution, route, dueBy, limit, maxBytes: pageBytes })
+    let begun = 0
+    for (const each of parked) {
+      if (this.#tried.has(each.seq)) continue
+      if (each.dueAt > this.#parts.now() || begun >= prefetch) {
+        // With none to be had now the next look comes when one of these has ended.
+        if (each.dueAt > this.#parts.now()) this.wakeAt(each.dueAt)
+        return
+      }
+      this.#try(each)
+      begun += 1
+    }
+  }
+
+  #try({ dueAt: _, ...message }: MessageRow & ParkedState): void {
+    this.#tried.add(message.seq)
+    this.#ready.push({ ...message, isParked: true })
+  }
+
+  /** The end of a message that was parked is durable. */
+  tried(seq: number): void {
+    this.#tried.delete(seq)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#cancelAlarm?.()
+  }
+
+  /** As long as the store is away the route waits. */
+  async #untilAnswered(ask: () => Promise<void>): Promise<void> {
+    while (!this.#isStopped) {
+      try {
+        return await ask()
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final) throw error
+        await new Promise<void>(resolve => this.#parts.after(AGAIN_MS, resolve))
+      }
+    }
+  }
+}

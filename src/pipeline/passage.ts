@@ -1,0 +1,277 @@
+/**
+ * One message on its way through the adapters of its route (P3).
+ *
+ * 1. Total: whatever an adapter does, the passage ends once, in one of the ways of `PassageEvents`.
+ * 2. What was emitted and put is handed over with the end, and only if that is an acknowledgement.
+ * 3. No promise where no adapter needs one.
+ */
+import { faultOf } from "../core/faults.ts"
+import type { Json } from "../core/json.ts"
+import { UmbraError } from "../errors.ts"
+import { checkOutput } from "../worker/output.ts"
+import { type Emission, EmittedMessage } from "./adapter.ts"
+import { AdapterCall } from "./adapter-call.ts"
+import type { Chain } from "./chain.ts"
+import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "./delivery.ts"
+import { CircuitOpenError } from "./errors.ts"
+import type { PreparedAdapter } from "./prepared-adapter.ts"
+import type { DeliveryStorage } from "./storage.ts"
+
+export interface PassageEvents {
+  ended(passage: Passage, ending: Ending): void
+  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
+  held(passage: Passage): void
+  /** It waits to be gathered: nobody works on it. */
+  waits(passage: Passage): void
+  goesOn(passage: Passage): void
+}
+
+export class Passage {
+  readonly chain: Chain
+  readonly delivery: Delivery
+  /** `performance.now()` */
+  readonly begunAt: number
+  readonly members: Passage[] = []
+  body: Json
+  #at = 0
+  readonly #invocations: Invocation[] = []
+  readonly #emitted: Emitted[] = []
+  #emittedBytes = 0
+  #storage: DeliveryStorage | undefined
+  #call: AdapterCall | null = null
+  #callBegunAt = 0
+  #hasEnded = false
+
+  constructor(chain: Chain, delivery: Delivery) {
+    this.chain = chain
+    this.delivery = delivery
+    this.begunAt = performance.now()
+    this.body = JSON.parse(delivery.body) as Json
+  }
+
+  get id(): string {
+    return this.chain.nameOf(this.delivery)
+  }
+
+  get storage(): DeliveryStorage {
+    this.#storage ??= this.chain.storage.open(this.id)
+    return this.#storage
+  }
+
+  /** The adapter it is at. */
+  get adapter(): number {
+    return this.#at
+  }
+
+  /** Goes on until an adapter takes its time, or the end is reached. */
+  advance(): void {
+    const { adapters } = this.chain
+    while (!this.#hasEnded && this.#at < adapters.length) {
+      const prepared = adapters[this.#at]!
+      if (prepared.adapter.gather !== undefined && this.chain.gather(this, prepared)) return
+      if (!this.#step(prepared)) return
+    }
+    if (!this.#hasEnded) this.#acknowledge()
+  }
+
+  /** The group that this message is the first of is complete. */
+  advanceGathered(): void {
+    this.body = [this.body, ...this.members.map(({ body }) => body)]
+    if (this.#step(this.chain.adapters[this.#at]!)) this.advance()
+  }
+
+  /** True: the adapter has answered, and the chain may go on. */
+  #step(prepared: PreparedAdapter): boolean {
+    const { chain } = this
+    const now = chain.now()
+    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > 0) {
+      this.#hold()
+      return false
+    }
+    prepared.breaker?.begin(now)
+    this.#callBegunAt = performance.now()
+    try {
+      const config = prepared.configFor(this.body)
+      const answer = config instanceof Promise ? config.then(late => this.#ask(prepared, late)) : this.#ask(prepared, config)
+      if (!isPromiseLike(answer)) return this.#answered(prepared, answer)
+      answer.then(
+        late => this.#total(prepared, () => this.#answered(prepared, late)) && this.advance(),
+        thrown => this.#threw(prepared, thrown),
+      )
+      return false
+    } catch (thrown) {
+      this.#threw(prepared, thrown)
+      return false
+    }
+  }
+
+  #ask(prepared: PreparedAdapter, config: unknown): unknown {
+    this.#call = new AdapterCall(this, this.#at, config)
+    const answer = prepared.adapter.process({ id: this.id, body: this.body }, this.#call)
+    return isStream(answer) ? this.#consume(answer) : answer
+  }
+
+  /** What is yielded is emitted; nothing goes on to the next adapter. */
+  async #consume(stream: AsyncIterable<Emission> | Iterable<Emission>): Promise<undefined> {
+    for await (const each of stream) {
+      if (this.#hasEnded) break
+      if (each instanceof EmittedMessage) this.emit(each.body, each.kind, this.#at)
+      else this.emit(each, "default", this.#at)
+    }
+    return undefined
+  }
+
+  #answered(prepared: PreparedAdapter, answer: unknown): boolean {
+    if (this.#hasEnded) return false
+    this.#called("completed", null)
+    this.#tell(prepared, false)
+    const isNothing = answer === undefined || answer === null
+    if (isNothing) this.#at = this.chain.adapters.length
+    else {
+      const isLast = this.#at === this.chain.adapters.length - 1
+      if (isLast && this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
+      this.body = answer as Json
+      this.#at += 1
+    }
+    return true
+  }
+
+  #total(prepared: PreparedAdapter, step: () => boolean): boolean {
+    try {
+      return step()
+    } catch (thrown) {
+      this.#threw(prepared, thrown)
+      return false
+    }
+  }
+
+  /** It could not even be gathered. */
+  fail(prepared: PreparedAdapter, thrown: unknown): void {
+    this.#callBegunAt = performance.now()
+    this.#threw(prepared, thrown)
+  }
+
+  #threw(prepared: PreparedAdapter, thrown: unknown): void {
+    if (this.#hasEnded) return
+    if (this.chain.signal.aborted) {
+      prepared.breaker?.forget()
+      this.#hold()
+      return
+    }
+    if (thrown instanceof CircuitOpenError) {
+      this.#hold()
+      return
+    }
+    const { redactor } = this.chain
+    const fault = faultOf(thrown, {
+      now: this.chain.now(),
+      ...(redactor === null ? {} : { clean: redactor.clean }),
+    })
+    if (thrown instanceof Error && !(thrown instanceof UmbraError))
+      this.chain.log.debug({ message: this.id, code: fault.code, stack: String(thrown.stack) }, "the adapter threw")
+    this.#called("failed", JSON.stringify(fault))
+    this.#tell(prepared, true)
+    this.#end({ fault })
+  }
+
+  #called(status: "completed" | "failed", error: string | null): void {
+    this.#call?.end()
+    const durationUs = Math.round((performance.now() - this.#callBegunAt) * 1000)
+    this.#invocations.push({ adapter: this.#at, at: this.chain.now(), durationUs, status, into: null, error })
+  }
+
+  #tell({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
+    const changed = breaker?.ended(isFailure, this.chain.now()) ?? null
+    if (changed !== null) this.chain.breakerChanged(this.#at, type, changed)
+  }
+
+  emit(body: Json, kind: string, adapter: number): void {
+    const route = this.chain.plan.outbound.get(kind)
+    if (route === undefined)
+      throw new UmbraError(
+        "E703",
+        `Adapter "${this.chain.adapters[adapter]!.type}" emitted a message of kind "${kind}", and route "${this.chain.plan.name}" has no outbound queue for it.`,
+      )
+    this.#send({ route, adapter, body: this.#textOf(body), isContinuation: false })
+  }
+
+  continueWith(body: Json, adapter: number): void {
+    this.#send({ route: this.chain.route, adapter, body: this.#textOf(body), isContinuation: true })
+  }
+
+  #send(emitted: Emitted): void {
+    const { maxEmitted, maxEmittedBytes } = this.chain.settings
+    this.#emittedBytes += emitted.body.length
+    if (this.#emitted.length >= maxEmitted || this.#emittedBytes > maxEmittedBytes)
+      throw new UmbraError(
+        "E705",
+        `Message ${this.id} emits more than ${maxEmitted} messages (UMBRA_MAX_EMITTED) or ${maxEmittedBytes} bytes ` +
+          "(UMBRA_MAX_EMITTED_BYTES). Emit them in steps, with context.continueWith.",
+      )
+    this.#emitted.push(emitted)
+  }
+
+  #textOf(body: Json): string {
+    const { redactor, settings } = this.chain
+    const checked = checkOutput(body, { maxBytes: settings.maxMessageBytes, what: "message" })
+    return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
+  }
+
+  /** Processed as a part of another message from here on. */
+  gatheredInto(first: Passage): Member {
+    const at = this.chain.now()
+    const invocation = { adapter: this.#at, at, durationUs: 0, status: "completed", error: null } as const
+    return {
+      delivery: this.delivery,
+      invocations: [...this.#invocations, { ...invocation, into: first.delivery.seq }],
+    }
+  }
+
+  #acknowledge(): void {
+    this.#end({ emitted: this.#emittedByAll(), stored: this.#storedByAll() })
+  }
+
+  /** What members emitted before they were gathered is sent with the group. */
+  #emittedByAll(): readonly Emitted[] {
+    if (this.members.length === 0) return this.#emitted
+    return [...this.#emitted, ...this.members.flatMap(member => member.#emitted)]
+  }
+
+  #storedByAll(): Acknowledged["stored"] {
+    const own = this.#storage?.changes ?? []
+    if (this.members.length === 0) return own
+    return [...own, ...this.members.flatMap(member => member.#storage?.changes ?? [])]
+  }
+
+  #hold(): void {
+    this.#close()
+    this.chain.events.held(this)
+  }
+
+  #end(result: Ending["result"]): void {
+    if ("fault" in result) this.#close()
+    this.#hasEnded = true
+    this.chain.events.ended(this, {
+      delivery: this.delivery,
+      invocations: this.#invocations,
+      members: this.members.map(member => member.gatheredInto(this)),
+      result,
+    })
+  }
+
+  #close(): void {
+    this.#hasEnded = true
+    this.#call?.end()
+    for (const passage of [this, ...this.members]) passage.#storage?.release()
+  }
+}
+
+function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+}
+
+/** Lists are bodies; generators are not. */
+function isStream(value: unknown): value is AsyncIterable<Emission> | Iterable<Emission> {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false
+  return Symbol.asyncIterator in value || Symbol.iterator in value
+}

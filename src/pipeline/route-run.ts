@@ -1,0 +1,181 @@
+/**
+ * One route of a running execution: takes messages from its queue, has as many in hand as are worth it, and tells what
+ * came of them.
+ *
+ * 1. In memory are those in hand, at most `prefetch` that are ready, and those that wait to be gathered; all others are
+ *    rows.
+ * 2. A message is begun only if it is durable, and nobody works on it or has settled it.
+ */
+import type { BreakerState } from "../core/pipeline/breaker.ts"
+import { Concurrency } from "../core/pipeline/concurrency.ts"
+import type { RouteProgress } from "../core/pipeline/progress.ts"
+import type { RoutePlan } from "../definition/pipeline/plan.ts"
+import type { MessageRow } from "../journal/pipeline-store.ts"
+import { Chain, type ChainEvents, type ExecutionScene } from "./chain.ts"
+import type { Ending } from "./delivery.ts"
+import { Inlet, type InletParts } from "./inlet.ts"
+import type { Passage } from "./passage.ts"
+import { Pace } from "./pace.ts"
+import type { PreparedRoute } from "./prepared-adapter.ts"
+import { RouteFigures } from "./route-figures.ts"
+
+export interface RouteRunParts {
+  readonly position: number
+  readonly plan: RoutePlan
+  readonly prepared: PreparedRoute
+  readonly progress: RouteProgress
+  readonly scene: ExecutionScene
+  readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
+  /** Is there room behind it? */
+  readonly mayBegin: () => boolean
+  readonly ended: (ending: Ending) => void
+}
+
+const sliceMs = 10
+/** Looking at the clock costs as much as an empty message: once per so many. */
+const messagesPerLook = 64
+
+export class RouteRun implements ChainEvents {
+  readonly plan: RoutePlan
+  readonly progress: RouteProgress
+  readonly figures: RouteFigures
+  readonly inlet: Inlet
+  readonly #parts: RouteRunParts
+  readonly #chain: Chain
+  readonly #concurrency: Concurrency
+  readonly #pace: Pace
+  #inHand = 0
+  #gathered = 0
+  #isPumping = false
+  #isStopped = false
+  #cancelTimer: (() => void) | null = null
+
+  constructor(parts: RouteRunParts) {
+    const { plan, position, prepared, progress, scene } = parts
+    this.#parts = parts
+    this.plan = plan
+    this.progress = progress
+    this.figures = new RouteFigures(scene.now)
+    const { adaptive, minConcurrency: min, tolerance } = plan.backpressure
+    this.#concurrency = new Concurrency({ adaptive, min, max: plan.concurrency, tolerance })
+    this.#pace = new Pace(plan.rate)
+    this.#chain = new Chain({ position, plan, prepared }, scene, this)
+    this.inlet = new Inlet({
+      ...parts.inlet,
+      route: position,
+      prefetch: plan.prefetch,
+      progress,
+      arrived: () => this.pump(),
+    })
+  }
+
+  get inHand(): number {
+    return this.#inHand
+  }
+
+  get limit(): number {
+    return this.#concurrency.limit
+  }
+
+  /** The state of the breaker of each adapter; null: it has none. */
+  get breakers(): readonly (BreakerState | null)[] {
+    const now = this.#parts.scene.now()
+    return this.#chain.adapters.map(({ breaker }) => breaker?.state(now) ?? null)
+  }
+
+  get waitsToBeGathered(): number {
+    return this.#gathered
+  }
+
+  /** Begins what may be begun. */
+  pump(): void {
+    if (this.#isPumping || this.#isStopped) return
+    this.#isPumping = true
+    this.#begin()
+    this.#isPumping = false
+    this.inlet.fill()
+  }
+
+  #begin(): void {
+    const end = performance.now() + sliceMs
+    for (let looks = messagesPerLook; this.#mayBegin(); looks--) {
+      if (looks === 0) {
+        if (performance.now() >= end) {
+          setImmediate(() => this.pump())
+          return
+        }
+        looks = messagesPerLook
+      }
+      const delivery = this.inlet.take()
+      if (delivery === undefined) return
+      this.#pace.begun(this.#parts.scene.now())
+      this.#inHand += 1
+      this.#chain.deliver(delivery)
+    }
+  }
+
+  #mayBegin(): boolean {
+    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || !this.#parts.mayBegin()) return false
+    const now = this.#parts.scene.now()
+    const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
+    if (at <= now) return true
+    if (at !== Number.POSITIVE_INFINITY) this.#pumpAfter(at - now)
+    return false
+  }
+
+  #pumpAfter(ms: number): void {
+    if (this.#cancelTimer !== null) return
+    this.#cancelTimer = this.#parts.scene.after(ms, () => {
+      this.#cancelTimer = null
+      this.pump()
+    })
+  }
+
+  // What passages say.
+
+  ended(passage: Passage, ending: Ending): void {
+    const latencyMs = performance.now() - passage.begunAt
+    this.#concurrency.ended(latencyMs, this.#inHand)
+    if ("fault" in ending.result && ending.result.fault.retryable) this.#concurrency.overloaded()
+    this.figures.ended(latencyMs, 1 + ending.members.length)
+    this.#inHand -= 1
+    this.#parts.ended(ending)
+    this.pump()
+  }
+
+  held(passage: Passage): void {
+    this.#inHand -= 1
+    this.inlet.putBack([passage.delivery, ...passage.members.map(({ delivery }) => delivery)])
+    this.pump()
+  }
+
+  waits(): void {
+    this.#inHand -= 1
+    this.#gathered += 1
+    this.pump()
+  }
+
+  goesOn(first: Passage): void {
+    this.#gathered -= 1 + first.members.length
+    this.#inHand += 1
+  }
+
+  breakerChanged(_adapter: number, state: BreakerState): void {
+    this.figures.breakerChanged(state)
+  }
+
+  /** These are durable now. */
+  arrived(messages: readonly MessageRow[], tail: number): void {
+    this.inlet.arrived(messages, tail)
+    this.pump()
+  }
+
+  /** Begins nothing any more. What is in hand may end. */
+  stop(): void {
+    this.#isStopped = true
+    this.#cancelTimer?.()
+    this.#chain.stop()
+    this.inlet.stop()
+  }
+}
+

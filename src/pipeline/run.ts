@@ -1,0 +1,306 @@
+/**
+ * One execution in the process that owns its job (P2): its routes, its commits, and when it is over.
+ *
+ * 1. One commit is the acknowledgement of messages, what they emitted, and their lineage.
+ * 2. It is over when nothing is queued, in hand or waiting for another try, and all of that is durable.
+ * 3. Stopped at any moment, everything that is needed to go on is in the store.
+ */
+import type { Fault } from "../core/faults.ts"
+import type { Json } from "../core/json.ts"
+import {
+  decodeProgress,
+  encodeProgress,
+  isDrained,
+  newProgress,
+  type PipelineProgress,
+  unsettled,
+} from "../core/pipeline/progress.ts"
+import type { PipelinePlan } from "../definition/pipeline/plan.ts"
+import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
+import type { PartitionEpoch } from "../journal/port.ts"
+import type { RetryFigures } from "../journal/retry.ts"
+import { Assembly } from "./assembly.ts"
+import type { ExecutionScene } from "./chain.ts"
+import { Commits } from "./commits.ts"
+import type { Ending } from "./delivery.ts"
+import { initialMessages } from "./initial.ts"
+import { liveFigures, totals } from "./figures.ts"
+import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
+import { RouteRun } from "./route-run.ts"
+import type { PipelineSettings } from "./settings.ts"
+import type { SecretSource } from "../worker/secrets.ts"
+import { writersThatWait } from "./flow.ts"
+
+export interface RunParts {
+  readonly plan: PipelinePlan
+  readonly execution: ExecutionRow
+  readonly fence: PartitionEpoch
+  readonly store: PipelineStore
+  readonly retry: RetryFigures
+  readonly settings: PipelineSettings
+  readonly adapters: Adapters
+  readonly names: ScopeNames
+  readonly secrets: SecretSource
+  readonly scene: Omit<ExecutionScene, "signal" | "settings" | "nameOf">
+  readonly random: () => number
+  readonly events: RunEvents
+}
+
+export interface RunEvents {
+  drained(output: Json): void
+  failed(fault: Fault): void
+  /** Somebody else has the partition. */
+  fenced(): void
+  /** The store, or this code, is not what it should be. */
+  broken(error: unknown): void
+  progressed(message: string): void
+}
+
+export class PipelineRun {
+  readonly #parts: RunParts
+  readonly #progress: PipelineProgress
+  readonly #routes: readonly RouteRun[]
+  readonly #commits: Commits
+  readonly #abort = new AbortController()
+  readonly #storage: ExecutionScene["storage"]
+  /** By route: those behind it, which it waits for when they have too much queued. */
+  readonly #behind: readonly (readonly number[])[]
+  #endings: Ending[] = []
+  #commit: number
+  #isStopped = false
+  #isOver = false
+  #figuresAt = 0
+  #cancelFigures: (() => void) | null = null
+  #whenIdle: (() => void) | null = null
+
+  constructor(parts: RunParts) {
+    const { plan, execution, store, settings, names, secrets, adapters } = parts
+    this.#parts = parts
+    this.#storage = parts.scene.storage
+    this.#commit = execution.commit
+    this.#progress =
+      execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
+    this.#behind = writersThatWait(plan)
+    const scene: ExecutionScene = {
+      ...parts.scene,
+      settings,
+      signal: this.#abort.signal,
+      nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
+    }
+    this.#routes = plan.routes.map((route, position) => {
+      const prepared = prepareRoute(route, { adapters, names, secrets })
+      return new RouteRun({
+        ...{ position, plan: route, prepared, scene },
+        progress: this.#progress.routes[position]!,
+        inlet: {
+          store,
+          execution: execution.execution,
+          pageBytes: settings.pageBytes,
+          now: scene.now,
+          after: scene.after,
+          broken: error => this.#broken(error),
+        },
+        mayBegin: () => this.#mayBegin(position),
+        ended: ending => this.#ended(ending),
+      })
+    })
+    this.#commits = new Commits({
+      store,
+      retry: parts.retry,
+      after: scene.after,
+      events: {
+        collect: () => this.#collect(),
+        durable: commit => this.#durable(commit),
+        fenced: () => this.#leave(() => parts.events.fenced()),
+        refused: error => this.#broken(error),
+      },
+    })
+  }
+
+  async start(): Promise<void> {
+    if (!this.#progress.isBegun) await this.#begin()
+    if (this.#isStopped) return
+    for (const route of this.#routes) {
+      route.inlet.look()
+      route.pump()
+    }
+    this.#tellFigures()
+    this.#finishIfDrained()
+  }
+
+  /** What the initial messages are is decided once: they are there, all of them, or none. */
+  async #begin(): Promise<void> {
+    const { plan, store, names } = this.#parts
+    const assembly = this.#assembly()
+    for await (const { route, body, origin } of initialMessages(plan, store, {
+      jobId: this.#parts.scene.jobId,
+      names,
+    }))
+      assembly.begin(route, body, origin)
+    this.#progress.isBegun = true
+    this.#opening = assembly
+    this.#commits.schedule()
+    await new Promise<void>(resolve => {
+      this.#whenBegun = resolve
+    })
+  }
+
+  #opening: Assembly | null = null
+  #whenBegun: (() => void) | null = null
+
+  #assembly(): Assembly {
+    const { plan, scene, random } = this.#parts
+    return new Assembly(plan, this.#progress, { now: scene.now(), random })
+  }
+
+  /** Room behind the route, and not too much that is done but not durable. */
+  #mayBegin(position: number): boolean {
+    if (this.#isStopped || this.#endings.length >= this.#parts.settings.maxUncommitted) return false
+    for (const other of this.#behind[position]!) {
+      const { plan, progress } = this.#routes[other]!
+      if (progress.tail - progress.settled.upTo >= plan.backpressure.maxQueued && unsettled(progress) >= plan.backpressure.maxQueued)
+        return false
+    }
+    return true
+  }
+
+  #ended(ending: Ending): void {
+    // After a stop nobody waits for it: it is delivered again by whoever comes next.
+    if (this.#isOver) return
+    if (!("fault" in ending.result)) this.#storage.leaving(ending.result.stored)
+    this.#endings.push(ending)
+    this.#commits.schedule()
+  }
+
+  #collect(): PipelineCommit | null {
+    const opening = this.#opening
+    this.#opening = null
+    if (opening === null && this.#endings.length === 0) {
+      if (this.#figuresAt === 0) return null
+      this.#figuresAt = 0
+    }
+    const assembly = opening ?? this.#assembly()
+    const { commitMessages } = this.#parts.settings
+    const settled = this.#endings.splice(0, commitMessages)
+    for (const ending of settled) assembly.settle(ending)
+    if (assembly.fault !== null) this.#fail(assembly.fault)
+    this.#commit += 1
+    return {
+      fence: this.#parts.fence,
+      execution: this.#parts.execution.execution,
+      commit: this.#commit,
+      progress: encodeProgress(this.#progress, liveFigures(this.#routes)),
+      ...rowsOf(assembly),
+    }
+  }
+
+  #fault: Fault | null = null
+
+  #fail(fault: Fault): void {
+    this.#fault = fault
+    for (const route of this.#routes) route.stop()
+  }
+
+  #durable(commit: PipelineCommit): void {
+    this.#storage.durable(commit.stored)
+    for (const [route, messages] of byRoute(commit.messages))
+      this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
+    this.#noteParked(commit)
+    this.#whenBegun?.()
+    if (this.#fault !== null) {
+      const fault = this.#fault
+      this.#leave(() => this.#parts.events.failed(fault))
+      return
+    }
+    for (const route of this.#routes) route.pump()
+    this.#finishIfDrained()
+    if (this.#endings.length === 0) this.#whenIdle?.()
+  }
+
+  #noteParked({ parked, unparked }: PipelineCommit): void {
+    const routes = new Set<RouteRun>()
+    for (const { route, seq } of [...parked, ...unparked]) {
+      const run = this.#routes[route]!
+      run.inlet.tried(seq)
+      routes.add(run)
+    }
+    for (const { inlet } of routes) inlet.look()
+  }
+
+  #finishIfDrained(): void {
+    if (this.#isStopped || this.#endings.length > 0 || !isDrained(this.#progress)) return
+    this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
+  }
+
+  #broken(error: unknown): void {
+    this.#leave(() => this.#parts.events.broken(error))
+  }
+
+  #leave(tell: () => void): void {
+    if (this.#isOver) return
+    this.#halt()
+    this.#isOver = true
+    tell()
+  }
+
+  /** What is in hand goes on. */
+  #halt(): void {
+    this.#isStopped = true
+    this.#cancelFigures?.()
+    for (const route of this.#routes) route.stop()
+  }
+
+  /** Lets what is in hand end, for a while, and makes it durable. */
+  async drain(graceMs: number): Promise<void> {
+    this.#halt()
+    const isBusy = () => this.#routes.some(({ inHand }) => inHand > 0)
+    if (isBusy() || this.#endings.length > 0 || !this.#commits.isIdle)
+      await new Promise<void>(resolve => {
+        const cancel = this.#parts.scene.after(graceMs, resolve)
+        this.#whenIdle = () => {
+          if (isBusy() || this.#endings.length > 0) return
+          cancel()
+          resolve()
+        }
+      })
+    await this.stop()
+  }
+
+  /** Nobody wants the execution any more, here. Resolves when nothing of it is on its way to the store. */
+  async stop(): Promise<void> {
+    this.#halt()
+    this.#isOver = true
+    this.#abort.abort(new DOMException("The execution is stopped.", "AbortError"))
+    await this.#commits.stop()
+  }
+
+  #tellFigures(): void {
+    const { scene, settings, events } = this.#parts
+    if (this.#isStopped || settings.figuresSeconds === 0) return
+    this.#cancelFigures = scene.after(settings.figuresSeconds * 1000, () => {
+      this.#figuresAt = scene.now()
+      this.#commits.schedule()
+      events.progressed(summary(this.#routes))
+      this.#tellFigures()
+    })
+  }
+}
+
+function rowsOf({ messages, lineage, parked, unparked, stored }: Assembly) {
+  return { messages, lineage, parked, unparked, stored }
+}
+
+function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
+  const found = new Map<number, MessageRow[]>()
+  for (const message of messages) {
+    const list = found.get(message.route)
+    if (list === undefined) found.set(message.route, [message])
+    else list.push(message)
+  }
+  return found
+}
+
+/** For whoever watches the job. */
+function summary(routes: readonly RouteRun[]): string {
+  return routes.map(({ plan, progress }) => `${plan.name} ${progress.done}/${progress.tail}`).join(", ")
+}
