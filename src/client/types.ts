@@ -196,6 +196,9 @@ export interface WorkflowDiff {
   readonly nodes_added: readonly string[]
   readonly nodes_removed: readonly string[]
   readonly nodes_changed: readonly { readonly id: string; readonly keys: readonly string[] }[]
+  readonly routes_added: readonly string[]
+  readonly routes_removed: readonly string[]
+  readonly routes_changed: readonly { readonly name: string; readonly keys: readonly string[] }[]
   readonly keys_changed: readonly string[]
 }
 
@@ -204,6 +207,8 @@ export interface ValidWorkflow {
   readonly name: string
   readonly hash: string
   readonly nodes: number
+  /** Of a pipeline. */
+  readonly routes: number
 }
 
 export interface Token {

@@ -189,6 +189,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "worker",
       "engine",
       "feed",
+      "pipeline",
       "provider",
       "errors",
       "log",

@@ -78,7 +78,8 @@ export type TemplatedJson =
 export type Templated<T> =
   IsAny<T> extends true
     ? TemplatedJson
-    : unknown extends T
+    : // `[]`: otherwise each kind of JSON would be asked apart, without end.
+      [Json] extends [T]
       ? TemplatedJson
       : RefOf<Exclude<T, undefined>> | TemplatedParts<Exclude<T, undefined>>
 
