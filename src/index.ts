@@ -7,7 +7,14 @@ export type { Json, JsonObject } from "./core/json.ts"
 export type { JobStatus, NodeStatus } from "./core/states.ts"
 export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view.ts"
 export * from "./definition/builder.ts"
-export { handlerCatalog, loadWorkflow, type Problem, validateWorkflow } from "./definition/index.ts"
+export {
+  adapterCatalog,
+  handlerCatalog,
+  loadWorkflow,
+  type Problem,
+  validateWorkflow,
+} from "./definition/index.ts"
+export type { PipelineDefinition, RouteDefinition } from "./definition/pipeline/schema.ts"
 export type { NodeDefinition, WorkflowDefinition } from "./definition/schema.ts"
 export type { JobActivity } from "./engine/activity.ts"
 export type { WorkerView } from "./engine/fleet.ts"
