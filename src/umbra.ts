@@ -2,6 +2,7 @@ import type { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
+import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
@@ -79,6 +80,8 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 
 export class Umbra {
   readonly handlers: FleetCatalog
+  /** What pipelines may be made of. */
+  readonly adapters: AdapterCatalog
   readonly roles: Roles
   readonly queries: Queries
   /** What `POST /webhooks/{provider}` lets in. */
@@ -101,6 +104,7 @@ export class Umbra {
     this.#journal = parts.journal
     this.#maxOutputBytes = parts.settings.maxOutputBytes
     this.handlers = wired.handlers
+    this.adapters = parts.adapters
     this.queries = wired.queries
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines

@@ -11,6 +11,12 @@ export const handlersOption = (): Option =>
     "a file (TypeScript or JavaScript) or package that exports handlers; may be repeated",
   ).argParser<string[]>(collect)
 
+export const adaptersOption = (): Option =>
+  new Option(
+    "--adapters <module>",
+    "a file or package that exports adapters of pipelines; may be repeated",
+  ).argParser<string[]>(collect)
+
 export const providersOption = (): Option =>
   new Option(
     "--providers <module>",

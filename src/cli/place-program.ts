@@ -1,6 +1,7 @@
 /** Commands on workflows and jobs of a place, a store or a server. Their code is imported when one runs. */
 import { Command, Option } from "commander"
 import {
+  adaptersOption,
   handlersOption,
   ownerOption,
   privateAddressesOption,
@@ -22,6 +23,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     )
     .argument("<file>", "the workflow")
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(ownerOption())
     .addOption(json())
     .action(async (file, options) => finish((await import("./push.ts")).push(file, options)))
@@ -35,6 +37,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     .argument("<workflow>", "name, name@3 or name@stable")
     .option("--wait", "stay until the job has ended; on a folder or a database its nodes run in this process")
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(privateAddressesOption())
     .addOption(ownerOption())

@@ -9,6 +9,7 @@ import { type Server, startServer } from "../server/server.ts"
 import { LocalToken } from "../server/tokens.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
 import { version } from "../version.ts"
+import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
@@ -20,6 +21,7 @@ export interface ServeOptions extends StoreOptions {
   readonly host: string
   readonly port: number
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
   readonly redisUrl?: string
   readonly roles?: readonly Role[]
@@ -43,6 +45,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
+    adapters: await loadUserAdapters(options),
     providers,
     ...(redisUrl === undefined ? {} : { redisUrl }),
     roles: [...roles],

@@ -1,6 +1,7 @@
 /** `umbra serve`, `umbra worker`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
+  adaptersOption,
   countFrom1,
   handlersOption,
   privateAddressesOption,
@@ -32,6 +33,7 @@ export function serveProgram(finish: Finish): Command {
     .addOption(rolesOption())
     .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(redisOption())
     .addOption(privateAddressesOption())

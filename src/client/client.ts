@@ -6,8 +6,7 @@
  */
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
-import type { Workflow } from "../definition/builder.ts"
-import type { WorkflowDefinition } from "../definition/schema.ts"
+import type { Definition, Workflow } from "../definition/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, isAway } from "./http.ts"
 import { type JobCommands, RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"
@@ -72,9 +71,9 @@ export class UmbraClient implements JobCommands {
     workflow: Workflow<Input, Output>,
     ...given: InputArguments<Input>
   ): Promise<RemoteJob<Output>>
-  submit(workflow: WorkflowDefinition | string, input?: unknown, options?: SubmitOptions): Promise<RemoteJob>
+  submit(workflow: Definition | string, input?: unknown, options?: SubmitOptions): Promise<RemoteJob>
   async submit(
-    workflow: Workflow | WorkflowDefinition | string,
+    workflow: Workflow | Definition | string,
     input?: unknown,
     options: SubmitOptions = {},
   ): Promise<RemoteJob> {
@@ -84,7 +83,7 @@ export class UmbraClient implements JobCommands {
 
   /** As `submit`, for whoever wants to know the job as it began, and whether it is new. */
   async accept(
-    workflow: Workflow | WorkflowDefinition | string,
+    workflow: Workflow | Definition | string,
     input?: unknown,
     options: SubmitOptions = {},
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
@@ -102,7 +101,7 @@ export class UmbraClient implements JobCommands {
   }
 
   async #pushAndSend(
-    workflow: Workflow | WorkflowDefinition,
+    workflow: Workflow | Definition,
     input: unknown,
     options: SubmitOptions,
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {

@@ -3,7 +3,7 @@ import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
-import type { WorkflowDefinition } from "../definition/schema.ts"
+import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
@@ -168,7 +168,7 @@ export interface WorkflowVersion {
 }
 
 export interface StoredWorkflow extends WorkflowVersion {
-  readonly definition: WorkflowDefinition
+  readonly definition: Definition
   readonly aliases?: readonly Alias[]
 }
 
@@ -196,6 +196,9 @@ export interface WorkflowDiff {
   readonly nodes_added: readonly string[]
   readonly nodes_removed: readonly string[]
   readonly nodes_changed: readonly { readonly id: string; readonly keys: readonly string[] }[]
+  readonly routes_added: readonly string[]
+  readonly routes_removed: readonly string[]
+  readonly routes_changed: readonly { readonly name: string; readonly keys: readonly string[] }[]
   readonly keys_changed: readonly string[]
 }
 
@@ -204,6 +207,8 @@ export interface ValidWorkflow {
   readonly name: string
   readonly hash: string
   readonly nodes: number
+  /** Of a pipeline. */
+  readonly routes: number
 }
 
 export interface Token {

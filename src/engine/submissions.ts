@@ -2,7 +2,7 @@ import { createHash } from "node:crypto"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import type { AdapterCatalog } from "../definition/adapter.ts"
-import type { Workflow } from "../definition/builder.ts"
+import type { Definition, Workflow } from "../definition/builder.ts"
 import {
   type CompileResult,
   checkInput,
@@ -10,7 +10,6 @@ import {
   type HandlerCatalog,
   type Plan,
   type Problem,
-  type WorkflowDefinition,
 } from "../definition/index.ts"
 import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
@@ -21,7 +20,7 @@ import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
-export type WorkflowSource = Workflow | WorkflowDefinition | string
+export type WorkflowSource = Workflow | Definition | string
 
 export interface SubmitOptions {
   readonly owner?: string

@@ -76,12 +76,13 @@ export class Passage {
 
   /** The group that this message is the first of is complete. */
   advanceGathered(): void {
-    this.body = [this.body, ...this.members.map(({ body }) => body)]
-    if (this.#step(this.chain.adapters[this.#at]!)) this.advance()
+    const { body } = this
+    this.body = [body, ...this.members.map(member => member.body)]
+    if (this.#step(this.chain.adapters[this.#at]!, body)) this.advance()
   }
 
-  /** True: the adapter has answered, and the chain may go on. */
-  #step(prepared: PreparedAdapter): boolean {
+  /** True: the adapter has answered, and the chain may go on. `read` is what templates of its config read as message. */
+  #step(prepared: PreparedAdapter, read = this.body): boolean {
     const { chain } = this
     const now = chain.now()
     if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > 0) {
@@ -91,7 +92,7 @@ export class Passage {
     prepared.breaker?.begin(now)
     this.#callBegunAt = performance.now()
     try {
-      const config = prepared.configFor(this.body)
+      const config = prepared.configFor(read)
       const answer = config instanceof Promise ? config.then(late => this.#ask(prepared, late)) : this.#ask(prepared, config)
       if (!isPromiseLike(answer)) return this.#answered(prepared, answer)
       answer.then(

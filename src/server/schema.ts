@@ -317,6 +317,9 @@ const diffExample = {
   nodes_added: ["invoice"],
   nodes_removed: [],
   nodes_changed: [{ id: "price", keys: ["config"] }],
+  routes_added: [],
+  routes_removed: [],
+  routes_changed: [],
   keys_changed: ["output"],
 }
 
@@ -328,6 +331,9 @@ export const diff = z
     nodes_added: z.array(z.string()),
     nodes_removed: z.array(z.string()),
     nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
+    routes_added: z.array(z.string()),
+    routes_removed: z.array(z.string()),
+    routes_changed: z.array(z.object({ name: z.string(), keys: z.array(z.string()) })),
     keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
   })
   .meta({ examples: [diffExample] })

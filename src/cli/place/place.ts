@@ -58,6 +58,7 @@ export interface PlaceOptions {
   readonly owner?: string
   /** Handlers of the user's, for a store: a server knows its own. */
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
   readonly verbose?: boolean
 }

@@ -41,15 +41,17 @@ export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner)
     }
   }
   // Imported only here: a job that runs elsewhere needs no engine.
-  const [{ openUmbra }, { loadUserHandlers, loadUserProviders }] = await Promise.all([
+  const [{ openUmbra }, { loadUserHandlers, loadUserProviders }, { loadUserAdapters }] = await Promise.all([
     import("../../umbra.ts"),
     import("../handlers.ts"),
+    import("../adapters.ts"),
   ])
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = existingStore(options)
   const log = commandLog()
-  const umbra = await openUmbra(location, { handlers, providers, log: log.log })
+  const umbra = await openUmbra(location, { handlers, adapters, providers, log: log.log })
   try {
     return await use(ownRunner(umbra, options, { log, name: storeName(location) }))
   } finally {

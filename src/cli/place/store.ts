@@ -3,6 +3,7 @@
  * journal alone, which disturbs nobody; for a command, the engine that owns the job, and if there is none (always so for
  * a folder, which one process holds at a time) this process, as an engine that runs no node.
  */
+
 import { localOwner } from "../../engine/ids.ts"
 import { Reader } from "../../engine/reader.ts"
 import { openJournal } from "../../journal/open.ts"
@@ -12,6 +13,7 @@ import { limitsOf } from "../../server/limits.ts"
 import { Tokens, tokenView } from "../../server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
+import type { AdapterModules } from "../adapters.ts"
 import { commandLog } from "../log.ts"
 import { storeName } from "../store.ts"
 import type { Place } from "./place.ts"
@@ -21,18 +23,18 @@ import { StoreWorkflows } from "./store-workflows.ts"
 export interface StorePlaceOptions {
   readonly location: string
   readonly owner: string | undefined
-  readonly handlers: readonly string[]
+  readonly modules: AdapterModules
   readonly flags: string
 }
 
-export function openStore({ location, owner, handlers, flags }: StorePlaceOptions): Place {
+export function openStore({ location, owner, modules, flags }: StorePlaceOptions): Place {
   const store = new Store(location)
   const jobs = new StoreJobs(store, owner)
   return {
     name: storeName(location),
     flags,
     jobs,
-    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, handlers }),
+    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, modules }),
     tokens: tokensOf(store),
     get isRun() {
       return jobs.isRun
