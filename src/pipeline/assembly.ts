@@ -61,7 +61,11 @@ export class Assembly implements Rows {
       this.#acknowledge(member.delivery)
       this.#record(member.delivery, member.invocations, null)
     }
-    this.#record(delivery, ending.invocations, result.emitted.length === 0 ? null : this.#send(delivery, result))
+    this.#record(
+      delivery,
+      ending.invocations,
+      result.emitted.length === 0 ? null : this.#send(delivery, result),
+    )
     for (const change of result.stored) this.stored.push(change)
   }
 

@@ -5,6 +5,7 @@
  * 2. It is over when nothing is queued, in hand or waiting for another try, and all of that is durable.
  * 3. Stopped at any moment, everything that is needed to go on is in the store.
  */
+import { setMaxListeners } from "node:events"
 import type { Fault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import {
@@ -15,22 +16,29 @@ import {
   type PipelineProgress,
   unsettled,
 } from "../core/pipeline/progress.ts"
-import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { ExecutionRow, MessageKey, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
+import type { PipelinePlan, RoutePlan } from "../definition/pipeline/plan.ts"
+import type {
+  ExecutionRow,
+  MessageKey,
+  MessageRow,
+  PipelineCommit,
+  PipelineStore,
+} from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
+import type { SecretSource } from "../worker/secrets.ts"
 import { Assembly } from "./assembly.ts"
-import type { ExecutionScene } from "./chain.ts"
+import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
-import { initialMessages } from "./initial.ts"
 import { liveFigures, totals } from "./figures.ts"
+import { writersThatWait } from "./flow.ts"
+import { initialMessages } from "./initial.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
-import { Suspects } from "./suspects.ts"
 import type { PipelineSettings } from "./settings.ts"
-import type { SecretSource } from "../worker/secrets.ts"
-import { writersThatWait } from "./flow.ts"
+import type { ExecutionStorage } from "./storage.ts"
+import { Suspects } from "./suspects.ts"
 
 export interface RunParts {
   readonly plan: PipelinePlan
@@ -42,10 +50,16 @@ export interface RunParts {
   readonly adapters: Adapters
   readonly names: ScopeNames
   readonly secrets: SecretSource
-  readonly scene: Omit<ExecutionScene, "signal" | "settings" | "nameOf">
+  readonly storage: ExecutionStorage
+  readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number
   /** Deaths of a process while a message was tried after which it is not tried any more. */
   readonly lossLimit: number
+  /** What runs a route of which the definition says `run_on: workers`. */
+  readonly elsewhere: (
+    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionScene },
+    events: ChainEvents,
+  ) => RouteChain
   readonly events: RunEvents
 }
 
@@ -67,7 +81,6 @@ export class PipelineRun {
   readonly #routes: readonly RouteRun[]
   readonly #commits: Commits
   readonly #abort = new AbortController()
-  readonly #storage: ExecutionScene["storage"]
   /** By route: those behind it, which it waits for when they have too much queued. */
   readonly #behind: readonly (readonly number[])[]
   readonly #suspects = new Suspects(() => this.#commits.schedule())
@@ -84,23 +97,28 @@ export class PipelineRun {
   #isClosed = false
 
   constructor(parts: RunParts) {
-    const { plan, execution, store, settings, names, secrets, adapters } = parts
+    const { plan, execution, store, settings } = parts
     this.#parts = parts
-    this.#storage = parts.scene.storage
+    // Every message in hand may listen.
+    setMaxListeners(0, this.#abort.signal)
     this.#commit = execution.commit
     this.#progress =
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
     this.#behind = writersThatWait(plan)
     const scene: ExecutionScene = {
       ...parts.scene,
+      storage: parts.storage,
       settings,
       signal: this.#abort.signal,
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
     this.#routes = plan.routes.map((route, position) => {
-      const prepared = prepareRoute(route, { adapters, names, secrets })
+      const chain =
+        route.runOn === "workers"
+          ? (events: ChainEvents) => parts.elsewhere({ position, plan: route, scene }, events)
+          : this.#chainHere(position, scene)
       return new RouteRun({
-        ...{ position, plan: route, prepared, scene },
+        ...{ position, plan: route, chain, scene },
         progress: this.#progress.routes[position]!,
         inlet: {
           store,
@@ -126,6 +144,12 @@ export class PipelineRun {
         refused: error => this.#broken(error),
       },
     })
+  }
+
+  #chainHere(position: number, scene: ExecutionScene): (events: ChainEvents) => RouteChain {
+    const plan = this.#parts.plan.routes[position]!
+    const prepared = prepareRoute(plan, this.#parts)
+    return events => new Chain({ position, plan, prepared }, scene, events)
   }
 
   async start(): Promise<void> {
@@ -188,7 +212,10 @@ export class PipelineRun {
     if (this.#isStopped || this.#endings.length >= this.#parts.settings.maxUncommitted) return false
     for (const other of this.#behind[position]!) {
       const { plan, progress } = this.#routes[other]!
-      if (progress.tail - progress.settled.upTo >= plan.backpressure.maxQueued && unsettled(progress) >= plan.backpressure.maxQueued)
+      if (
+        progress.tail - progress.settled.upTo >= plan.backpressure.maxQueued &&
+        unsettled(progress) >= plan.backpressure.maxQueued
+      )
         return false
     }
     return true
@@ -197,7 +224,7 @@ export class PipelineRun {
   #ended(ending: Ending): void {
     // After a stop nobody waits for it: it is delivered again by whoever comes next.
     if (this.#isOver) return
-    if (!("fault" in ending.result)) this.#storage.leaving(ending.result.stored)
+    if (!("fault" in ending.result)) this.#parts.storage.leaving(ending.result.stored)
     this.#endings.push(ending)
     this.#commits.schedule()
   }
@@ -245,7 +272,7 @@ export class PipelineRun {
   }
 
   #durable(commit: PipelineCommit): void {
-    this.#storage.durable(commit.stored)
+    this.#parts.storage.durable(commit.stored)
     for (const [route, messages] of byRoute(commit.messages))
       this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
     this.#noteParked(commit)
