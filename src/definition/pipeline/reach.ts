@@ -8,7 +8,7 @@ export function reach(starts: Iterable<number>, targets: Targets, found = new Se
   for (let route = open.pop(); route !== undefined; route = open.pop()) {
     if (found.has(route)) continue
     found.add(route)
-    open.push(...targets[route]!)
+    for (const target of targets[route]!) open.push(target)
   }
   return found
 }
