@@ -27,6 +27,21 @@ export type { SubmitOptions, WorkflowSource } from "./engine/submissions.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
+export {
+  type Adapter,
+  type AdapterContext,
+  type AdapterDefinition,
+  type AdapterStorage,
+  type DefinedAdapter,
+  defineAdapter,
+  type Emission,
+  type EmitOptions,
+  emission,
+  type Gathering,
+  type Message,
+} from "./pipeline/adapter.ts"
+export { adapters } from "./pipeline/adapters/specs.ts"
+export { discoverAdapters } from "./pipeline/discover.ts"
 export { type HttpProviderOptions, httpProvider } from "./provider/http-provider.ts"
 export type { HttpProviderDefinition } from "./provider/http-spec.ts"
 export { loadProviders } from "./provider/load.ts"

@@ -63,6 +63,7 @@ export function wire({ journal, location, adapters, services, settings, options,
   const pipelines = new Pipelines({
     ...{ journal, adapters, secrets, clock, log },
     settings: pipelineSettings(options.pipeline),
+    lossLimit: figures.lossLimit,
     plans: { get: (owner, name, wanted) => engine.plans.get(owner, name, wanted) },
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),

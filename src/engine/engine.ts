@@ -141,6 +141,7 @@ export class Engine {
       partitions: () => this.#ownership.partitions(),
       clock,
       retentionSeconds: settings.retentionSeconds,
+      lineageRetentionSeconds: settings.lineageRetentionSeconds,
       log,
     })
     this.#ownership = new Ownership({

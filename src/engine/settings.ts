@@ -7,6 +7,8 @@ export interface EngineSettings {
   readonly ttlSeconds: number | null
   /** Finished jobs are removed after this; null: never. */
   readonly retentionSeconds: number | null
+  /** What was done to a pipeline's messages is removed this long after its end; null: with the job. */
+  readonly lineageRetentionSeconds: number | null
   /** A peer whose beat has not changed for this long is dead. */
   readonly leaseSeconds: number
   readonly beatSeconds: number
@@ -43,6 +45,7 @@ export interface EngineSettings {
 export const engineTable: SettingTable<EngineSettings> = {
   ttlSeconds: amountOrNever("UMBRA_TTL_SECONDS", 24 * 3600),
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
+  lineageRetentionSeconds: amountOrNever("UMBRA_LINEAGE_RETENTION_SECONDS", 3 * 24 * 3600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
   workerDeadSeconds: redisTable.workerDeadSeconds,

@@ -12,7 +12,8 @@ import type { PartitionEpoch } from "./port.ts"
 export interface PipelineStore {
   /**
    * A place among the executions that have not ended; null: `limit` are taken. Exact, whoever asks when. Asked again for
-   * the same job it answers the same. A place whose job was never stored is free again after `claimMs`.
+   * the same job it answers the same. A place whose job was never stored is free again after `claimMs`, that of a job that
+   * has ended at once; for a retry of it the place is claimed anew, and the execution goes on.
    */
   claimExecution(claim: {
     readonly jobId: string
@@ -25,7 +26,10 @@ export interface PipelineStore {
   /** Its place is free. Idempotent. */
   endExecution(end: { readonly jobId: string; readonly at: number }): Promise<void>
 
-  /** Rejects as `Journal.append` does: outcome unknown (send the same again), or data refused. */
+  /**
+   * Rejects as `Journal.append` does: outcome unknown (send the same again), or data refused; a commit whose
+   * predecessor is missing is refused too.
+   */
   commit(commit: PipelineCommit): Promise<{ readonly isHeld: boolean }>
 
   /** The messages of a queue behind seq `after`, in order. At most `limit`, and no more than `maxBytes` of bodies but for the first. */
@@ -71,9 +75,9 @@ export interface PipelineStore {
   /** Those that this job replays, with the execution they come from; by (execution, route, seq). */
   readReplayed(query: {
     readonly replayedBy: string
-    readonly after?: MessageKey
+    readonly after?: MessageKey & { readonly execution: number }
     readonly limit: number
-  }): Promise<MessageRow[]>
+  }): Promise<ReplayedRow[]>
 
   /** All invocations on these messages; at most `limit`. */
   readLineage(query: {
@@ -90,7 +94,10 @@ export interface PipelineStore {
 
   readStored(execution: number, keys: readonly string[]): Promise<ReadonlyMap<string, string>>
 
-  /** Removes lineage and acknowledged messages of executions that ended before then, at most `limit` rows. Answers how many. */
+  /**
+   * Removes lineage and acknowledged messages of executions that ended before then, and all rows of executions whose job
+   * is gone: at most `limit` rows as they are stored, or one message with what was done to it. Answers how many; 0: no more.
+   */
   purgeLineage(purge: { readonly before: number; readonly limit: number }): Promise<number>
 }
 
@@ -102,6 +109,11 @@ export interface ExecutionRow {
   /** JSON, as given by the last commit. */
   readonly progress: string | null
   readonly endedAt: number | null
+}
+
+/** A dead letter of another execution. */
+export interface ReplayedRow extends MessageRow {
+  readonly execution: number
 }
 
 /** Routes and adapters are named by their positions in the definition. */

@@ -46,6 +46,11 @@ export class AdapterCall implements AdapterContext {
     return `${this.jobId}/${this.#passage.id}/${this.#adapter}`
   }
 
+  get gathered(): readonly string[] {
+    const { id, members } = this.#passage
+    return members.length === 0 ? [] : [id, ...members.map(member => member.id)]
+  }
+
   get input(): Json {
     return this.#passage.chain.input
   }

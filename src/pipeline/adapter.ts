@@ -27,9 +27,9 @@ export interface AdapterContext<Config = unknown> {
   readonly idempotencyKey: string
   /**
    * The messages that are processed as one, in the order of their bodies. Delivered again they may come in other
-   * groups, so their idempotency key protects nothing. Absent: it is one message.
+   * groups, so their idempotency key protects nothing. Empty: it is one message.
    */
-  readonly gathered?: readonly string[]
+  readonly gathered: readonly string[]
   readonly input: Json
   /** Values of this execution; what is put becomes durable with the message's acknowledgement, or not at all. */
   readonly storage: AdapterStorage

@@ -65,6 +65,14 @@ export class Assembly implements Rows {
     for (const change of result.stored) this.stored.push(change)
   }
 
+  /** A message of the queue that is not to be delivered again. */
+  giveUp(key: MessageKey, fault: Fault): void {
+    const { progress, plan } = this.#routeOf(key)
+    progress.settled.add(key.seq)
+    if (!plan.deadLetter) this.fault ??= fault
+    this.#park(key, { attempts: 0, dueAt: plan.deadLetter ? null : this.#now, fault })
+  }
+
   #routeOf({ route }: MessageKey): { readonly plan: RoutePlan; readonly progress: RouteProgress } {
     return { plan: this.#plan.routes[route]!, progress: this.#progress.routes[route]! }
   }

@@ -30,6 +30,7 @@ export interface ExecutionsParts {
   readonly adapters: Adapters
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
+  readonly lossLimit: number
   readonly host: BrokerHost
   readonly clock: Clock
   readonly log: Log
@@ -96,6 +97,7 @@ export class Executions implements TaskLane {
       adapters: this.#parts.adapters,
       secrets: this.#parts.secrets,
       random: () => clock.random(),
+      lossLimit: this.#parts.lossLimit,
       scene: {
         jobId: task.jobId,
         pipeline: task.workflow,
@@ -172,7 +174,6 @@ export class Executions implements TaskLane {
   async drain(graceMs: number): Promise<void> {
     this.#isDraining = true
     await Promise.all([...this.#current.values()].map(({ run }) => run?.drain(graceMs)))
-    await Promise.all(this.#ends.values())
   }
 }
 

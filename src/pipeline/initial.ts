@@ -1,5 +1,5 @@
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { MessageKey, MessageRow, PipelineStore } from "../journal/pipeline-store.ts"
+import type { MessageRow, PipelineStore } from "../journal/pipeline-store.ts"
 import type { ScopeNames } from "./prepared-adapter.ts"
 
 export interface InitialMessage {
@@ -19,7 +19,7 @@ export async function* initialMessages(
   of: { readonly jobId: string; readonly names: ScopeNames },
 ): AsyncGenerator<InitialMessage> {
   let isReplay = false
-  let after: MessageKey | undefined
+  let after: (MessageRow & { readonly execution: number }) | undefined
   for (;;) {
     const page = await store.readReplayed({
       replayedBy: of.jobId,

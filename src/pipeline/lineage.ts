@@ -124,7 +124,7 @@ class Walk {
 
   /** What it was emitted for, and what was processed together with that. */
   inputsOf(known: readonly Known[]): MessageKey[] {
-    return known.flatMap(({ message, gathered }) => [...(message.parent === null ? [] : [message.parent]), ...gathered])
+    return known.flatMap(({ message, gathered }) => [...gathered, ...(message.parent === null ? [] : [message.parent])])
   }
 
   outputsOf(known: readonly Known[]): MessageKey[] {

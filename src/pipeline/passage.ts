@@ -76,12 +76,13 @@ export class Passage {
 
   /** The group that this message is the first of is complete. */
   advanceGathered(): void {
-    this.body = [this.body, ...this.members.map(({ body }) => body)]
-    if (this.#step(this.chain.adapters[this.#at]!)) this.advance()
+    const { body } = this
+    this.body = [body, ...this.members.map(member => member.body)]
+    if (this.#step(this.chain.adapters[this.#at]!, body)) this.advance()
   }
 
-  /** True: the adapter has answered, and the chain may go on. */
-  #step(prepared: PreparedAdapter): boolean {
+  /** True: the adapter has answered, and the chain may go on. `read` is what templates of its config read as message. */
+  #step(prepared: PreparedAdapter, read = this.body): boolean {
     const { chain } = this
     const now = chain.now()
     if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > 0) {
@@ -91,7 +92,7 @@ export class Passage {
     prepared.breaker?.begin(now)
     this.#callBegunAt = performance.now()
     try {
-      const config = prepared.configFor(this.body)
+      const config = prepared.configFor(read)
       const answer = config instanceof Promise ? config.then(late => this.#ask(prepared, late)) : this.#ask(prepared, config)
       if (!isPromiseLike(answer)) return this.#answered(prepared, answer)
       answer.then(
@@ -217,14 +218,14 @@ export class Passage {
     return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
   }
 
-  /** Processed as a part of another message from here on. */
-  gatheredInto(first: Passage): Member {
-    const at = this.chain.now()
-    const invocation = { adapter: this.#at, at, durationUs: 0, status: "completed", error: null } as const
-    return {
-      delivery: this.delivery,
-      invocations: [...this.#invocations, { ...invocation, into: first.delivery.seq }],
-    }
+  /** Processed as a part of another message from here on: what came of that came of this. */
+  #asMemberOf(first: Passage, result: Ending["result"]): Member {
+    const end =
+      "fault" in result
+        ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
+        : ({ status: "completed", error: null } as const)
+    const call = { adapter: this.#at, at: this.chain.now(), durationUs: 0, into: first.delivery.seq, ...end }
+    return { delivery: this.delivery, invocations: [...this.#invocations, call] }
   }
 
   #acknowledge(): void {
@@ -254,7 +255,7 @@ export class Passage {
     this.chain.events.ended(this, {
       delivery: this.delivery,
       invocations: this.#invocations,
-      members: this.members.map(member => member.gatheredInto(this)),
+      members: this.members.map(member => member.#asMemberOf(this, result)),
       result,
     })
   }

@@ -48,6 +48,8 @@ export interface PipelinesParts {
   readonly adapters: Adapters
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
+  /** Deaths of a process while a message was in hand after which it is not tried again. */
+  readonly lossLimit: number
   readonly clock: Clock
   readonly log: Log
   readonly submit: (

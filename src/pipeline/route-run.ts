@@ -12,12 +12,13 @@ import type { RouteProgress } from "../core/pipeline/progress.ts"
 import type { RoutePlan } from "../definition/pipeline/plan.ts"
 import type { MessageRow } from "../journal/pipeline-store.ts"
 import { Chain, type ChainEvents, type ExecutionScene } from "./chain.ts"
-import type { Ending } from "./delivery.ts"
+import type { Delivery, Ending } from "./delivery.ts"
 import { Inlet, type InletParts } from "./inlet.ts"
 import type { Passage } from "./passage.ts"
 import { Pace } from "./pace.ts"
 import type { PreparedRoute } from "./prepared-adapter.ts"
 import { RouteFigures } from "./route-figures.ts"
+import type { Suspects } from "./suspects.ts"
 
 export interface RouteRunParts {
   readonly position: number
@@ -29,6 +30,7 @@ export interface RouteRunParts {
   /** Is there room behind it? */
   readonly mayBegin: () => boolean
   readonly ended: (ending: Ending) => void
+  readonly suspects: Suspects
 }
 
 const sliceMs = 10
@@ -110,8 +112,15 @@ export class RouteRun implements ChainEvents {
       if (delivery === undefined) return
       this.#pace.begun(this.#parts.scene.now())
       this.#inHand += 1
-      this.#chain.deliver(delivery)
+      if (this.#parts.suspects.has(delivery)) this.#parts.suspects.try(delivery, () => this.#deliver(delivery))
+      else this.#chain.deliver(delivery)
     }
+  }
+
+  /** It has been announced; that may have taken a while. */
+  #deliver(delivery: Delivery): void {
+    if (!this.#isStopped) this.#chain.deliver(delivery)
+    else this.#inHand -= 1
   }
 
   #mayBegin(): boolean {
@@ -145,7 +154,9 @@ export class RouteRun implements ChainEvents {
 
   held(passage: Passage): void {
     this.#inHand -= 1
-    this.inlet.putBack([passage.delivery, ...passage.members.map(({ delivery }) => delivery)])
+    const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
+    for (const delivery of deliveries) this.#parts.suspects.putOff(delivery)
+    this.inlet.putBack(deliveries)
     this.pump()
   }
 

@@ -16,7 +16,7 @@ import {
   unsettled,
 } from "../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
+import type { ExecutionRow, MessageKey, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
 import { Assembly } from "./assembly.ts"
@@ -27,6 +27,7 @@ import { initialMessages } from "./initial.ts"
 import { liveFigures, totals } from "./figures.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
+import { Suspects } from "./suspects.ts"
 import type { PipelineSettings } from "./settings.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { writersThatWait } from "./flow.ts"
@@ -43,6 +44,8 @@ export interface RunParts {
   readonly secrets: SecretSource
   readonly scene: Omit<ExecutionScene, "signal" | "settings" | "nameOf">
   readonly random: () => number
+  /** Deaths of a process while a message was tried after which it is not tried any more. */
+  readonly lossLimit: number
   readonly events: RunEvents
 }
 
@@ -56,6 +59,8 @@ export interface RunEvents {
   progressed(message: string): void
 }
 
+const DRAIN_LOOK_MS = 5
+
 export class PipelineRun {
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
@@ -65,13 +70,18 @@ export class PipelineRun {
   readonly #storage: ExecutionScene["storage"]
   /** By route: those behind it, which it waits for when they have too much queued. */
   readonly #behind: readonly (readonly number[])[]
+  readonly #suspects = new Suspects(() => this.#commits.schedule())
+  /** What waits for the commit on its way. */
+  #begins: readonly (() => void)[] = []
   #endings: Ending[] = []
   #commit: number
   #isStopped = false
   #isOver = false
-  #figuresAt = 0
+  /** A commit is wanted although nothing has ended: for its figures, or to say that nobody has it in hand any more. */
+  #isAsked = false
   #cancelFigures: (() => void) | null = null
-  #whenIdle: (() => void) | null = null
+  /** Nothing is in hand any more. */
+  #isClosed = false
 
   constructor(parts: RunParts) {
     const { plan, execution, store, settings, names, secrets, adapters } = parts
@@ -102,6 +112,7 @@ export class PipelineRun {
         },
         mayBegin: () => this.#mayBegin(position),
         ended: ending => this.#ended(ending),
+        suspects: this.#suspects,
       })
     })
     this.#commits = new Commits({
@@ -118,6 +129,8 @@ export class PipelineRun {
   }
 
   async start(): Promise<void> {
+    if (this.#progress.isOpen) this.#suspect()
+    this.#progress.isOpen = true
     if (!this.#progress.isBegun) await this.#begin()
     if (this.#isStopped) return
     for (const route of this.#routes) {
@@ -127,6 +140,23 @@ export class PipelineRun {
     this.#tellFigures()
     this.#finishIfDrained()
   }
+
+  /** The last process died: with messages in hand that it had announced, or with the first ones of its queues. */
+  #suspect(): void {
+    const { routes, suspects } = this.#progress
+    for (const [route, { settled, tail }] of routes.entries()) {
+      const end = Math.min(tail, settled.upTo + this.#parts.plan.routes[route]!.concurrency)
+      for (let seq = settled.upTo + 1; seq <= end; seq++)
+        if (!settled.has(seq)) this.#suspects.add({ route, seq }, 0)
+    }
+    for (const { route, seq, losses } of suspects) this.#suspects.add({ route, seq }, losses + 1)
+    this.#guilty = suspects.filter(({ losses }) => losses + 1 >= this.#parts.lossLimit)
+    this.#progress.suspects = []
+    this.#isAsked = this.#guilty.length > 0
+    if (this.#isAsked) this.#commits.schedule()
+  }
+
+  #guilty: MessageKey[] = []
 
   /** What the initial messages are is decided once: they are there, all of them, or none. */
   async #begin(): Promise<void> {
@@ -175,15 +205,19 @@ export class PipelineRun {
   #collect(): PipelineCommit | null {
     const opening = this.#opening
     this.#opening = null
-    if (opening === null && this.#endings.length === 0) {
-      if (this.#figuresAt === 0) return null
-      this.#figuresAt = 0
-    }
+    const hasNews = opening !== null || this.#endings.length > 0 || this.#suspects.isWaiting
+    if (!hasNews && !this.#isAsked) return null
+    this.#isAsked = false
     const assembly = opening ?? this.#assembly()
-    const { commitMessages } = this.#parts.settings
-    const settled = this.#endings.splice(0, commitMessages)
-    for (const ending of settled) assembly.settle(ending)
+    for (const key of this.#guilty.splice(0)) {
+      assembly.giveUp(key, lostTooOften(this.#parts.lossLimit))
+      this.#suspects.clear(key)
+    }
+    this.#settle(assembly)
+    this.#progress.suspects = this.#suspects.announced
+    this.#begins = this.#suspects.takeBegins()
     if (assembly.fault !== null) this.#fail(assembly.fault)
+    this.#progress.isOpen = !this.#isClosed
     this.#commit += 1
     return {
       fence: this.#parts.fence,
@@ -194,10 +228,19 @@ export class PipelineRun {
     }
   }
 
+  #settle(assembly: Assembly): void {
+    const settled = this.#endings.splice(0, this.#parts.settings.commitMessages)
+    for (const ending of settled) {
+      assembly.settle(ending)
+      for (const { delivery } of [ending, ...ending.members]) this.#suspects.clear(delivery)
+    }
+  }
+
   #fault: Fault | null = null
 
   #fail(fault: Fault): void {
     this.#fault = fault
+    this.#isClosed = true
     for (const route of this.#routes) route.stop()
   }
 
@@ -207,6 +250,8 @@ export class PipelineRun {
       this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
     this.#noteParked(commit)
     this.#whenBegun?.()
+    for (const begin of this.#begins) begin()
+    this.#begins = []
     if (this.#fault !== null) {
       const fault = this.#fault
       this.#leave(() => this.#parts.events.failed(fault))
@@ -214,7 +259,6 @@ export class PipelineRun {
     }
     for (const route of this.#routes) route.pump()
     this.#finishIfDrained()
-    if (this.#endings.length === 0) this.#whenIdle?.()
   }
 
   #noteParked({ parked, unparked }: PipelineCommit): void {
@@ -250,20 +294,26 @@ export class PipelineRun {
     for (const route of this.#routes) route.stop()
   }
 
-  /** Lets what is in hand end, for a while, and makes it durable. */
+  /** Lets what is in hand end, for a while, makes it durable, and says that nothing is in hand any more. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
-    const isBusy = () => this.#routes.some(({ inHand }) => inHand > 0)
-    if (isBusy() || this.#endings.length > 0 || !this.#commits.isIdle)
-      await new Promise<void>(resolve => {
-        const cancel = this.#parts.scene.after(graceMs, resolve)
-        this.#whenIdle = () => {
-          if (isBusy() || this.#endings.length > 0) return
-          cancel()
-          resolve()
-        }
-      })
-    await this.stop()
+    const end = this.#parts.scene.now() + graceMs
+    while (this.#isBusy && this.#parts.scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
+    this.#isClosed = !this.#routes.some(({ inHand }) => inHand > 0)
+    if (this.#isClosed) {
+      this.#isAsked = true
+      this.#commits.schedule()
+      await Promise.race([this.#commits.idle(), this.#pause(graceMs)])
+    }
+    await Promise.race([this.stop(), this.#pause(graceMs)])
+  }
+
+  get #isBusy(): boolean {
+    return this.#endings.length > 0 || this.#routes.some(({ inHand }) => inHand > 0)
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => this.#parts.scene.after(ms, resolve))
   }
 
   /** Nobody wants the execution any more, here. Resolves when nothing of it is on its way to the store. */
@@ -278,12 +328,17 @@ export class PipelineRun {
     const { scene, settings, events } = this.#parts
     if (this.#isStopped || settings.figuresSeconds === 0) return
     this.#cancelFigures = scene.after(settings.figuresSeconds * 1000, () => {
-      this.#figuresAt = scene.now()
+      this.#isAsked = true
       this.#commits.schedule()
       events.progressed(summary(this.#routes))
       this.#tellFigures()
     })
   }
+}
+
+function lostTooOften(times: number): Fault {
+  const message = `The process died ${times} times while this message was in hand; it is not tried again.`
+  return { code: "E709", message, retryable: false }
 }
 
 function rowsOf({ messages, lineage, parked, unparked, stored }: Assembly) {

@@ -6,6 +6,7 @@ import { storeFlags, storeLocation, storeName } from "../../src/cli/store.ts"
 import { engineSettings, engineTable } from "../../src/engine/settings.ts"
 import { feedTable } from "../../src/feed/settings.ts"
 import { journalSettings, journalTable } from "../../src/journal/settings.ts"
+import { adapterTable } from "../../src/pipeline/adapters/settings.ts"
 import { providerTable } from "../../src/provider/settings.ts"
 import { rolesTable } from "../../src/roles.ts"
 import { serverTable } from "../../src/server/settings.ts"
@@ -14,7 +15,7 @@ import { workerTable } from "../../src/worker/settings.ts"
 import { root } from "./umbra.ts"
 
 const rooms = [engineTable, workerTable, journalTable, serverTable, feedTable, providerTable]
-const all: SettingTable<Record<string, unknown>>[] = [...rooms, rolesTable, redisTable]
+const all: SettingTable<Record<string, unknown>>[] = [...rooms, rolesTable, redisTable, adapterTable]
 const tables = all.flatMap(table => Object.values(table))
 
 describe("S10 settings", () => {

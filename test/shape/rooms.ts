@@ -144,6 +144,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "definition",
       "worker",
       "engine",
+      "pipeline",
       "provider",
       "errors",
       "log",

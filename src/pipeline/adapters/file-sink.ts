@@ -1,6 +1,7 @@
 /** `file_sink`: text at the end of a file, or as a file. The message goes on as it is. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { defineAdapter } from "../adapter.ts"
 import type { AllowedFiles } from "./files/allowed.ts"
 import { sinkConfig, writeOnce } from "./files/sink.ts"
@@ -19,11 +20,11 @@ const config = z.strictObject({
     .describe("A line ends with a newline, also the last. Default true; false: with nothing."),
 })
 
+export const fileSinkSpec = { type: "file_sink", config, storesConfig: true } satisfies AdapterSpec
+
 export const fileSink = (files: AllowedFiles) =>
   defineAdapter({
-    type: "file_sink",
-    config,
-    storesConfig: true,
+    ...fileSinkSpec,
     async process(message, context) {
       const { text, newline } = context.config
       const lines = text === undefined ? [asText(message.body)] : [text].flat()

@@ -1,6 +1,7 @@
 /** `file_source`: the lines of a file in bounded steps, or the whole text of a small one. */
 import { open } from "node:fs/promises"
 import { z } from "zod"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { HandlerError } from "../../worker/fail.ts"
 import { defineAdapter } from "../adapter.ts"
 import { named } from "./body.ts"
@@ -29,10 +30,11 @@ const config = z.strictObject({
     .describe("With read: text, the text is added to the message under this name."),
 })
 
+export const fileSourceSpec = { type: "file_source", config } satisfies AdapterSpec
+
 export const fileSource = (files: AllowedFiles) =>
   defineAdapter({
-    type: "file_source",
-    config,
+    ...fileSourceSpec,
     async process(message, context) {
       const { read, path, max_text_bytes, as } = context.config
       if (read === "lines") {

@@ -1,6 +1,7 @@
 /** `http_fetch`: one HTTP request for each message, with the guards and limits of `call_external_service`. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { requestAnswer } from "../../worker/handlers/call-external-service.ts"
 import { callExternalServiceSpec } from "../../worker/handlers/call-external-service-spec.ts"
 import { type Body, bodyOf, parsed } from "../../worker/http/answer.ts"
@@ -22,10 +23,11 @@ const config = callExternalServiceSpec.config.safeExtend({
     .describe("The answer is added to the message under this name. Left out: the answer alone goes on."),
 })
 
+export const httpFetchSpec = { type: "http_fetch", config } satisfies AdapterSpec
+
 export const httpFetch = (http: HttpClient) =>
   defineAdapter({
-    type: "http_fetch",
-    config,
+    ...httpFetchSpec,
     async process(message, { config, signal, idempotencyKey }) {
       const response = await requestAnswer(http, config, { signal, idempotencyKey, now: Date.now })
       return named(message, config.as, {

@@ -13,6 +13,9 @@ import { jsonlSink } from "./jsonl-sink.ts"
 import { jsonlSource } from "./jsonl-source.ts"
 import { llm } from "./llm.ts"
 import { log } from "./log.ts"
+import { Connections } from "./postgres/connections.ts"
+import { postgresSink } from "./postgres-sink.ts"
+import { postgresSource } from "./postgres-source.ts"
 import type { AdapterSettings } from "./settings.ts"
 import { split } from "./split.ts"
 import { submitJob } from "./submit-job.ts"
@@ -22,6 +25,7 @@ export type BuiltinAdapterSettings = AdapterSettings & Pick<WorkerSettings, "all
 
 export function builtinAdapters(settings: BuiltinAdapterSettings): Adapter[] {
   const http = new HttpClient(settings)
+  const connections = new Connections(settings)
   const files = new AllowedFiles(settings.allowFiles)
   return [
     transform,
@@ -37,5 +41,7 @@ export function builtinAdapters(settings: BuiltinAdapterSettings): Adapter[] {
     fileSink(files),
     jsonlSource(files),
     jsonlSink(files),
+    postgresSource(connections),
+    postgresSink(connections),
   ]
 }

@@ -1,6 +1,7 @@
 /** `jsonl_sink`: values at the end of a file, one JSON value a line. The message goes on as it is. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { defineAdapter } from "../adapter.ts"
 import type { AllowedFiles } from "./files/allowed.ts"
 import { sinkConfig, writeOnce } from "./files/sink.ts"
@@ -14,11 +15,11 @@ const config = z.strictObject({
     .describe("A list becomes a line for each of its items. Default true; false: one line."),
 })
 
+export const jsonlSinkSpec = { type: "jsonl_sink", config, storesConfig: true } satisfies AdapterSpec
+
 export const jsonlSink = (files: AllowedFiles) =>
   defineAdapter({
-    type: "jsonl_sink",
-    config,
-    storesConfig: true,
+    ...jsonlSinkSpec,
     async process(message, context) {
       const { value, each } = context.config
       const given = value === undefined ? message.body : (value as Json)

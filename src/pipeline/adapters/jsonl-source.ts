@@ -1,14 +1,19 @@
 /** `jsonl_source`: the values of a file with one JSON value a line, in bounded steps. Empty lines are passed over. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
 import { defineAdapter } from "../adapter.ts"
 import type { AllowedFiles } from "./files/allowed.ts"
 import { emitLines, lineConfig } from "./files/source.ts"
 
+export const jsonlSourceSpec = {
+  type: "jsonl_source",
+  config: z.strictObject(lineConfig),
+} satisfies AdapterSpec
+
 export const jsonlSource = (files: AllowedFiles) =>
   defineAdapter({
-    type: "jsonl_source",
-    config: z.strictObject(lineConfig),
+    ...jsonlSourceSpec,
     process: (message, context) => emitLines({ message, context, files, bodyOf }),
   })
 

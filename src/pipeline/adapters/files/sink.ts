@@ -3,8 +3,8 @@ import { createHash } from "node:crypto"
 import { mkdir, open, rename } from "node:fs/promises"
 import { dirname } from "node:path"
 import { z } from "zod"
-import { HandlerError } from "../../../worker/fail.ts"
 import type { AdapterContext, Message } from "../../adapter.ts"
+import { refuseGathered } from "../gathered.ts"
 import type { AllowedFiles } from "./allowed.ts"
 import { syncFolders } from "./append-log.ts"
 import { appendOnce } from "./append-logs.ts"
@@ -52,16 +52,6 @@ export async function writeOnce({ message, context, files, text }: Writing): Pro
   const mark = markOf(message, context)
   const releaseSeconds = config.release_seconds
   await appendOnce({ path, bytes, mark, sync: config.sync, signal, releaseSeconds })
-}
-
-/** Groups that are gathered anew may be others: part of one would be taken for written, or written twice. */
-export function refuseGathered({ gathered }: AdapterContext): void {
-  if (gathered === undefined || gathered.length < 2) return
-  throw new HandlerError(
-    "Messages that are gathered cannot be written once only by the same route: delivered again, they may be gathered " +
-      "otherwise. Let the route send the list to a queue (outbound), and write it in the route that reads that queue.",
-    { code: "E725", retryable: false },
-  )
 }
 
 function markOf(message: Message, { jobId, route, idempotencyKey }: AdapterContext) {

@@ -1,14 +1,10 @@
-/**
- * What `file_source` and `jsonl_source` share: a step of a file for each message. The message that reads on is the one
- * that began, with the place in the file added under `$continue`, so that templates of the config find in it what
- * they found at first.
- */
+/** What `file_source` and `jsonl_source` share: a step of a file for each message. */
 import { open } from "node:fs/promises"
 import { z } from "zod"
-import type { Json, JsonObject } from "../../../core/json.ts"
+import type { Json } from "../../../core/json.ts"
 import { HandlerError } from "../../../worker/fail.ts"
 import type { AdapterContext, Message } from "../../adapter.ts"
-import { isObject, unfit } from "../body.ts"
+import { continuation, continuedAt } from "../continuation.ts"
 import type { AllowedFiles } from "./allowed.ts"
 import { readFault } from "./faults.ts"
 import { type Line, type LineCursor, readLines } from "./lines.ts"
@@ -57,21 +53,6 @@ const cursorSchema = z.object({
   passing: z.boolean().optional(),
 })
 
-/** The body of the message that reads on. */
-export function continuation(message: Message, cursor: JsonObject): JsonObject {
-  if (message.body === null) return { $continue: cursor }
-  if (isObject(message.body)) return { ...message.body, $continue: cursor }
-  throw unfit(
-    "A source needs a message that is a mapping or null, since its place is added to it, not",
-    message.body,
-  )
-}
-
-/** Where the message goes on; undefined: it begins. */
-export function continuedAt(message: Message): Json | undefined {
-  return isObject(message.body) ? message.body.$continue : undefined
-}
-
 export interface SourceStep {
   readonly message: Message
   readonly context: AdapterContext<LineConfig>
@@ -86,14 +67,22 @@ export async function emitLines({ message, context, files, bodyOf }: SourceStep)
   const path = await files.locate(config.path)
   const { lines, next, isEnd } = await readStep(path, cursorOf(message), context)
   for (const line of lines) {
-    try {
-      const body = bodyOf(line.line, textOf(line, config))
-      if (body !== undefined) context.emit(body, { kind: config.kind })
-    } catch (error) {
-      unusable(context, line.line, error)
-    }
+    const usable = attempt(() => bodyOf(line.line, textOf(line, config)))
+    if ("error" in usable) unusable(context, line.line, usable.error)
+    else if (usable.body !== undefined) context.emit(usable.body, { kind: config.kind })
   }
   if (!isEnd) context.continueWith(continuation(message, { ...next }))
+}
+
+/** Only what is wrong with a line is caught: that it cannot be emitted is not. */
+function attempt(
+  read: () => Json | undefined,
+): { readonly body: Json | undefined } | { readonly error: unknown } {
+  try {
+    return { body: read() }
+  } catch (error) {
+    return { error }
+  }
 }
 
 async function readStep(path: string, cursor: Cursor, { config, signal }: AdapterContext<LineConfig>) {
