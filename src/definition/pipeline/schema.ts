@@ -187,6 +187,3 @@ export type PipelineDefinition = z.input<typeof pipelineSchema>
 export type RouteDefinition = PipelineDefinition["routes"][number]
 export type AdapterDefinition = z.input<typeof adapterSchema>
 export type InitDefinition = z.input<typeof initSchema>
-export type BackpressureDefinition = z.input<typeof backpressureSchema>
-export type ErrorHandlingDefinition = z.input<typeof errorHandlingSchema>
-export type CircuitBreakerDefinition = z.input<typeof breakerSchema>
