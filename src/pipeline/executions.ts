@@ -94,8 +94,10 @@ export class Executions implements TaskLane {
     const { pipeline } = await plans.get(task.owner, task.workflow, task.workflowVersion)
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
     const execution = await this.#executionOf(task.jobId)
-    if (!current.isWanted) return
-    const names = { input: task.input, job: jobNames(task) }
+    const row = await journal.readJob(task.jobId)
+    if (!current.isWanted || row === null) return
+    const job = jobNames(task, row.createdAt)
+    const names = { input: task.input, job }
     const run = new PipelineRun({
       ...{ plan: pipeline, execution, settings, names },
       fence: { partition, epoch },
@@ -106,7 +108,7 @@ export class Executions implements TaskLane {
       secrets: this.#parts.secrets,
       random: () => clock.random(),
       lossLimit: this.#parts.lossLimit,
-      elsewhere: (route, events) => this.#elsewhere(task, route, events),
+      elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
       scene: {
         jobId: task.jobId,
         pipeline: task.workflow,
@@ -130,10 +132,13 @@ export class Executions implements TaskLane {
     await run.start()
   }
 
-  #elsewhere(task: Task, route: Parameters<RunParts["elsewhere"]>[0], events: ChainEvents): RouteChain {
+  #elsewhere(
+    of: { readonly owner: string; readonly job: Json },
+    route: Parameters<RunParts["elsewhere"]>[0],
+    events: ChainEvents,
+  ): RouteChain {
     const { workers, lossLimit, adapters } = this.#parts
     const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
-    const of = { owner: task.owner, job: jobNames(task) }
     return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
   }
 
@@ -195,11 +200,12 @@ export class Executions implements TaskLane {
   }
 }
 
-function jobNames(task: Task): Json {
+function jobNames(task: Task, createdAt: number): Json {
   return {
     id: task.jobId,
     workflow: task.workflow,
     workflow_version: task.workflowVersion,
     owner: task.owner,
+    created_at: new Date(createdAt).toISOString(),
   }
 }
