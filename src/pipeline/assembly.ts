@@ -61,8 +61,20 @@ export class Assembly implements Rows {
       this.#acknowledge(member.delivery)
       this.#record(member.delivery, member.invocations, null)
     }
-    this.#record(delivery, ending.invocations, result.emitted.length === 0 ? null : this.#send(delivery, result))
+    this.#record(
+      delivery,
+      ending.invocations,
+      result.emitted.length === 0 ? null : this.#send(delivery, result),
+    )
     for (const change of result.stored) this.stored.push(change)
+  }
+
+  /** A message of the queue that is not to be delivered again. */
+  giveUp(key: MessageKey, fault: Fault): void {
+    const { progress, plan } = this.#routeOf(key)
+    progress.settled.add(key.seq)
+    if (!plan.deadLetter) this.fault ??= fault
+    this.#park(key, { attempts: 0, dueAt: plan.deadLetter ? null : this.#now, fault })
   }
 
   #routeOf({ route }: MessageKey): { readonly plan: RoutePlan; readonly progress: RouteProgress } {
@@ -116,8 +128,8 @@ export class Assembly implements Rows {
       const hops = delivery.hops + (each.isContinuation ? 0 : 1)
       const seq = this.#add({ route: each.route, parent, root: delivery.root, hops, body: each.body })
       this.#bound(each, { route: each.route, seq }, hops)
-      let ranges = byAdapter.get(each.adapter)
-      if (ranges === undefined) byAdapter.set(each.adapter, (ranges = new EmittedRanges()))
+      const ranges = byAdapter.get(each.adapter) ?? new EmittedRanges()
+      byAdapter.set(each.adapter, ranges)
       ranges.add(each.route, seq)
     }
     return new Map([...byAdapter].map(([adapter, ranges]) => [adapter, ranges.text]))

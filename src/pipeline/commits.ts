@@ -46,8 +46,12 @@ export class Commits {
     })
   }
 
-  get isIdle(): boolean {
-    return this.#flight === null && !this.#isScheduled
+  /** Resolves when all that could be collected is durable, or cannot be. */
+  async idle(): Promise<void> {
+    while (this.#isScheduled || this.#flight !== null) {
+      if (this.#flight !== null) await this.#flight
+      else await new Promise<void>(resolve => setImmediate(resolve))
+    }
   }
 
   /** Begins no further commit. Resolves when the outcome of the one on its way is known. */

@@ -25,12 +25,25 @@ export interface PipelineProgress {
   roots: number
   /** All initial messages are there. */
   isBegun: boolean
+  /** A process has it in hand. One that stops in order says so. */
+  isOpen: boolean
+  /** Tried again after a process died that had them in hand. */
+  suspects: readonly Suspicion[]
+}
+
+/** A message, and how many processes are known to have died while it was tried. */
+export interface Suspicion {
+  readonly route: number
+  readonly seq: number
+  readonly losses: number
 }
 
 export function newProgress(routes: number): PipelineProgress {
   return {
     roots: 0,
     isBegun: false,
+    isOpen: false,
+    suspects: [],
     routes: Array.from({ length: routes }, () => ({
       tail: 0,
       settled: new Settled(),
@@ -53,10 +66,12 @@ export function unsettled({ tail, settled: { upTo, beyond } }: RouteProgress): n
 
 /** As text; `live` is what the owner says of itself besides, for those who look. */
 export function encodeProgress(progress: PipelineProgress, live: JsonObject | null): string {
-  const { roots, isBegun, routes } = progress
+  const { roots, isBegun, isOpen, suspects, routes } = progress
   return JSON.stringify({
     roots,
     begun: isBegun,
+    open: isOpen,
+    ...(suspects.length === 0 ? {} : { suspects }),
     routes: routes.map(({ settled, ...figures }) => ({
       ...figures,
       up_to: settled.upTo,
@@ -67,10 +82,12 @@ export function encodeProgress(progress: PipelineProgress, live: JsonObject | nu
 }
 
 export function decodeProgress(text: string): PipelineProgress & { readonly live: JsonObject | null } {
-  const { roots, begun, routes, live } = JSON.parse(text) as Encoded
+  const { roots, begun, open, suspects, routes, live } = JSON.parse(text) as Encoded
   return {
     roots,
     isBegun: begun,
+    isOpen: open,
+    suspects: suspects ?? [],
     live: live ?? null,
     routes: routes.map(({ up_to, beyond, ...figures }) => ({
       ...figures,
@@ -82,6 +99,8 @@ export function decodeProgress(text: string): PipelineProgress & { readonly live
 interface Encoded {
   readonly roots: number
   readonly begun: boolean
+  readonly open: boolean
+  readonly suspects?: readonly Suspicion[]
   readonly live?: JsonObject
   readonly routes: readonly (Omit<RouteProgress, "settled"> & {
     readonly up_to: number
