@@ -4,6 +4,11 @@ import { RedisWorker } from "./broker/redis/worker.ts"
 import { partitionOf } from "./engine/ids.ts"
 import { UmbraError } from "./errors.ts"
 import { type Log, silentLog } from "./log.ts"
+import type { Adapter } from "./pipeline/adapter.ts"
+import { adapterRegistry } from "./pipeline/adapters/registered.ts"
+import type { AdapterSettings } from "./pipeline/adapters/settings.ts"
+import { routeHandlers } from "./pipeline/route-worker.ts"
+import { type PipelineSettings, pipelineSettings } from "./pipeline/settings.ts"
 import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
 import { version } from "./version.ts"
 import type { Handler } from "./worker/handler.ts"
@@ -14,6 +19,11 @@ import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 export interface WorkerOptions extends ExternalServicesOptions {
   /** Handlers of your own, beside the built-in ones. */
   readonly handlers?: readonly Handler[]
+  /** Adapters of your own for routes with `run_on: workers`, beside the built-in ones. */
+  readonly adapters?: readonly Adapter[]
+  /** What of this machine pipelines may use. */
+  readonly files?: Partial<AdapterSettings>
+  readonly pipeline?: Partial<PipelineSettings>
   /** Only tasks of these handlers; all it has unless told. */
   readonly queues?: readonly string[]
   readonly worker?: Partial<WorkerSettings>
@@ -34,6 +44,11 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
   const registry = new HandlerRegistry([
     ...services.handlers(),
     ...services.pollHandlers(log),
+    ...routeHandlers({
+      adapters: adapterRegistry(options, settings),
+      secrets: services.secrets,
+      settings: pipelineSettings(options.pipeline),
+    }),
     ...(options.handlers ?? []),
   ])
   const handlers = queuesOf(registry, options.queues)

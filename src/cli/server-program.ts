@@ -49,6 +49,7 @@ export function workerProgram(finish: Finish): Command {
     )
     .addOption(redisOption())
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(queuesOption())
     .option("--concurrency <number>", "tasks that run at once", countFrom1)

@@ -1,6 +1,7 @@
 /** `umbra worker`: runs nodes for a fleet's engines. It needs Redis, and no database. */
 import { UmbraError } from "../errors.ts"
 import { type FleetWorker, openWorker } from "../open-worker.ts"
+import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
@@ -10,6 +11,7 @@ import { serveHealth } from "./worker-health.ts"
 export interface WorkerCommandOptions {
   readonly redisUrl?: string
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
   readonly queues?: readonly string[]
   readonly concurrency?: number
@@ -31,10 +33,12 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
       "A worker needs the address of its Redis: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
     )
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const told = toldToStop()
   const opened = openWorker(redisUrl, {
     handlers,
+    adapters,
     providers,
     log: commandLog().log,
     ...(queues === undefined ? {} : { queues }),

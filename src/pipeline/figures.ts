@@ -20,7 +20,12 @@ export function totals(routes: readonly RouteRun[]): Json {
     routes: Object.fromEntries(
       routes.map(({ plan, progress }) => [
         plan.name,
-        { messages: progress.tail, done: progress.done, failed: progress.failed, dead_lettered: progress.dead },
+        {
+          messages: progress.tail,
+          done: progress.done,
+          failed: progress.failed,
+          dead_lettered: progress.dead,
+        },
       ]),
     ),
   }

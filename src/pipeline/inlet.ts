@@ -99,7 +99,8 @@ export class Inlet {
     const { store, execution, route, pageBytes } = this.#parts
     const after = this.#readTo
     const page = await store.readMessages({ execution, route, after, limit, maxBytes: pageBytes })
-    if (page[0]?.seq !== after + 1) throw new Error(`message ${after + 1} of route ${route} is not in the store`)
+    if (page[0]?.seq !== after + 1)
+      throw new Error(`message ${after + 1} of route ${route} is not in the store`)
     for (const message of page) this.#push(message)
   }
 

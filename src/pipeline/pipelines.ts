@@ -1,5 +1,5 @@
 /** What a process can do with pipelines: run those whose jobs it owns, and answer questions about any. */
-import type { BrokerHost } from "../broker/port.ts"
+import type { BrokerHost, RemoteWorkers } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { Clock } from "../engine/clock.ts"
 import type { Plans } from "../engine/plans.ts"
@@ -13,7 +13,7 @@ import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions } from "./executions.ts"
 import { type LineageView, messageKey, messageName, walkLineage } from "./lineage.ts"
-import type { Adapters } from "./prepared-adapter.ts"
+import type { AdapterRegistry } from "./registry.ts"
 import type { PipelineSettings } from "./settings.ts"
 
 export interface DeadLetter {
@@ -45,7 +45,8 @@ export interface PipelinesParts {
   readonly journal: Journal
   readonly plans: Pick<Plans, "get">
   readonly queries: Pick<Queries, "fold" | "row">
-  readonly adapters: Adapters
+  readonly adapters: AdapterRegistry
+  readonly workers: () => RemoteWorkers | undefined
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
   /** Deaths of a process while a message was in hand after which it is not tried again. */
@@ -109,7 +110,10 @@ export class Pipelines {
   }
 
   /** A new execution that begins with dead letters of this one. */
-  async replay(jobId: string, options: ReplayOptions = {}): Promise<Submitted & { readonly replayed: number }> {
+  async replay(
+    jobId: string,
+    options: ReplayOptions = {},
+  ): Promise<Submitted & { readonly replayed: number }> {
     const { plan, execution } = await this.#sceneOf(jobId)
     const keys = options.messages?.map(name => messageKey(plan, name)) ?? null
     const { state } = await this.#parts.queries.fold(jobId)

@@ -16,7 +16,8 @@ export class RouteFigures {
 
   ended(latencyMs: number, messages: number): void {
     this.#count += messages
-    this.#latencyMs = this.#latencyMs === 0 ? latencyMs : this.#latencyMs + (latencyMs - this.#latencyMs) * 0.05
+    this.#latencyMs =
+      this.#latencyMs === 0 ? latencyMs : this.#latencyMs + (latencyMs - this.#latencyMs) * 0.05
   }
 
   breakerChanged(state: BreakerState): void {

@@ -39,7 +39,13 @@ interface Body {
 
 /** A number that follows from the seed and the place, and from nothing else. */
 function chance(seed: number, ...place: readonly (string | number)[]): number {
-  return createHash("sha1").update([seed, ...place].join("/")).digest().readUInt32BE(0) / 2 ** 32
+  return (
+    createHash("sha1")
+      .update([seed, ...place].join("/"))
+      .digest()
+      .readUInt32BE(0) /
+    2 ** 32
+  )
 }
 
 /** What an adapter does to a message: how often it fails, what it emits, and whether the message goes on. */
@@ -81,7 +87,8 @@ export function world(drawn: Drawn) {
             // What a dead process still does in here is no longer of this world.
             const { life: mine } = context.input as { life: number }
             if (mine !== life) return undefined
-            if (acknowledged.has(message.id)) violations.push(`${message.id} is processed after its acknowledgement`)
+            if (acknowledged.has(message.id))
+              violations.push(`${message.id} is processed after its acknowledgement`)
             if (i === 0 && route.gathers === null) {
               if (inHand.has(message.id)) violations.push(`${message.id} is in hand twice`)
               inHand.add(message.id)
@@ -129,9 +136,12 @@ export function world(drawn: Drawn) {
   }
   const registry = new AdapterRegistry()
   registry.add(...types.values())
-  const compile = (source: object) => compileWorkflow(source, { handlers: handlerCatalog([]), adapters: registry })
+  const compile = (source: object) =>
+    compileWorkflow(source, { handlers: handlerCatalog([]), adapters: registry })
   // Only pipelines with a cycle may, and must, bound it.
-  const compiled = compile({ ...definition, max_hops: MAX_HOPS }).plan ? compile({ ...definition, max_hops: MAX_HOPS }) : compile(definition)
+  const compiled = compile({ ...definition, max_hops: MAX_HOPS }).plan
+    ? compile({ ...definition, max_hops: MAX_HOPS })
+    : compile(definition)
   if (compiled.plan === undefined) throw new Error(JSON.stringify(compiled.problems))
   const plan = compiled.plan.pipeline!
 
@@ -149,7 +159,10 @@ export function world(drawn: Drawn) {
   /** What is durable is noted before anybody acts on it. */
   function note(commit: Parameters<PipelineStore["commit"]>[0]): void {
     const dead = new Set(commit.parked.map(keyName))
-    for (const { route, settled } of decodeProgress(commit.progress).routes.map((each, route) => ({ ...each, route })))
+    for (const { route, settled } of decodeProgress(commit.progress).routes.map((each, route) => ({
+      ...each,
+      route,
+    })))
       for (let seq = 1; seq <= settled.upTo; seq++) {
         const name = `${route}:${seq}`
         if (!dead.has(name) && !parked.has(name)) acknowledged.add(`r${route}:${seq}`)
@@ -204,8 +217,17 @@ export function world(drawn: Drawn) {
         execution: row,
         fence: { partition: 0, epoch: 1 },
         store: failingStore,
+        storage: new ExecutionStorage(failingStore, execution),
+        elsewhere: () => {
+          throw new Error("nothing runs elsewhere")
+        },
         retry: { tries: 4, initialMs: 1, maxMs: 2 },
-        settings: pipelineSettings({ commitMessages: 3, maxUncommitted: 6, maxGathered: 4, figuresSeconds: 0 }),
+        settings: pipelineSettings({
+          commitMessages: 3,
+          maxUncommitted: 6,
+          maxGathered: 4,
+          figuresSeconds: 0,
+        }),
         adapters: registry,
         names: { input: null, job: {} },
         secrets: () => undefined,
@@ -216,7 +238,6 @@ export function world(drawn: Drawn) {
           pipeline: "any",
           input: { life },
           log: silentLog,
-          storage: new ExecutionStorage(failingStore, execution),
           now: () => Date.now(),
           after: (ms, fire) => {
             const timer = setTimeout(fire, ms)
@@ -296,7 +317,11 @@ export function world(drawn: Drawn) {
 const keyName = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 /** Every message but the initial ones is what its parent's rows say was emitted, once; every end is on record. */
-function mustBeForest(messages: readonly MessageRow[], lineage: readonly LineageRow[], letters: readonly MessageKey[]): void {
+function mustBeForest(
+  messages: readonly MessageRow[],
+  lineage: readonly LineageRow[],
+  letters: readonly MessageKey[],
+): void {
   const emittedBy = new Map<string, string>()
   for (const row of lineage)
     for (const part of row.emitted?.split(",") ?? []) {
@@ -309,7 +334,9 @@ function mustBeForest(messages: readonly MessageRow[], lineage: readonly Lineage
     }
   const dead = new Set(letters.map(keyName))
   for (const message of messages) {
-    expect(emittedBy.get(keyName(message)) ?? null).toBe(message.parent === null ? null : keyName(message.parent))
+    expect(emittedBy.get(keyName(message)) ?? null).toBe(
+      message.parent === null ? null : keyName(message.parent),
+    )
     const rows = lineage.filter(row => keyName(row) === keyName(message))
     const last = rows.at(-1)
     if (dead.has(keyName(message))) expect(last?.status ?? "failed").toBe("failed")

@@ -171,12 +171,15 @@ export class RedisBroker implements Broker, RemoteWorkers {
     const task = callTask(call, ++this.#called)
     const name = nameOf(task)
     return new Promise(resolve => {
+      const giveUp = () => this.#giveUp(name)
       const answered = (outcome: Outcome | null) => {
         this.#calls.delete(name)
+        // A signal may outlive a million calls.
+        signal.removeEventListener("abort", giveUp)
         resolve(outcome)
       }
       this.#calls.set(name, { task, answered })
-      signal.addEventListener("abort", () => this.#giveUp(name))
+      signal.addEventListener("abort", giveUp)
       this.dispatch(task)
     })
   }

@@ -154,9 +154,12 @@ export const initSchema = z.strictObject({
 const pipelineFields = {
   ...documentFields,
   name: label("Name of the pipeline."),
-  max_hops: count("How often a message may come back to a route. Needed where routes form a cycle.", {
-    max: 1_000_000_000,
-  }),
+  max_hops: count(
+    "Through how many routes a message and those it comes from may go. Needed where routes form a cycle.",
+    {
+      max: 1_000_000_000,
+    },
+  ),
 }
 
 export const pipelineSchema = z
