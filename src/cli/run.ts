@@ -85,6 +85,6 @@ async function loadPlan(
   if (loaded.plan !== undefined) return loaded.plan
   const paint = paintFor(process.stderr)
   process.stderr.write(renderProblems(loaded.problems, { name, text, paint }))
-  if (loaded.problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(unknownTypeHint))
+  process.stderr.write(paint.dim(unknownTypeHint(loaded.problems)))
   return null
 }

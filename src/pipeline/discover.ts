@@ -126,7 +126,7 @@ function checked(declaration: Declaration, adapter: Adapter): Adapter {
   }
 }
 
-function looksLikeAdapter(value: unknown): value is Adapter {
+export function looksLikeAdapter(value: unknown): value is Adapter {
   if (isAdapter(value)) return true
   return typeof value === "object" && value !== null && "type" in value && "process" in value
 }

@@ -41,7 +41,7 @@ describe("P2 the plan of a pipeline", () => {
     expect(plan.name).toBe("crawl")
     expect(plan.ttlSeconds).toBe(3600)
     expect(plan.nodes.map(({ id, handler }) => ({ id, handler }))).toEqual([
-      { id: "pipeline", handler: "pipeline" },
+      { id: "pipeline", handler: "routes" },
     ])
     expect(plan.nodes[0]?.config.render({ names: {}, node: () => undefined, nodeIds: () => [] })).toEqual({})
     expect([...plan.order]).toEqual([0])
