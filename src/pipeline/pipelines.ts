@@ -16,14 +16,10 @@ import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions } from "./executions.ts"
 import { messageKey } from "./lineage.ts"
 import type { Adapters } from "./prepared-adapter.ts"
-import { PipelineQueries } from "./queries.ts"
+import { PipelineQueries, type ReplayWhich } from "./queries.ts"
 import type { PipelineSettings } from "./settings.ts"
 
-export interface ReplayOptions {
-  /** Names of messages; left out: all that have not been replayed. */
-  readonly messages?: readonly string[]
-  /** Another version of the pipeline: its routes have the same names in the same order, and more may follow. */
-  readonly workflow?: string
+export interface ReplayOptions extends ReplayWhich {
   readonly submittedBy?: string
 }
 

@@ -31,6 +31,14 @@ export interface DeadLettersQuery {
   readonly limit?: number
 }
 
+/** What of an execution's dead letters a new one begins with. */
+export interface ReplayWhich {
+  /** Names of messages; left out: all that have not been replayed. */
+  readonly messages?: readonly string[]
+  /** Another version of the pipeline: its routes have the same names in the same order, and more may follow. */
+  readonly workflow?: string
+}
+
 export interface PipelineQueriesParts {
   readonly store: PipelineStore
   readonly plans: Pick<Plans, "get">
