@@ -40,6 +40,9 @@ export interface SubmitOptions {
 /** Whether a job that is new may be stored; one that is there already is nobody's question. */
 export type Admit = (jobId: string, store: () => Promise<void>) => Promise<void>
 
+/** P1: a place for the execution of a pipeline; rejects if there is none. Answers how to give it back. */
+export type ClaimExecution = (jobId: string) => Promise<() => Promise<void>>
+
 export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
@@ -71,7 +74,7 @@ export class Submissions {
   readonly #engine: Engine
   readonly #handlers: HandlerCatalog
   readonly #adapters: AdapterCatalog | undefined
-  readonly #claimExecution: (jobId: string) => Promise<void>
+  readonly #claimExecution: ClaimExecution
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -84,8 +87,7 @@ export class Submissions {
     engine: Engine
     handlers: HandlerCatalog
     adapters?: AdapterCatalog
-    /** P1: a place for the execution of a pipeline; rejects if there is none. */
-    claimExecution?: (jobId: string) => Promise<void>
+    claimExecution?: ClaimExecution
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -97,7 +99,7 @@ export class Submissions {
     this.#engine = parts.engine
     this.#handlers = parts.handlers
     this.#adapters = parts.adapters
-    this.#claimExecution = parts.claimExecution ?? (async () => {})
+    this.#claimExecution = parts.claimExecution ?? (async () => async () => {})
     this.#ttlSeconds = parts.ttlSeconds
   }
 
@@ -135,10 +137,18 @@ export class Submissions {
     store: () => Promise<number | null>,
   ): Promise<Submitted> {
     let createdAt: number | null = null
-    if (plan.pipeline !== null) await this.#claimExecution(jobId)
-    await admit(jobId, async () => {
-      createdAt = await store()
-    })
+    let isRefused = true
+    const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    try {
+      await admit(jobId, async () => {
+        isRefused = false
+        createdAt = await store()
+      })
+    } catch (error) {
+      // Whether a job that was sent to the store is there nobody knows; one that was not needs no place.
+      if (isRefused) await giveBack?.()
+      throw error
+    }
     const isNew = createdAt !== null
     return { jobId, isNew, began: createdAt === null ? null : snapshotOfBeginning(jobId, command, createdAt) }
   }

@@ -27,10 +27,12 @@ export interface MessageView {
   readonly gathered: readonly string[]
   readonly correlation_id: string
   readonly at: number
-  /** pending: queued, in hand, or waiting for another try. */
+  /** pending: queued, or in hand for the first time. failed: the last try; dead letters say whether it was the last of all. */
   readonly status: "pending" | "completed" | "failed"
   readonly invocations: readonly InvocationView[]
   readonly body: Json
+  /** The body is too large to be shown beside others: ask for this message. */
+  readonly body_left_out?: true
 }
 
 export interface LineageView {
@@ -53,6 +55,8 @@ export interface LineageScene {
 /** Invocations of one message that are shown: retries without end would fill every page. */
 const ROWS_PER_MESSAGE = 50
 const BREADTH = 200
+/** Of the messages around the one that was asked for. */
+const BODY_CHARACTERS = 4096
 
 export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): string {
   return `${plan.routes[route]!.name}:${seq}`
@@ -84,8 +88,8 @@ export async function walkLineage(scene: LineageScene, name: string, limit: numb
   const outputs = await down.follow(start, known => down.outputsOf(known))
   return {
     message: viewOf(scene, start),
-    inputs: inputs.map(each => viewOf(scene, each)),
-    outputs: outputs.map(each => viewOf(scene, each)),
+    inputs: inputs.map(each => viewOf(scene, each, BODY_CHARACTERS)),
+    outputs: outputs.map(each => viewOf(scene, each, BODY_CHARACTERS)),
     is_cut: up.isCut || down.isCut,
   }
 }
@@ -221,7 +225,11 @@ function emittedRanges(
   })
 }
 
-function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Known): MessageView {
+function viewOf(
+  { plan, jobId }: LineageScene,
+  { message, rows, gathered }: Known,
+  most = Number.POSITIVE_INFINITY,
+): MessageView {
   const last = rows.at(-1)
   const { adapters } = plan.routes[message.route]!
   return {
@@ -241,6 +249,8 @@ function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Know
       emitted: emittedRanges(row.emitted).reduce((sum, { from, to }) => sum + to - from + 1, 0),
       error: row.error === null ? null : (JSON.parse(row.error) as Json),
     })),
-    body: JSON.parse(message.body) as Json,
+    ...(message.body.length > most
+      ? { body: null, body_left_out: true }
+      : { body: JSON.parse(message.body) as Json }),
   }
 }

@@ -87,7 +87,7 @@ function mustNotGather(adapters: readonly { readonly type: string; readonly gath
 
 function notOnWorkers(what: string): UmbraError {
   return new UmbraError(
-    "E710",
+    "E711",
     `${what} works only where the execution runs, not in a route with "run_on: workers". Put it into a route of its own.`,
   )
 }

@@ -85,6 +85,6 @@ describe("routes that run on workers", () => {
     const job = await umbra.submit(flow({ error_handling: { ...retry, dead_letter: false } }, 1))
     const { status, error } = await job.wait()
     expect(status).toBe("FAILED")
-    expect(error).toMatchObject({ code: "E710" })
+    expect(error).toMatchObject({ code: "E711" })
   })
 })

@@ -77,7 +77,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   // Types alone (test/client/browser.test.ts): a browser loads nothing of these rooms.
-  client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
+  client: { rooms: ["core", "definition", "journal", "engine", "pipeline"], packages: [] },
   // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
   provider: {
     rooms: [
@@ -179,6 +179,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "engine",
       "feed",
+      "pipeline",
       "errors",
       "log",
       "roles",
