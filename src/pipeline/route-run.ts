@@ -29,6 +29,8 @@ export interface RouteRunParts {
   /** Is there room behind it? */
   readonly mayBegin: () => boolean
   readonly ended: (ending: Ending) => void
+  /** For whoever watches the job. */
+  readonly news: (message: string) => void
   readonly suspects: Suspects
 }
 
@@ -171,8 +173,9 @@ export class RouteRun implements ChainEvents {
     this.#inHand += 1
   }
 
-  breakerChanged(_adapter: number, state: BreakerState): void {
+  breakerChanged(adapter: number, state: BreakerState): void {
     this.figures.breakerChanged(state)
+    this.#parts.news(`circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`)
   }
 
   /** These are durable now. */

@@ -133,6 +133,7 @@ export class PipelineRun {
       },
       mayBegin: () => this.#mayBegin(position),
       ended: ending => this.#ended(ending),
+      news: message => this.#parts.events.progressed(message),
     })
   }
 

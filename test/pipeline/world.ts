@@ -5,13 +5,14 @@ import { decodeProgress } from "../../src/core/pipeline/progress.ts"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { openMemory } from "../../src/journal/memory.ts"
-import type { LineageRow, MessageKey, MessageRow, PipelineStore } from "../../src/journal/pipeline-store.ts"
+import type { MessageKey, MessageRow, PipelineStore } from "../../src/journal/pipeline-store.ts"
 import { silentLog } from "../../src/log.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
 import { AdapterRegistry } from "../../src/pipeline/registry.ts"
 import { PipelineRun } from "../../src/pipeline/run.ts"
 import { pipelineSettings } from "../../src/pipeline/settings.ts"
 import { ExecutionStorage } from "../../src/pipeline/storage.ts"
+import { forestProblems } from "./forest.ts"
 import { adapter } from "./scene.ts"
 
 export interface Drawn {
@@ -303,7 +304,7 @@ export function world(drawn: Drawn) {
     }
     const letters = await store.listDeadLetters({ execution, limit: 1e6 })
     const lineage = await store.readLineage({ execution, keys: messages, limit: 1e6 })
-    mustBeForest(messages, lineage, letters)
+    expect(forestProblems(messages, lineage, letters)).toEqual([])
     if (!isForetold) return
     const shown = (each: MessageRow) => `${each.route} ${(JSON.parse(each.body) as Body).path}`
     const expected = foretell()
@@ -315,33 +316,3 @@ export function world(drawn: Drawn) {
 }
 
 const keyName = ({ route, seq }: MessageKey) => `${route}:${seq}`
-
-/** Every message but the initial ones is what its parent's rows say was emitted, once; every end is on record. */
-function mustBeForest(
-  messages: readonly MessageRow[],
-  lineage: readonly LineageRow[],
-  letters: readonly MessageKey[],
-): void {
-  const emittedBy = new Map<string, string>()
-  for (const row of lineage)
-    for (const part of row.emitted?.split(",") ?? []) {
-      const [route, range] = part.split(":") as [string, string]
-      const [from, to = from] = range.split("-").map(Number) as [number, number?]
-      for (let seq = from; seq <= to; seq++) {
-        expect(emittedBy.has(`${route}:${seq}`), "emitted once").toBe(false)
-        emittedBy.set(`${route}:${seq}`, keyName(row))
-      }
-    }
-  const dead = new Set(letters.map(keyName))
-  for (const message of messages) {
-    expect(emittedBy.get(keyName(message)) ?? null).toBe(
-      message.parent === null ? null : keyName(message.parent),
-    )
-    const rows = lineage.filter(row => keyName(row) === keyName(message))
-    const last = rows.at(-1)
-    if (dead.has(keyName(message))) expect(last?.status ?? "failed").toBe("failed")
-    else expect(last?.status).toBe("completed")
-    const attempts = [...new Set(rows.map(({ attempt }) => attempt))]
-    expect(attempts).toEqual(attempts.map((_, i) => i + 1))
-  }
-}
