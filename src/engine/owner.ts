@@ -204,7 +204,8 @@ export class Owner implements CommitterEvents {
       leaveMemory(job, completed, bytes, this.committer.durable(job))
   }
 
-  adopt(job: LiveJob): void {
+  /** A job that was read from its journal. */
+  keep(job: LiveJob): void {
     this.jobs.set(job.id, job)
     this.#kin.came(job)
     this.#alarms.set(job, nextTimer(job.state))

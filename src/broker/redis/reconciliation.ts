@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto"
 import type { Log } from "../../log.ts"
 import { nameFrom } from "../task-name.ts"
-import type { Outstanding } from "./broker.ts"
 import { RedisAwayError } from "./connection.ts"
 import { type Keys, OWNERS } from "./keys.ts"
 import { type Link, makeGroups } from "./link.ts"
+import type { Outstanding, OutstandingTasks } from "./outstanding.ts"
 import type { Results } from "./results.ts"
 import type { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
@@ -18,7 +18,7 @@ export interface ReconciliationParts {
   readonly settings: RedisSettings
   readonly roster: Roster
   readonly results: Results
-  readonly tasks: ReadonlyMap<string, Outstanding>
+  readonly tasks: Pick<OutstandingTasks, "get" | "has" | "values">
   /** Of a partition that is ours, with all its tasks in `tasks`. */
   readonly epochOf: (partition: number) => number | undefined
   readonly partitionOf: (jobId: string) => number
@@ -66,12 +66,12 @@ export class Reconciliation {
   /** There is a connection. */
   start(keys: Keys): void {
     this.#isDone = false
-    this.claim(this.#parts.results.partitions)
+    this.came(this.#parts.results.partitions)
     sweepKeys(this.#parts.link, keys).catch(() => {})
   }
 
   /** These partitions came: what their last owner had read and not stored is read at once. */
-  claim(partitions: readonly number[]): void {
+  came(partitions: readonly number[]): void {
     for (const partition of partitions) this.#claims.add(partition)
     this.ask()
   }
@@ -198,7 +198,7 @@ export class Reconciliation {
   async #reconcile(keys: Keys): Promise<void> {
     const { link, roster, tasks } = this.#parts
     // Before anything is looked at: what is sent from here on is not missed.
-    const before = [...tasks.values()].filter(task => task.state !== "queued" && this.#isDrained(task))
+    const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
     const found = await survey(link, handlers)
     if (await this.#isForgottenSince(keys)) {
