@@ -220,19 +220,28 @@ export class RedisBroker implements RemoteWorkers {
     return isRemoved
   }
 
-  #deliver(report: Report, { name, worker }: Sender): void {
+  #deliver(report: Report, from: Sender): void {
     const { events } = this.#parts.host
+    const { name } = from
     const task = nameFrom(name)
-    if (report.kind === "started") void this.#started(task, report.announce, worker)
+    if (report.kind === "started") void this.#started(task, report.announce, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
     else if (report.kind === "refused") this.#refused(name)
+    else if (report.kind === "returned") this.#returned(from)
     else {
       this.#settle(name)
-      if (this.#calls.answer(name, report.kind === "finished" ? report.outcome : null)) return
-      if (report.kind === "finished") events.finished(task, report.outcome)
-      else events.returned(task)
+      if (!this.#calls.answer(name, report.outcome)) events.finished(task, report.outcome)
     }
+  }
+
+  /** It may arrive twice, when the task is with somebody else already: then it says nothing about that one. */
+  #returned({ name, entry }: Sender): void {
+    const found = this.#tasks.get(name)
+    if (found === undefined || found.state === "queued") return
+    if (found.entry !== null && found.entry !== entry) return
+    this.#forget(found)
+    if (!this.#calls.answer(name, null)) this.#parts.host.events.returned(found.task)
   }
 
   /** If it is still wanted, it has to be found out whether somebody else has it. */
