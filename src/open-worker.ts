@@ -81,11 +81,16 @@ export class FleetWorker {
 
 function queuesOf(registry: HandlerRegistry, queues: readonly string[] | undefined): readonly string[] {
   const known = registry.names()
+  if (queues?.length === 0)
+    throw new UmbraError(
+      "E620",
+      `This worker was given an empty list of queues and would never have anything to do. Name some of ${known.join(", ")}, or leave the list out for all of them.`,
+    )
   const unknown = queues?.filter(queue => !known.includes(queue)) ?? []
   if (unknown.length > 0)
     throw new UmbraError(
       "E620",
       `This worker has no handler ${unknown.map(name => `"${name}"`).join(", ")} for the queues it was given; it has ${known.join(", ")}.`,
     )
-  return queues ?? known
+  return queues === undefined ? known : [...new Set(queues)]
 }

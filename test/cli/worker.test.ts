@@ -60,7 +60,9 @@ describe("umbra worker", () => {
     [["worker"], /E620 A worker needs the address of its Redis/],
     [["worker", "--redis-url", "localhost:6379"], /E620 The address of Redis must be like redis:\/\//],
     [["worker", "--redis-url", redis, "--queues", "nobody"], /E620 This worker has no handler "nobody"/],
-    [["worker", "--redis-url", redis, "--concurrency", "0"], /whole number from 1/],
+    [["worker", "--redis-url", redis, "--queues", ""], /E620 This worker was given an empty list of queues/],
+    [["worker", "--redis-url", redis, "--concurrency", "0"], /whole number above 0/],
+    [["worker", "--redis-url", redis, "--prefetch", "-1"], /whole number, 0 or more/],
   ])(
     "%j is told what is wrong",
     async (parameters, message) => {

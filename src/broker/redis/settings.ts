@@ -30,7 +30,10 @@ export interface RedisSettings {
 
 export const redisTable: SettingTable<RedisSettings> = {
   prefix: text("UMBRA_REDIS_PREFIX", "umbra"),
-  prefetch: wholeNumber("UMBRA_PREFETCH", 100),
+  prefetch: {
+    ...wholeNumber("UMBRA_PREFETCH", 100),
+    wrong: value => (Number.isInteger(value) && value >= 0 ? undefined : "a whole number of at least 0"),
+  },
   workerBeatSeconds: amount("UMBRA_WORKER_BEAT_SECONDS", 5),
   workerDeadSeconds: amount("UMBRA_WORKER_DEAD_SECONDS", 15),
   rosterSeconds: amount("UMBRA_ROSTER_SECONDS", 1),
