@@ -48,7 +48,12 @@ export class RedisBroker implements RemoteWorkers {
       up: keys => this.#up(keys),
       down: () => this.#down(),
     })
-    this.#roster = new Roster(this.#link, settings.workerDeadSeconds * 1000)
+    this.#roster = new Roster({
+      link: this.#link,
+      deadMs: settings.workerDeadSeconds * 1000,
+      shownDeadMs: settings.shownDeadSeconds * 1000,
+      log,
+    })
     this.#tasks = new OutstandingTasks({
       slotMs: settings.windowSeconds * 1000,
       capacity: handler => this.#roster.capacity(handler),
@@ -58,6 +63,7 @@ export class RedisBroker implements RemoteWorkers {
       link: this.#link,
       engine: host.id,
       blockMs: BLOCK_MS,
+      maxUnsettled: settings.maxUnsettledReports,
       deliver: (report, from) => this.#deliver(report, from),
       durable: partition => host.durable(partition),
       log,
@@ -293,5 +299,8 @@ export class RedisBroker implements RemoteWorkers {
   }
 }
 
-/** At the server, for results. An engine that stands still longer than this is handed no more of them. */
+/**
+ * At the server, for results. An engine that stands still longer than this is handed no more of them. Nobody waits for it
+ * to pass: what comes ends it. So there is nothing to be won by another figure.
+ */
 const BLOCK_MS = 1000

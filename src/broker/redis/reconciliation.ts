@@ -93,7 +93,7 @@ export class Reconciliation {
       do {
         const { keys } = this.#parts.link
         if (keys === null) return
-        await this.#lookOnce(keys)
+        if (!(await this.#lookOnce(keys))) return
       } while (this.#isWanted && this.#isDone)
     } catch (error) {
       this.#isWanted = true
@@ -104,7 +104,8 @@ export class Reconciliation {
     }
   }
 
-  async #lookOnce(keys: Keys): Promise<void> {
+  /** False: with the rest it has to be waited. */
+  async #lookOnce(keys: Keys): Promise<boolean> {
     const { roster, results, served } = this.#parts
     if (await this.#hasForgotten(keys)) {
       roster.forget()
@@ -115,13 +116,22 @@ export class Reconciliation {
     // Now: it is said once, and what follows may fail.
     for (const handler of news.served) served(handler)
     await this.#claim(keys)
-    if (!this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete) {
-      this.#isWanted = false
-      await results.delivered()
-      await this.#reconcile(keys)
-    }
+    const isWanted = !this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete
+    const isSettled = !isWanted || (await this.#settleTasks(keys))
     this.#stopStale()
     this.#parts.looked()
+    return isSettled
+  }
+
+  /** False: what lies there cannot be read, as the journal takes nothing. Who lives is looked at all the same. */
+  async #settleTasks(keys: Keys): Promise<boolean> {
+    this.#isWanted = false
+    if (await this.#parts.results.delivered()) {
+      await this.#reconcile(keys)
+      return true
+    }
+    this.#isWanted = true
+    return false
   }
 
   /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
@@ -260,10 +270,15 @@ export class Reconciliation {
     if (stale.length > 0) say({ type: "cancel", names: stale.map(([name]) => name) })
   }
 
-  /** Of our partition and not ours. What a later owner has sent is its own affair: we may be the one who does not know. */
+  /** Of our partition, and nobody waits for it. */
   #isStray(name: string, epoch: number): boolean {
-    const { tasks, epochOf, partitionOf } = this.#parts
+    return this.#isOurs(name, epoch) && !this.#parts.tasks.has(name)
+  }
+
+  /** What a later owner has sent is its own affair: we may be the one who does not know. */
+  #isOurs(name: string, epoch: number): boolean {
+    const { epochOf, partitionOf } = this.#parts
     const own = epochOf(partitionOf(nameFrom(name).jobId))
-    return own !== undefined && epoch <= own && !tasks.has(name)
+    return own !== undefined && epoch <= own
   }
 }

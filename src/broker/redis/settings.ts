@@ -26,6 +26,10 @@ export interface RedisSettings {
   readonly answerSeconds: number
   /** At most this much work of a handler lies in its stream; more waits in the engine, where turns are fair. */
   readonly windowSeconds: number
+  /** Entries of reports that an engine has read and the journal does not have yet; no more are read then. */
+  readonly maxUnsettledReports: number
+  /** For so long a worker that died is shown. */
+  readonly shownDeadSeconds: number
 }
 
 export const redisTable: SettingTable<RedisSettings> = {
@@ -41,6 +45,8 @@ export const redisTable: SettingTable<RedisSettings> = {
   claimEverySeconds: amount("UMBRA_CLAIM_EVERY_SECONDS", 15),
   answerSeconds: amount("UMBRA_REDIS_ANSWER_SECONDS", 5),
   windowSeconds: amount("UMBRA_WINDOW_SECONDS", 0.2),
+  maxUnsettledReports: wholeNumber("UMBRA_MAX_UNSETTLED_REPORTS", 20_000),
+  shownDeadSeconds: amount("UMBRA_SHOWN_DEAD_SECONDS", 600),
 }
 
 /** What is given, else what the environment says, else the default. */
