@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { OWNERS } from "../../src/broker/redis/keys.ts"
+import { OWNERS, WORKERS } from "../../src/broker/redis/keys.ts"
 import type { Reply } from "../../src/broker/redis/resp.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
 import { nameOf } from "../../src/broker/task-name.ts"
@@ -105,4 +105,30 @@ it("S5 S6 a task that a worker says twice to have given back goes on where it is
   await left
   for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
   expect(slow.entered).toHaveLength(2)
+})
+
+it("S5 S6 a task that lies in Redis twice is with the worker who lives; the other entry goes", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine({ redis: { ...stage.redis, claimEverySeconds: 0.05 } })
+  const slow = gate()
+  const figures = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
+  const worker = stage.worker({ handlers: [slow.handler], ...figures })
+  await stage.served(umbra, "gate")
+  const job = await umbra.submit(one)
+  await slow.came()
+  const { connection, keys } = await bareConnection(stage)
+  const stream = keys.tasks("gate")
+  const [[entry, task]] = (await connection.send(["XRANGE", stream, "-", "+"])) as [[string, string[]]]
+  // One that nobody was handed, and one in the hand of somebody who is dead.
+  await connection.send(["XADD", stream, "*", ...task])
+  await connection.send(["XREADGROUP", "GROUP", WORKERS, "ghost", "STREAMS", stream, ">"])
+  await connection.send(["XADD", stream, "*", ...task])
+  await until("only its own is left", async () => {
+    const entries = (await connection.send(["XRANGE", stream, "-", "+"])) as [string, string[]][]
+    return entries.length === 1 && entries[0]![0] === entry
+  })
+  expect([(await umbra.node(job.id, "a")).attempt, worker.running]).toEqual([1, 1])
+  slow.open("done")
+  expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  expect(slow.entered).toHaveLength(1)
 })

@@ -210,13 +210,15 @@ export class Reconciliation {
     // Before anything is looked at: what is sent from here on is not missed.
     const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
-    const found = await survey(link, handlers)
+    const { found, spare } = await survey(link, handlers, worker => roster.isLive(worker))
     if (await this.#isForgottenSince(keys)) {
       this.#isWanted = true
       return
     }
     this.#isDone = this.#settle(before, found)
     this.#removeStrays(found)
+    for (const [name, { handler, entry, epoch }] of spare)
+      if (this.#isOurs(name, epoch)) this.#parts.remove(handler, [entry])
   }
 
   /** Of a partition that is being taken over nobody can say what is lost: results of its tasks may lie there unread. */
