@@ -131,7 +131,10 @@ export class Deliveries {
   }
 }
 
-/** At the server. A worker that stands still longer than this is handed no more. */
+/**
+ * At the server. A worker that stands still longer than this is handed no more. Whatever comes ends the wait, so nobody
+ * gains by another figure; and it is never longer than the worker is sure to live.
+ */
 const BLOCK_MS = 1000
 const PAUSE_MS = 1000
 const MEND_MS = 50

@@ -326,7 +326,8 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#id, name, handler, entry: held.entry })
-    return this.#outbox.send(this.#parts.partitionOf(jobId), fields)
+    const topic = NEWS.has(report.kind) ? `${report.kind} ${name}` : undefined
+    return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
   }
 
   #tellProgress(): void {
@@ -345,6 +346,12 @@ export class RedisWorker implements TaskEvents {
 
 const PROGRESS_MS = 200
 const ANNOUNCE_MS = 1000
+/** Of reports of these kinds the next one says it all. */
+const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])
+/**
+ * Results, of at most this length, that are known for a task that comes again. It comes within the time in which Redis is
+ * found to have forgotten it, if at all, and otherwise it is run once more: a bound on memory, and nothing to tune.
+ */
 const REMEMBERED = 1000
 const REMEMBERED_LENGTH = 64 * 1024
 
