@@ -2,6 +2,7 @@ import { checkRedisUrl } from "./broker/redis/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker.ts"
 import { partitionOf } from "./engine/ids.ts"
+import { engineSettings } from "./engine/settings.ts"
 import { UmbraError } from "./errors.ts"
 import { type Log, silentLog } from "./log.ts"
 import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
@@ -74,7 +75,11 @@ export class FleetWorker {
   }
 
   /** Gives back what it has not begun, lets running handlers end within the time, and leaves. */
-  close({ drainSeconds = 10 }: { readonly drainSeconds?: number } = {}): Promise<void> {
+  close({
+    drainSeconds = engineSettings().drainSeconds,
+  }: {
+    readonly drainSeconds?: number
+  } = {}): Promise<void> {
     return this.#worker.stop(drainSeconds * 1000)
   }
 }

@@ -4,7 +4,7 @@ import { type FleetWorker, openWorker } from "../open-worker.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
-import { toldToStop } from "./stop.ts"
+import { beginToLeave, toldToStop } from "./stop.ts"
 import { serveHealth } from "./worker-health.ts"
 
 export interface WorkerCommandOptions {
@@ -18,10 +18,6 @@ export interface WorkerCommandOptions {
   readonly port?: number
   readonly host: string
 }
-
-/** From the signal until the process is gone, whatever happens; running handlers have the most of it. */
-const LEAVE_MS = 9500
-const DRAIN_SECONDS = 8
 
 export async function worker(options: WorkerCommandOptions): Promise<number> {
   const { queues, concurrency, prefetch, redisUrl = process.env.UMBRA_REDIS_URL } = options
@@ -45,8 +41,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   process.stdout.write(`${greeting(opened, redisUrl)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
-  setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
-  await opened.close({ drainSeconds: DRAIN_SECONDS })
+  await opened.close(beginToLeave())
   health?.close()
   health?.closeAllConnections()
   return exitCode.ok

@@ -24,7 +24,7 @@ export interface EngineSettings {
   readonly maxDepth: number
   /** How long a list of `for_each` may be. */
   readonly maxItems: number
-  /** How long running handlers may take to end when the engine closes. */
+  /** How long running handlers may take to end when the engine, or a worker of a fleet, closes. */
   readonly drainSeconds: number
   /** A provider's slot that nobody renews comes free after this. */
   readonly slotLeaseSeconds: number
@@ -52,7 +52,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
   maxDepth: wholeNumber("UMBRA_MAX_DEPTH", 16),
   maxItems: wholeNumber("UMBRA_MAX_ITEMS", 100_000),
-  drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
+  drainSeconds: amount("UMBRA_DRAIN_SECONDS", 6),
   slotLeaseSeconds: amount("UMBRA_SLOT_LEASE_SECONDS", 3600),
   pollConcurrency: wholeNumber("UMBRA_POLL_CONCURRENCY", 50),
   pollMaxWaitSeconds: amount("UMBRA_POLL_MAX_WAIT_SECONDS", 30),
