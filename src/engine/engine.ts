@@ -153,6 +153,8 @@ export class Engine {
       retention: this.#retention,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
+      rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
+      drainMs: settings.drainSeconds * 1000,
       followed: isFollowed => parts.observer.followed(isFollowed),
       released: () => parts.observer.released(),
       log,
@@ -309,7 +311,7 @@ export class Engine {
     const leaving = this.#leave()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
-    this.owner.handOver()
+    this.owner.departures.handOverAll()
     await this.#settled()
     await this.#pulse?.stop()
     await this.#unlisten?.()

@@ -10,6 +10,8 @@ export interface EngineSettings {
   /** A peer whose beat has not changed for this long is dead. */
   readonly leaseSeconds: number
   readonly beatSeconds: number
+  /** A partition that another engine should have, and that does not come to rest, is handed over after this; null: never. */
+  readonly rebalanceSeconds: number | null
   /** A worker whose process has been silent for this long is shown as dead. */
   readonly workerDeadSeconds: number
   /** Known deaths of the process running a node after which the node is failed. */
@@ -45,6 +47,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
+  rebalanceSeconds: amountOrNever("UMBRA_REBALANCE_SECONDS", 30),
   workerDeadSeconds: redisTable.workerDeadSeconds,
   lossLimit: wholeNumber("UMBRA_LOSS_LIMIT", 3),
   largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
