@@ -6,7 +6,7 @@ import { UmbraError } from "../errors.ts"
 import type { Journal, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
-import { Elsewhere } from "./elsewhere.ts"
+import { Elsewhere, type Hurry } from "./elsewhere.ts"
 import { Family } from "./family.ts"
 import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
@@ -245,12 +245,12 @@ export class Engine {
   }
 
   /** Resolves with its time when the job is durable. The id is a new one. */
-  async submit(id: string, plan: Plan, command: Submit): Promise<number> {
+  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<number> {
     this.mustBeOpen()
     const partition = partitionOf(id)
     // It may have moved since the id was made.
     if (!this.#ownership.owns(partition))
-      return (await this.#elsewhere.submit(id, command)) ?? this.#parts.clock.now()
+      return (await this.#elsewhere.submit(id, command, hurry)) ?? this.#parts.clock.now()
     this.#mustHaveRoom()
     const job = this.owner.submit(id, partition, plan, command)
     await this.owner.committer.durable(job)
