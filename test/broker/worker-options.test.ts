@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest"
+import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
-import { FleetStage } from "./stage.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "gate" }])
 
@@ -17,6 +18,36 @@ describe("what a worker is told to take", () => {
     const stage = new FleetStage()
     const worker = stage.worker({ handlers: [gate().handler], queues: ["gate", "gate"] })
     expect(worker.queues).toEqual(["gate"])
+  })
+
+  it("S5 a worker that is to take nothing along takes nothing along, however many queues it has", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const gates = ["g0", "g1", "g2", "g3"].map(name => gate(name))
+    stage.worker({
+      handlers: gates.map(({ handler }) => handler),
+      queues: ["g0", "g1", "g2", "g3"],
+      worker: { concurrency: 1 },
+      redis: { prefetch: 0 },
+    })
+    await stage.served(umbra, "g0")
+    const submit = (name: string) => umbra.submit(flow([{ id: "a", handler: name }], { name }))
+    const first = await submit("g0")
+    await gates[0]!.came()
+    const { connection, keys } = await bareConnection(stage)
+    const handed = async () => {
+      const counts = ["g1", "g2", "g3"].map(name => connection.send(["XPENDING", keys.tasks(name), WORKERS]))
+      return (await Promise.all(counts)).map(row => (row as [number])[0]).reduce((sum, count) => sum + count)
+    }
+    const jobs = await Promise.all(["g1", "g2", "g3"].map(submit))
+    await until("they lie in Redis", () => jobs.every(({ id }) => umbra.activity(id).running.length === 1))
+    gates[0]!.open()
+    await first.wait()
+    const [, ...rest] = gates
+    await Promise.race(rest.map(({ came }) => came()))
+    expect(await handed()).toBe(1)
+    for (const { open } of rest) open()
+    for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
   })
 
   it("S5 a worker that is to take nothing along leaves the rest to others", async () => {

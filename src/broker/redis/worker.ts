@@ -31,7 +31,7 @@ export interface RedisWorkerParts {
 /** A task in hand, from its delivery until its last report has reached Redis. */
 interface Held {
   readonly task: Task
-  readonly entry: string
+  entry: string
   readonly epoch: number
   /** Set while the handler may not run yet: the engine says when. */
   begin: (() => void) | null
@@ -90,6 +90,7 @@ export class RedisWorker implements TaskEvents {
       consumer: () => (this.#isBack && this.#isKnown && this.#isAlive ? this.#id : null),
       aliveMs: () => this.#aliveUntil - performance.now(),
       room: () => concurrency + settings.prefetch - this.#held.size,
+      isExact: settings.prefetch < handlers.length,
       take: (entry, fields) => this.#take(entry, fields),
       forgotten: () => this.#beat(),
       log,
@@ -255,7 +256,12 @@ export class RedisWorker implements TaskEvents {
     const label = labelOf(fields)
     if (label === null) throw new TypeError("It has no name, or no epoch.")
     const { name, epoch } = label
-    if (this.#held.has(name)) return
+    const held = this.#held.get(name)
+    if (held !== undefined) {
+      // What the engine knows of it is the entry that it sent last.
+      held.entry = entry
+      return
+    }
     const task = decodeTask(fields)
     if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
       this.#refuse(name, task, entry)
