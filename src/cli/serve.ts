@@ -11,6 +11,7 @@ import { version } from "../version.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
+import { checkEnginePace, checkWorkerPace } from "./paces.ts"
 import { publishServer } from "./place/served.ts"
 import { beginToLeave, toldToStop } from "./stop.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
@@ -29,6 +30,8 @@ export async function serve(options: ServeOptions): Promise<number> {
   const redisUrl = (options.redisUrl ?? process.env.UMBRA_REDIS_URL) || undefined
   const isWorkerAlone = roles.has("worker") && !roles.has("engine")
   if (isWorkerAlone && redisUrl === undefined) throw noTasks()
+  checkEnginePace()
+  if (redisUrl !== undefined) checkWorkerPace()
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)

@@ -1,9 +1,11 @@
 /** `umbra worker`: runs nodes for a fleet's engines. It needs Redis, and no database. */
+import type { Server } from "node:http"
 import { UmbraError } from "../errors.ts"
 import { type FleetWorker, openWorker } from "../open-worker.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
+import { checkWorkerPace } from "./paces.ts"
 import { beginToLeave, toldToStop } from "./stop.ts"
 import { serveHealth } from "./worker-health.ts"
 
@@ -26,6 +28,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
       "E620",
       "A worker needs the address of its Redis: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
     )
+  checkWorkerPace()
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
   const told = toldToStop()
@@ -37,7 +40,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })
-  const health = options.port === undefined ? null : await serveHealth(opened, options.host, options.port)
+  const health = await healthOf(opened, options)
   process.stdout.write(`${greeting(opened, redisUrl)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
@@ -45,6 +48,16 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   health?.close()
   health?.closeAllConnections()
   return exitCode.ok
+}
+
+async function healthOf(opened: FleetWorker, { host, port }: WorkerCommandOptions): Promise<Server | null> {
+  if (port === undefined) return null
+  try {
+    return await serveHealth(opened, host, port)
+  } catch (error) {
+    await opened.close({ drainSeconds: 0 })
+    throw error
+  }
 }
 
 function greeting({ id, queues }: FleetWorker, redisUrl: string): string {

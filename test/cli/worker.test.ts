@@ -1,4 +1,6 @@
 import { randomUUID } from "node:crypto"
+import { once } from "node:events"
+import { type AddressInfo, createServer } from "node:net"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { freePort } from "../../scripts/services/port.ts"
 import { FleetStage } from "../broker/stage.ts"
@@ -64,12 +66,33 @@ describe("umbra worker", () => {
     expect([code, stderr.match(/cannot be reached/g)?.length]).toEqual([0, 1])
   }, 30_000)
 
+  it("S10 a port that is taken is told as an error, and nothing goes on", async () => {
+    const taken = createServer().listen(0, "127.0.0.1")
+    onTestFinished(() => void taken.close())
+    await once(taken, "listening")
+    const { port } = taken.address() as AddressInfo
+    const env = { UMBRA_REDIS_PREFIX: randomUUID() }
+    const { code, stderr } = await umbra(["worker", "--redis-url", redis, "--port", String(port)], { env })
+    expect([code, stderr]).toEqual([
+      2,
+      expect.stringMatching(/^umbra: E638 Cannot listen on 127\.0\.0\.1 port/),
+    ])
+  }, 30_000)
+
   it.each([
     [["worker"], /E620 A worker needs the address of its Redis/],
     [["worker", "--redis-url", "localhost:6379"], /E620 The address of Redis must be like redis:\/\//],
     [["worker", "--redis-url", redis, "--queues", "nobody"], /E620 This worker has no handler "nobody"/],
     [["worker", "--redis-url", redis, "--queues", ""], /E620 This worker was given an empty list of queues/],
     [["worker", "--redis-url", redis, "--concurrency", "0"], /whole number above 0/],
+    [
+      ["worker", "--redis-url", redis, "--set", "worker_beat_seconds=8"],
+      /E620 .* at most half of worker_dead/,
+    ],
+    [
+      ["serve", "--set", "beat_seconds=6"],
+      /E620 .*beat_seconds \(6\) must be .* at most half of lease_seconds/,
+    ],
     [["worker", "--redis-url", redis, "--prefetch", "-1"], /whole number, 0 or more/],
   ])(
     "%j is told what is wrong",
