@@ -12,6 +12,7 @@ import { type Keys, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
 import { Outbox } from "./outbox.ts"
 import { OwnerEpochs } from "./owner-epochs.ts"
+import { Remembered } from "./remembered.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { type Control, decodeTask, encodeReport, type Fields, labelOf, type Report } from "./wire.ts"
@@ -55,8 +56,7 @@ export class RedisWorker implements TaskEvents {
   readonly #deliveries: Deliveries
   readonly #owners = new OwnerEpochs()
   readonly #held = new Map<string, Held>()
-  /** Results by task, newest last: for one that comes again. */
-  readonly #done = new Map<string, Report>()
+  readonly #done = new Remembered()
   /** What is to be told with the next turn; the latest wins. */
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
@@ -311,15 +311,8 @@ export class RedisWorker implements TaskEvents {
   finished(task: TaskName, outcome: Outcome): void {
     const name = nameOf(task)
     const report = { kind: "finished", outcome } as const
-    this.#remember(name, report)
+    this.#done.add(name, report)
     this.#end(name, report)
-  }
-
-  #remember(name: string, report: Extract<Report, { kind: "finished" }>): void {
-    const { outcome } = report
-    if (outcome.type === "completed" && outcome.text.length > REMEMBERED_LENGTH) return
-    this.#done.set(name, report)
-    if (this.#done.size > REMEMBERED) this.#done.delete(this.#done.keys().next().value!)
   }
 
   #end(name: string, report: Report): void {
@@ -354,12 +347,6 @@ const PROGRESS_MS = 200
 const ANNOUNCE_MS = 1000
 /** Of reports of these kinds the next one says it all. */
 const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])
-/**
- * Results, of at most this length, that are known for a task that comes again. It comes within the time in which Redis is
- * found to have forgotten it, if at all, and otherwise it is run once more: a bound on memory, and nothing to tune.
- */
-const REMEMBERED = 1000
-const REMEMBERED_LENGTH = 64 * 1024
 
 function newId(): string {
   return `worker-${randomUUID().slice(0, 13)}`
