@@ -35,6 +35,10 @@ export class RoutedBroker implements Broker {
     this.#remote?.cancel(task)
   }
 
+  isRunningHere(task: TaskName): boolean {
+    return this.#local.isRunningHere(task)
+  }
+
   async drain(graceMs: number): Promise<void> {
     await Promise.all([this.#local.drain(graceMs), this.#remote?.drain()])
   }
@@ -60,7 +64,7 @@ export class RoutedBroker implements Broker {
 
   /** Has a worker got it, as opposed to its waiting here? */
   isRunning(task: TaskName): boolean {
-    return this.#local.isRunning(task) || this.#remote?.isSent(task) === true
+    return this.#local.isRunningHere(task) || this.#remote?.isSent(task) === true
   }
 }
 

@@ -28,9 +28,9 @@ export function handOver(job: LiveJob, { remote }: Broker, tell: Tell): void {
   if (only.length > 0) tell(job, { type: "hand_over", only })
 }
 
-/** Does this process itself run something of it? */
-export function isWorkedOnHere(job: LiveJob, { remote }: Broker): boolean {
-  return runningTasks(job).some(task => remote?.has(task) !== true)
+/** Does this process itself run something of it? What waits, for a slot here or at its provider, may wait elsewhere. */
+export function isWorkedOnHere(job: LiveJob, broker: Broker): boolean {
+  return runningTasks(job).some(task => broker.isRunningHere(task))
 }
 
 /** The job has another owner: nobody here wants its tasks any more, but that one does. */

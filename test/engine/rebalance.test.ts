@@ -5,8 +5,8 @@ import type { Umbra } from "../../src/umbra.ts"
 import { FleetStage } from "../broker/stage.ts"
 import { flow, gate, handler, openOn, until } from "./stage.ts"
 
-/** More than go to one partition before the next has its turn. */
-const MANY = 300
+/** They go to the two partitions by turns. */
+const MANY = 60
 const worker = { concurrency: MANY, startedAfterSeconds: 0.01 }
 
 async function submitMany(umbra: Umbra, workflow: ReturnType<typeof flow>): Promise<string[]> {
@@ -65,6 +65,26 @@ it("S6 gets its share under load; what ends within the drain time is not begun t
   expect([...runs.values()].filter(places => places.length > 1)).toEqual([])
   expect([...runs.values()].some(places => places.includes("new"))).toBe(true)
 }, 20_000)
+
+it("S6 does not wait for what only waits for a slot of the old engine", async () => {
+  const store = createMemoryStore({ partitions: 2 })
+  const [first, second] = [gate(), gate()]
+  const engine = { rebalanceSeconds: 0.05, drainSeconds: 3600 }
+  const narrow = { concurrency: 1 }
+  const old = await openOn(store, { handlers: [first.handler], engine, worker: narrow })
+  // By turns: this one is done, the next runs, and the last waits, in the partition of the first.
+  await (await old.submit(flow([{ id: "a", handler: "transform", config: { value: 1 } }]))).wait()
+  const running = await old.submit(flow([{ id: "a", handler: "gate" }]))
+  await first.came()
+  const queued = await old.submit(flow([{ id: "a", handler: "gate" }]))
+  const comes = await openOn(store, { handlers: [second.handler], engine, worker: narrow })
+  await hasOne(comes)
+  expect([comes.owns(running.id), comes.owns(queued.id)]).toEqual([false, true])
+  first.open("done")
+  second.open("done")
+  for (const { id } of [running, queued]) expect(await comes.wait(id)).toMatchObject({ status: "COMPLETED" })
+  expect([first.entered.length, second.entered.length]).toEqual([1, 1])
+})
 
 it("S6 adopts what workers elsewhere have in hand, and nothing is begun again", async () => {
   const stage = new FleetStage(undefined, undefined, 2)

@@ -127,7 +127,7 @@ export class RedisWorker implements TaskEvents {
   /** What has not begun. */
   #giveBack(): void {
     for (const [name, { task }] of [...this.#held]) {
-      if (this.#pool.isRunning(task)) continue
+      if (this.#pool.isRunningHere(task)) continue
       this.#pool.cancel(task)
       this.#end(name, { kind: "returned" })
     }
