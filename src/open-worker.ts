@@ -2,6 +2,7 @@ import { checkRedisUrl } from "./broker/redis/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker.ts"
 import { partitionOf } from "./engine/ids.ts"
+import { engineSettings } from "./engine/settings.ts"
 import { UmbraError } from "./errors.ts"
 import { type Log, silentLog } from "./log.ts"
 import type { Adapter } from "./pipeline/adapter.ts"
@@ -89,18 +90,27 @@ export class FleetWorker {
   }
 
   /** Gives back what it has not begun, lets running handlers end within the time, and leaves. */
-  close({ drainSeconds = 10 }: { readonly drainSeconds?: number } = {}): Promise<void> {
+  close({
+    drainSeconds = engineSettings().drainSeconds,
+  }: {
+    readonly drainSeconds?: number
+  } = {}): Promise<void> {
     return this.#worker.stop(drainSeconds * 1000)
   }
 }
 
 function queuesOf(registry: HandlerRegistry, queues: readonly string[] | undefined): readonly string[] {
   const known = registry.names()
+  if (queues?.length === 0)
+    throw new UmbraError(
+      "E620",
+      `This worker was given an empty list of queues and would never have anything to do. Name some of ${known.join(", ")}, or leave the list out for all of them.`,
+    )
   const unknown = queues?.filter(queue => !known.includes(queue)) ?? []
   if (unknown.length > 0)
     throw new UmbraError(
       "E620",
       `This worker has no handler ${unknown.map(name => `"${name}"`).join(", ")} for the queues it was given; it has ${known.join(", ")}.`,
     )
-  return queues ?? known
+  return queues === undefined ? known : [...new Set(queues)]
 }
