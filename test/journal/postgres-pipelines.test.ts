@@ -1,6 +1,7 @@
 import { randomBytes } from "node:crypto"
 import { describe, expect, it } from "vitest"
 import type { Statement } from "../../src/journal/database.ts"
+import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { sql } from "../../src/journal/sql.generated.ts"
 import { invocation, message, startExecution } from "./pipeline-fixture.ts"
 import { postgresStage } from "./postgres-stage.ts"
@@ -40,6 +41,22 @@ describe("commits of pipelines on PostgreSQL", () => {
     await bystander.query("rollback")
     expect(await commit).toEqual({ isHeld: true })
     expect(await pipelines.findMessages(execution, [{ route: 0, seq: 1 }])).toHaveLength(1)
+  })
+
+  it("P1 one whose connection breaks is of unknown outcome, is not sent again by itself, and may be", async () => {
+    const { bystander, open, waitingForLock } = await postgresStage()
+    const { execution, jobId, pipelines, next } = await startExecution(await open())
+    await bystander.query("begin")
+    await bystander.query("select from umbra.executions where id = $1 for update", [execution])
+    const made = next({ messages: [message(0, 1)] })
+    const commit = pipelines.commit(made).catch((error: unknown) => error)
+    const [pid] = await waitingForLock()
+    await bystander.query("select pg_terminate_backend($1)", [pid])
+    expect(await commit).toBeInstanceOf(JournalUnavailableError)
+    await bystander.query("rollback")
+    expect(await pipelines.readExecution(jobId)).toMatchObject({ commit: 0 })
+    expect(await pipelines.commit(made)).toEqual({ isHeld: true })
+    expect(await pipelines.findMessages(execution, made.messages)).toHaveLength(1)
   })
 
   it("P4 changes the execution's row in place, so that it does not grow with every commit", async () => {

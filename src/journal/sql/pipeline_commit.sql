@@ -21,7 +21,7 @@ with fence as materialized (
 moved as materialized (
   update umbra.executions
   set commit = $4::text::bigint, progress = $5::text::json
-  where id = $3::text::bigint and commit = $4::text::bigint - 1 and exists (select from fence)
+  where id = $3::text::bigint and commit = $4::text::bigint - 1 and not is_orphan and exists (select from fence)
   returning id
 ),
 messages as (
@@ -76,4 +76,4 @@ stored as (
 select
   exists (select from fence),
   exists (select from moved),
-  (select commit from umbra.executions where id = $3::text::bigint)
+  (select commit from umbra.executions where id = $3::text::bigint and not is_orphan)
