@@ -4,6 +4,7 @@ import type { Json } from "./core/json.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { routesHandler } from "./definition/pipeline/compile.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
@@ -15,13 +16,7 @@ import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-sn
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
-import type {
-  Admit,
-  Submissions,
-  SubmitOptions,
-  Submitted,
-  WorkflowSource,
-} from "./engine/submissions.ts"
+import type { Admit, Submissions, SubmitOptions, Submitted, WorkflowSource } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
@@ -259,8 +254,13 @@ export class Umbra {
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
-      hasHandler: name => this.handlers.served.get(name) !== undefined,
+      hasHandler: name => this.serves(name),
     })
+  }
+
+  /** Can this process run nodes with this handler? */
+  serves(handler: string): boolean {
+    return handler === routesHandler || this.handlers.served.get(handler) !== undefined
   }
 
   /** Does this process own the job's partition? */

@@ -47,7 +47,16 @@ export interface Wired {
   readonly live: Live
 }
 
-export function wire({ journal, location, adapters, services, settings, options, roles, ...parts }: WiringParts): Wired {
+export function wire({
+  journal,
+  location,
+  adapters,
+  services,
+  settings,
+  options,
+  roles,
+  ...parts
+}: WiringParts): Wired {
   const log = options.log ?? silentLog
   const clock = options.clock ?? systemClock
   const figures = engineSettings(options.engine)
@@ -77,7 +86,7 @@ export function wire({ journal, location, adapters, services, settings, options,
     log,
     broker: host => {
       const { concurrency } = settings
-      const lane = pipelines.lane(host)
+      const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
       broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log), lane })
       return broker
     },
@@ -98,7 +107,10 @@ export function wire({ journal, location, adapters, services, settings, options,
     providers: services.calls(log),
     takesPartitions: roles.has("engine"),
   })
-  const webhooks = services.webhooks({ store: journal.providers, told: partitions => engine.tell(partitions) })
+  const webhooks = services.webhooks({
+    store: journal.providers,
+    told: partitions => engine.tell(partitions),
+  })
   const live = new Live({
     journal,
     plans: engine.plans,

@@ -32,6 +32,8 @@ export interface ExecutionsParts {
   readonly settings: PipelineSettings
   readonly lossLimit: number
   readonly host: BrokerHost
+  /** It begins none: they wait for another process. */
+  readonly isIdle: boolean
   readonly clock: Clock
   readonly log: Log
   readonly submit: (owner: string, workflow: string, input: Json | undefined, key: string) => Promise<string>
@@ -58,7 +60,7 @@ export class Executions implements TaskLane {
   }
 
   runs(handler: string): boolean {
-    return handler === routesHandler
+    return handler === routesHandler && !this.#parts.isIdle
   }
 
   get running(): number {
@@ -75,7 +77,9 @@ export class Executions implements TaskLane {
     const current: Current = { task, run: null, isWanted: true }
     this.#current.set(key, current)
     const before = this.#ends.get(task.jobId) ?? Promise.resolve()
-    void before.then(() => this.#start(current)).catch(error => this.#finish(current, this.#faultOutcome(error)))
+    void before
+      .then(() => this.#start(current))
+      .catch(error => this.#finish(current, this.#faultOutcome(error)))
   }
 
   async #start(current: Current): Promise<void> {
@@ -128,7 +132,8 @@ export class Executions implements TaskLane {
     if (found !== null) return found
     const limit = settings.maxExecutions
     const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
-    if ((await journal.pipelines.claimExecution(claim)) === null) throw new TooManyConcurrentExecutionsError(limit)
+    if ((await journal.pipelines.claimExecution(claim)) === null)
+      throw new TooManyConcurrentExecutionsError(limit)
     return (await journal.pipelines.readExecution(jobId))!
   }
 
@@ -140,7 +145,9 @@ export class Executions implements TaskLane {
     // A place that is not given back now is free once the job has ended.
     journal.pipelines
       .endExecution({ jobId: current.task.jobId, at: clock.now() })
-      .catch(error => log.debug({ job_id: current.task.jobId, error }, "could not note the end of an execution"))
+      .catch(error =>
+        log.debug({ job_id: current.task.jobId, error }, "could not note the end of an execution"),
+      )
   }
 
   /** True: somebody still waited for it. */

@@ -53,11 +53,11 @@ export class Pipelines extends PipelineQueries {
     this.#versions = new Versions(journal, () => clock.random())
   }
 
-  /** What runs executions for this engine. */
-  lane(host: BrokerHost): Executions {
+  /** What runs executions for this engine; `isIdle`: they are left to others. */
+  lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
     const submit = async (owner: string, workflow: string, input: Json | undefined, key: string) =>
       (await this.#parts.submit(workflow, input, { owner, idempotencyKey: key })).jobId
-    return new Executions({ ...this.#parts, host, submit })
+    return new Executions({ ...this.#parts, host, submit, isIdle })
   }
 
   /** P1: a place for an execution that is about to be submitted. Answers how to give it back. */
