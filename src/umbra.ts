@@ -164,7 +164,8 @@ export class Umbra {
   measures() {
     const { measures: engine, owner } = this.#engine
     const attempts = this.#broker.measures
-    return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
+    const { measures: pipelines } = this.pipelines
+    return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, those that died not long ago too. */

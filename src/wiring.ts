@@ -105,6 +105,7 @@ export function wire({
       queued: broker.queued,
     }),
     providers: services.calls(log),
+    claimExecution: jobId => pipelines.claim(jobId),
     takesPartitions: roles.has("engine"),
   })
   const webhooks = services.webhooks({

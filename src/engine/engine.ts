@@ -7,6 +7,7 @@ import type { Journal, Pulse } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { Elsewhere } from "./elsewhere.ts"
+import { anyExecution, type ClaimExecution } from "./execution-places.ts"
 import { Family } from "./family.ts"
 import { Fleet, type WorkerFacts } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
@@ -42,6 +43,7 @@ export interface EngineParts {
   /** What this process's worker is and does, for the others to see. */
   readonly worker: () => WorkerFacts
   readonly providers?: Providers
+  readonly claimExecution?: ClaimExecution
   /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
 }
@@ -117,6 +119,7 @@ export class Engine {
       clock,
       settings,
       log,
+      claimExecution: parts.claimExecution ?? anyExecution,
     })
     this.#wakeups = new Wakeups({
       clock,

@@ -19,6 +19,7 @@ import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
+import type { PipelineMeasures } from "./measures.ts"
 import type { Adapters } from "./prepared-adapter.ts"
 import { PipelineRun } from "./run.ts"
 import type { PipelineSettings } from "./settings.ts"
@@ -32,6 +33,7 @@ export interface ExecutionsParts {
   readonly settings: PipelineSettings
   readonly lossLimit: number
   readonly host: BrokerHost
+  readonly measures: PipelineMeasures
   /** It begins none: they wait for another process. */
   readonly isIdle: boolean
   readonly clock: Clock
@@ -121,6 +123,7 @@ export class Executions implements TaskLane {
       },
     })
     current.run = run
+    this.#parts.measures.begun(run)
     // That it has begun is for people; whoever comes next begins it in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
@@ -155,6 +158,7 @@ export class Executions implements TaskLane {
     const wasWanted = current.isWanted
     current.isWanted = false
     this.#current.delete(nameOf(current.task))
+    if (current.run !== null) this.#parts.measures.ended(current.run)
     this.#end(current, current.run?.stop() ?? Promise.resolve())
     return wasWanted
   }

@@ -68,14 +68,20 @@ export function messageKey(plan: PipelinePlan, name: string): MessageKey {
   const seq = Number(name.slice(end + 1))
   if (route !== undefined && Number.isSafeInteger(seq) && seq > 0) return { route, seq }
   const example = `${plan.routes[0]!.name}:1`
-  throw new UmbraError("E706", `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`)
+  throw new UmbraError(
+    "E706",
+    `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
+  )
 }
 
 export async function walkLineage(scene: LineageScene, name: string, limit: number): Promise<LineageView> {
   const key = messageKey(scene.plan, name)
   const [start] = await new Walk(scene, limit).read([key])
   if (start === undefined)
-    throw new UmbraError("E706", `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`)
+    throw new UmbraError(
+      "E706",
+      `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`,
+    )
   const up = new Walk(scene, limit)
   const inputs = await up.follow(start, known => up.inputsOf(known))
   const down = new Walk(scene, limit)
@@ -128,7 +134,10 @@ class Walk {
 
   /** What it was emitted for, and what was processed together with that. */
   inputsOf(known: readonly Known[]): MessageKey[] {
-    return known.flatMap(({ message, gathered }) => [...gathered, ...(message.parent === null ? [] : [message.parent])])
+    return known.flatMap(({ message, gathered }) => [
+      ...gathered,
+      ...(message.parent === null ? [] : [message.parent]),
+    ])
   }
 
   outputsOf(known: readonly Known[]): MessageKey[] {
@@ -152,7 +161,8 @@ class Walk {
 
   async read(keys: readonly MessageKey[]): Promise<Known[]> {
     const known: Known[] = []
-    for (let i = 0; i < keys.length; i += BREADTH) known.push(...(await this.#page(keys.slice(i, i + BREADTH))))
+    for (let i = 0; i < keys.length; i += BREADTH)
+      known.push(...(await this.#page(keys.slice(i, i + BREADTH))))
     return known
   }
 
@@ -178,9 +188,15 @@ class Walk {
   async #leaders(members: readonly MessageKey[]): Promise<ReadonlyMap<string, string>> {
     if (members.length === 0) return new Map()
     const { store, execution } = this.#scene
-    const rows = await store.readLineage({ execution, keys: members, limit: members.length * ROWS_PER_MESSAGE })
+    const rows = await store.readLineage({
+      execution,
+      keys: members,
+      limit: members.length * ROWS_PER_MESSAGE,
+    })
     return new Map(
-      rows.flatMap(row => (row.into === null ? [] : [[textOf(row), textOf({ route: row.route, seq: row.into })]])),
+      rows.flatMap(row =>
+        row.into === null ? [] : [[textOf(row), textOf({ route: row.route, seq: row.into })]],
+      ),
     )
   }
 }
@@ -198,7 +214,9 @@ function groupBy<T>(list: readonly T[], keyOf: (item: T) => string): Map<string,
 const textOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 /** `1:5-9,2:7` */
-function emittedRanges(text: string | null): { readonly route: number; readonly from: number; readonly to: number }[] {
+function emittedRanges(
+  text: string | null,
+): { readonly route: number; readonly from: number; readonly to: number }[] {
   if (text === null) return []
   return text.split(",").map(part => {
     const [route, range] = part.split(":") as [string, string]

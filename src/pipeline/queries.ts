@@ -72,7 +72,9 @@ export class PipelineQueries {
     return { dead_letters: letters, next: rows.length > limit ? letters.at(-1)!.id : null }
   }
 
-  protected async sceneOf(jobId: string): Promise<{ readonly plan: PipelinePlan; readonly execution: number }> {
+  protected async sceneOf(
+    jobId: string,
+  ): Promise<{ readonly plan: PipelinePlan; readonly execution: number }> {
     const { owner, workflow, workflowVersion } = await this.#parts.row(mustBeJobId(jobId))
     const { pipeline } = await this.#parts.plans.get(owner, workflow, workflowVersion)
     if (pipeline === null)

@@ -24,7 +24,7 @@ import type { ExecutionScene } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
 import { initialMessages } from "./initial.ts"
-import { liveFigures, totals } from "./figures.ts"
+import { liveFigures, summary, totals } from "./figures.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
 import { Suspects } from "./suspects.ts"
@@ -62,6 +62,7 @@ export interface RunEvents {
 const DRAIN_LOOK_MS = 5
 
 export class PipelineRun {
+  readonly pipeline: string
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
@@ -86,6 +87,7 @@ export class PipelineRun {
   constructor(parts: RunParts) {
     const { plan, execution, store, settings, names, secrets, adapters } = parts
     this.#parts = parts
+    this.pipeline = parts.scene.pipeline
     this.#storage = parts.scene.storage
     this.#commit = execution.commit
     this.#progress =
@@ -126,6 +128,10 @@ export class PipelineRun {
         refused: error => this.#broken(error),
       },
     })
+  }
+
+  get routes(): readonly RouteRun[] {
+    return this.#routes
   }
 
   async start(): Promise<void> {
@@ -353,9 +359,4 @@ function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
     else list.push(message)
   }
   return found
-}
-
-/** For whoever watches the job. */
-function summary(routes: readonly RouteRun[]): string {
-  return routes.map(({ plan, progress }) => `${plan.name} ${progress.done}/${progress.tail}`).join(", ")
 }

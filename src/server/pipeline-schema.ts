@@ -129,7 +129,9 @@ export const replay = z
       .min(1)
       .max(300)
       .optional()
-      .meta({ description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`." }),
+      .meta({
+        description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`.",
+      }),
   })
   .meta({ examples: [{ messages: ["fetch:12"] }] })
 

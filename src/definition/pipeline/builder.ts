@@ -16,7 +16,20 @@ interface PipelineSettings extends Settings {
 export type PipelineOptions<S extends StandardSchemaV1> = PipelineSettings & InputOptions<S>
 
 type Build<Input> = (flow: PipelineFlow<Input>) => unknown
-type Pipeline<Input> = Workflow<Input, unknown, PipelineDefinition>
+type Pipeline<Input> = Workflow<Input, PipelineTotals, PipelineDefinition>
+
+/** What a pipeline's job gives when all of its messages are done or dead letters. */
+export interface PipelineTotals {
+  readonly routes: {
+    readonly [route: string]: {
+      readonly messages: number
+      readonly done: number
+      /** Deliveries. */
+      readonly failed: number
+      readonly dead_lettered: number
+    }
+  }
+}
 
 export function pipeline(name: string, build: Build<unknown>): Pipeline<unknown>
 export function pipeline(
