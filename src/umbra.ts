@@ -26,10 +26,8 @@ import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
-import { builtinAdapters } from "./pipeline/adapters/index.ts"
-import { adapterSettings } from "./pipeline/adapters/settings.ts"
+import { adapterRegistry } from "./pipeline/adapters/registered.ts"
 import type { Pipelines } from "./pipeline/pipelines.ts"
-import { AdapterRegistry } from "./pipeline/registry.ts"
 import { ExternalServices } from "./provider/services.ts"
 import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
@@ -58,8 +56,7 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
-  const adapters = new AdapterRegistry(builtinAdapters({ ...settings, ...adapterSettings(options.files) }))
-  adapters.add(...(options.adapters ?? []))
+  const adapters = adapterRegistry(options, settings)
   // Before a folder is made for nothing.
   mustFit(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
@@ -99,7 +96,7 @@ export class Umbra {
     this.#journal = parts.journal
     this.#maxOutputBytes = parts.settings.maxOutputBytes
     this.handlers = wired.handlers
-    this.adapters = parts.adapters
+    this.adapters = wired.adapters
     this.queries = wired.queries
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines

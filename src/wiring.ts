@@ -1,5 +1,6 @@
 /** How the rooms are joined in one process: engine, worker, pipelines, providers and feed. */
 import { RoutedBroker } from "./broker/routed.ts"
+import type { AdapterCatalog } from "./definition/adapter.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
@@ -11,6 +12,7 @@ import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
 import type { Journal } from "./journal/port.ts"
 import { silentLog } from "./log.ts"
+import { FleetAdapters } from "./pipeline/fleet-adapters.ts"
 import { Pipelines } from "./pipeline/pipelines.ts"
 import type { AdapterRegistry } from "./pipeline/registry.ts"
 import { pipelineSettings } from "./pipeline/settings.ts"
@@ -37,6 +39,7 @@ export interface WiringParts {
 
 export interface Wired {
   readonly handlers: FleetCatalog
+  readonly adapters: AdapterCatalog
   readonly engine: Engine
   readonly broker: RoutedBroker
   readonly queries: Queries
@@ -50,7 +53,6 @@ export interface Wired {
 export function wire({
   journal,
   location,
-  adapters,
   services,
   settings,
   options,
@@ -62,17 +64,18 @@ export function wire({
   const figures = engineSettings(options.engine)
   const now = () => clock.now()
   const watchers = new Watchers()
-  const handlers = new FleetCatalog(parts.handlers, {
-    runsNodes: roles.has("worker"),
-    workers: () => engine.fleet.workers(),
-  })
+  const workers = () => engine.fleet.workers()
+  const handlers = new FleetCatalog(parts.handlers, { runsNodes: roles.has("worker"), workers })
+  const adapters = new FleetAdapters(parts.adapters, workers)
   const { served } = handlers
   const { secrets } = services
   const runner = new TaskRunner({ handlers: served, settings, log, now, secrets })
   const pipelines = new Pipelines({
-    ...{ journal, adapters, secrets, clock, log },
+    ...{ journal, secrets, clock, log },
+    adapters: parts.adapters,
     settings: pipelineSettings(options.pipeline),
     lossLimit: figures.lossLimit,
+    workers: () => broker.remote,
     plans: { get: (owner, name, wanted) => engine.plans.get(owner, name, wanted) },
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
@@ -137,7 +140,7 @@ export function wire({
     live: id => engine.live(id),
     isRunning: (job, task) => isRunning(broker, job, task),
   })
-  return { handlers, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
+  return { handlers, adapters, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
 }
 
 /** Has a worker got it right now? */

@@ -108,6 +108,8 @@ export interface Broker {
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void
+  /** Does it hold a slot in this process, as opposed to waiting for one? */
+  isRunningHere(task: TaskName): boolean
   /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */

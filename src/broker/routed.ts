@@ -59,6 +59,10 @@ export class RoutedBroker implements Broker {
     this.#local.cancel(task)
   }
 
+  isRunningHere(task: TaskName): boolean {
+    return this.#lane.isRunning(task) || this.#local.isRunningHere(task)
+  }
+
   async drain(graceMs: number): Promise<void> {
     await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs), this.#remote?.drain()])
   }
@@ -84,7 +88,7 @@ export class RoutedBroker implements Broker {
 
   /** Has a worker got it, as opposed to its waiting here? */
   isRunning(task: TaskName): boolean {
-    return this.#lane.isRunning(task) || this.#local.isRunning(task) || this.#remote?.isSent(task) === true
+    return this.isRunningHere(task) || this.#remote?.isSent(task) === true
   }
 }
 

@@ -28,7 +28,11 @@ export const redisOption = (): Option =>
 
 export const queuesOption = (): Option =>
   new Option("--queues <handlers>", "take tasks of these handlers only, separated by commas").argParser(
-    text => text.split(",").map(name => name.trim()),
+    text =>
+      text
+        .split(",")
+        .map(name => name.trim())
+        .filter(name => name !== ""),
   )
 
 export const rolesOption = (): Option =>

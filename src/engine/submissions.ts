@@ -15,6 +15,7 @@ import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
+import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
 import { anyExecution, type ClaimExecution } from "./execution-places.ts"
 import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
@@ -123,10 +124,13 @@ export class Submissions {
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
       })
-    const jobId = this.#engine.newJobId()
-    return this.#admitted(jobId, { command, plan: stored.plan, admit }, () =>
-      this.#engine.submit(jobId, stored.plan, command),
-    )
+    const asNew = (hurry?: Hurry) => {
+      const jobId = this.#engine.newJobId()
+      const store = () => this.#engine.submit(jobId, stored.plan, command, hurry)
+      return this.#admitted(jobId, { command, plan: stored.plan, admit }, store)
+    }
+    // Nobody has been told the id: if its engine does not answer, another has the job under another id.
+    return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
   }
 
   async #admitted(
@@ -286,6 +290,11 @@ function planOf(
 }
 
 /** Made with the builder? Callers need not have types: what is given may be anything. */
+/** The submission was taken back. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof UmbraError && error.code === "E613"
+}
+
 function isMade(source: unknown): source is Workflow {
   return typeof source === "object" && source !== null && "definition" in source
 }

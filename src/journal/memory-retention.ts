@@ -1,7 +1,7 @@
 /** Retention in memory: what `ended_jobs.sql`, `purge.sql`, `tidy.sql` and `pipeline_trim.sql` do. */
 import type { StoredExecution } from "./memory-pipelines.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
-import { nameOf } from "./pipeline-rules.ts"
+import { ABANDONED_MS, nameOf } from "./pipeline-rules.ts"
 import type * as port from "./port.ts"
 
 export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
@@ -73,7 +73,7 @@ function settleExecutions({ executions, jobs }: MemoryStore, before: number): vo
   for (const [id, execution] of executions) {
     if (execution.endedAt !== null) continue
     const job = jobs.get(execution.jobId)
-    if (job === undefined && execution.claimedAt < before) executions.delete(id)
+    if (job === undefined && execution.claimedAt < before - ABANDONED_MS) executions.delete(id)
     const finishedAt = job?.finishedAt ?? -1
     if (finishedAt >= execution.claimedAt) execution.endedAt = finishedAt
   }

@@ -61,7 +61,11 @@ export class Assembly implements Rows {
       this.#acknowledge(member.delivery)
       this.#record(member.delivery, member.invocations, null)
     }
-    this.#record(delivery, ending.invocations, result.emitted.length === 0 ? null : this.#send(delivery, result))
+    this.#record(
+      delivery,
+      ending.invocations,
+      result.emitted.length === 0 ? null : this.#send(delivery, result),
+    )
     for (const change of result.stored) this.stored.push(change)
   }
 
@@ -124,8 +128,8 @@ export class Assembly implements Rows {
       const hops = delivery.hops + (each.isContinuation ? 0 : 1)
       const seq = this.#add({ route: each.route, parent, root: delivery.root, hops, body: each.body })
       this.#bound(each, { route: each.route, seq }, hops)
-      let ranges = byAdapter.get(each.adapter)
-      if (ranges === undefined) byAdapter.set(each.adapter, (ranges = new EmittedRanges()))
+      const ranges = byAdapter.get(each.adapter) ?? new EmittedRanges()
+      byAdapter.set(each.adapter, ranges)
       ranges.add(each.route, seq)
     }
     return new Map([...byAdapter].map(([adapter, ranges]) => [adapter, ranges.text]))

@@ -5,7 +5,7 @@
  * 1. One run of a job at a time: the next begins when nothing of the one before is on its way to the store.
  * 2. What is lost with the process goes on in the next: from the progress in the store, not from the beginning.
  */
-import type { BrokerHost, Outcome, Task, TaskName } from "../broker/port.ts"
+import type { BrokerHost, Outcome, RemoteWorkers, Task, TaskName } from "../broker/port.ts"
 import type { TaskLane } from "../broker/routed.ts"
 import { nameOf } from "../broker/task-name.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
@@ -18,17 +18,22 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
+import type { ChainEvents, RouteChain } from "./chain.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import type { PipelineMeasures } from "./measures.ts"
-import type { Adapters } from "./prepared-adapter.ts"
-import { PipelineRun } from "./run.ts"
+import type { AdapterRegistry } from "./registry.ts"
+import { RemoteChain } from "./remote-chain.ts"
+import { queueOf } from "./route-call.ts"
+import { PipelineRun, type RunParts } from "./run.ts"
 import type { PipelineSettings } from "./settings.ts"
 import { ExecutionStorage } from "./storage.ts"
 
 export interface ExecutionsParts {
   readonly journal: Journal
   readonly plans: Pick<Plans, "get">
-  readonly adapters: Adapters
+  readonly adapters: AdapterRegistry
+  /** undefined: this process has no fleet. */
+  readonly workers: () => RemoteWorkers | undefined
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
   readonly lossLimit: number
@@ -93,23 +98,26 @@ export class Executions implements TaskLane {
     const { pipeline } = await plans.get(task.owner, task.workflow, task.workflowVersion)
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
     const execution = await this.#executionOf(task.jobId)
-    if (!current.isWanted) return
-    const names = { input: task.input, job: jobNames(task) }
+    const row = await journal.readJob(task.jobId)
+    if (!current.isWanted || row === null) return
+    const job = jobNames(task, row.createdAt)
+    const names = { input: task.input, job }
     const run = new PipelineRun({
       ...{ plan: pipeline, execution, settings, names },
       fence: { partition, epoch },
       store: journal.pipelines,
+      storage: new ExecutionStorage(journal.pipelines, execution.execution),
       retry: journal.capabilities.retry,
       adapters: this.#parts.adapters,
       secrets: this.#parts.secrets,
       random: () => clock.random(),
       lossLimit: this.#parts.lossLimit,
+      elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
       scene: {
         jobId: task.jobId,
         pipeline: task.workflow,
         input: task.input,
         log: log.child({ job_id: task.jobId, pipeline: task.workflow }),
-        storage: new ExecutionStorage(journal.pipelines, execution.execution),
         now: () => clock.now(),
         after: (ms, fire) => clock.after(ms, fire),
         submit: (workflow, input, key) => this.#parts.submit(task.owner, workflow, input, key),
@@ -127,6 +135,16 @@ export class Executions implements TaskLane {
     // That it has begun is for people; whoever comes next begins it in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
+  }
+
+  #elsewhere(
+    of: { readonly owner: string; readonly job: Json },
+    route: Parameters<RunParts["elsewhere"]>[0],
+    events: ChainEvents,
+  ): RouteChain {
+    const { workers, lossLimit, adapters } = this.#parts
+    const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
+    return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
   }
 
   async #executionOf(jobId: string) {
@@ -188,11 +206,12 @@ export class Executions implements TaskLane {
   }
 }
 
-function jobNames(task: Task): Json {
+function jobNames(task: Task, createdAt: number): Json {
   return {
     id: task.jobId,
     workflow: task.workflow,
     workflow_version: task.workflowVersion,
     owner: task.owner,
+    created_at: new Date(createdAt).toISOString(),
   }
 }

@@ -38,6 +38,10 @@ export class Inlet {
   readonly #tried = new Set<number>()
   #cancelAlarm: (() => void) | null = null
   #isLooking = false
+  /** Somebody asked while a look was on its way, which may not have seen what they meant. */
+  #isAskedAgain = false
+  /** Seqs whose end has become durable since the look on its way began: it may find them as they were. */
+  readonly #overtaken = new Set<number>()
 
   constructor(parts: InletParts) {
     this.#parts = parts
@@ -99,7 +103,8 @@ export class Inlet {
     const { store, execution, route, pageBytes } = this.#parts
     const after = this.#readTo
     const page = await store.readMessages({ execution, route, after, limit, maxBytes: pageBytes })
-    if (page[0]?.seq !== after + 1) throw new Error(`message ${after + 1} of route ${route} is not in the store`)
+    if (page[0]?.seq !== after + 1)
+      throw new Error(`message ${after + 1} of route ${route} is not in the store`)
     for (const message of page) this.#push(message)
   }
 
@@ -112,24 +117,28 @@ export class Inlet {
 
   /** Takes those that are due, and sets the alarm for the next. */
   look(): void {
+    this.#isAskedAgain = this.#isLooking
     if (this.#isLooking || this.#isStopped || this.#parts.progress.waiting === 0) return
     this.#isLooking = true
     this.#untilAnswered(() => this.#look())
       .catch(error => this.#parts.broken(error))
       .finally(() => {
         this.#isLooking = false
-        if (!this.#isStopped) this.#parts.arrived()
+        if (this.#isStopped) return
+        this.#parts.arrived()
+        if (this.#isAskedAgain) this.look()
       })
   }
 
   async #look(): Promise<void> {
     const { store, execution, route, prefetch, pageBytes } = this.#parts
+    this.#overtaken.clear()
     const limit = prefetch + this.#tried.size + 1
     const dueBy = Number.MAX_SAFE_INTEGER
     const parked = await store.readRetries({ execution, route, dueBy, limit, maxBytes: pageBytes })
     let begun = 0
     for (const each of parked) {
-      if (this.#tried.has(each.seq)) continue
+      if (this.#tried.has(each.seq) || this.#overtaken.has(each.seq)) continue
       if (each.dueAt > this.#parts.now() || begun >= prefetch) {
         // With none to be had now the next look comes when one of these has ended.
         if (each.dueAt > this.#parts.now()) this.wakeAt(each.dueAt)
@@ -148,6 +157,7 @@ export class Inlet {
   /** The end of a message that was parked is durable. */
   tried(seq: number): void {
     this.#tried.delete(seq)
+    if (this.#isLooking) this.#overtaken.add(seq)
   }
 
   stop(): void {

@@ -17,19 +17,26 @@ import { CircuitOpenError } from "./errors.ts"
 import type { PreparedAdapter } from "./prepared-adapter.ts"
 import type { DeliveryStorage } from "./storage.ts"
 
-export interface PassageEvents {
-  ended(passage: Passage, ending: Ending): void
-  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
-  held(passage: Passage): void
-  /** It waits to be gathered: nobody works on it. */
-  waits(passage: Passage): void
-  goesOn(passage: Passage): void
-}
-
-export class Passage {
-  readonly chain: Chain
+/** A message on its way, with those that were gathered into it. */
+export interface Travelling {
   readonly delivery: Delivery
   /** `performance.now()` */
+  readonly begunAt: number
+  readonly members: readonly { readonly delivery: Delivery }[]
+}
+
+export interface PassageEvents {
+  ended(passage: Travelling, ending: Ending): void
+  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
+  held(passage: Travelling): void
+  /** It waits to be gathered: nobody works on it. */
+  waits(passage: Travelling): void
+  goesOn(passage: Travelling): void
+}
+
+export class Passage implements Travelling {
+  readonly chain: Chain
+  readonly delivery: Delivery
   readonly begunAt: number
   readonly members: Passage[] = []
   body: Json
@@ -93,7 +100,10 @@ export class Passage {
     this.#callBegunAt = performance.now()
     try {
       const config = prepared.configFor(read)
-      const answer = config instanceof Promise ? config.then(late => this.#ask(prepared, late)) : this.#ask(prepared, config)
+      const answer =
+        config instanceof Promise
+          ? config.then(late => this.#ask(prepared, late))
+          : this.#ask(prepared, config)
       if (!isPromiseLike(answer)) return this.#answered(prepared, answer)
       answer.then(
         late => this.#total(prepared, () => this.#answered(prepared, late)) && this.advance(),
@@ -169,7 +179,10 @@ export class Passage {
       ...(redactor === null ? {} : { clean: redactor.clean }),
     })
     if (thrown instanceof Error && !(thrown instanceof UmbraError))
-      this.chain.log.debug({ message: this.id, code: fault.code, stack: String(thrown.stack) }, "the adapter threw")
+      this.chain.log.debug(
+        { message: this.id, code: fault.code, stack: String(thrown.stack) },
+        "the adapter threw",
+      )
     this.#called("failed", JSON.stringify(fault))
     this.#tell(prepared, true)
     this.#end({ fault })
@@ -268,7 +281,9 @@ export class Passage {
 }
 
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+  return (
+    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+  )
 }
 
 /** Lists are bodies; generators are not. */

@@ -1,5 +1,5 @@
 /** What a process can do with pipelines: run those whose jobs it owns, and answer questions about any. */
-import type { BrokerHost } from "../broker/port.ts"
+import type { BrokerHost, RemoteWorkers } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { Clock } from "../engine/clock.ts"
@@ -16,8 +16,8 @@ import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions } from "./executions.ts"
 import { messageKey } from "./lineage.ts"
 import { PipelineMeasures } from "./measures.ts"
-import type { Adapters } from "./prepared-adapter.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
+import type { AdapterRegistry } from "./registry.ts"
 import type { PipelineSettings } from "./settings.ts"
 
 export interface ReplayOptions extends ReplayWhich {
@@ -28,7 +28,8 @@ export interface PipelinesParts {
   readonly journal: Journal
   readonly plans: Pick<Plans, "get">
   readonly queries: Pick<Queries, "fold" | "row">
-  readonly adapters: Adapters
+  readonly adapters: AdapterRegistry
+  readonly workers: () => RemoteWorkers | undefined
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
   /** Deaths of a process while a message was in hand after which it is not tried again. */

@@ -5,32 +5,27 @@
  * 2. It is over when nothing is queued, in hand or waiting for another try, and all of that is durable.
  * 3. Stopped at any moment, everything that is needed to go on is in the store.
  */
+import { setMaxListeners } from "node:events"
 import type { Fault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
-import {
-  decodeProgress,
-  encodeProgress,
-  isDrained,
-  newProgress,
-  type PipelineProgress,
-  unsettled,
-} from "../core/pipeline/progress.ts"
-import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { ExecutionRow, MessageKey, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
+import { decodeProgress, isDrained, newProgress, type PipelineProgress } from "../core/pipeline/progress.ts"
+import type { PipelinePlan, RoutePlan } from "../definition/pipeline/plan.ts"
+import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
-import { Assembly } from "./assembly.ts"
-import type { ExecutionScene } from "./chain.ts"
+import type { SecretSource } from "../worker/secrets.ts"
+import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
-import { initialMessages } from "./initial.ts"
 import { liveFigures, summary, totals } from "./figures.ts"
+import { Flow } from "./flow.ts"
+import { initialMessages } from "./initial.ts"
+import { Ledger } from "./ledger.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
-import { Suspects } from "./suspects.ts"
 import type { PipelineSettings } from "./settings.ts"
-import type { SecretSource } from "../worker/secrets.ts"
-import { writersThatWait } from "./flow.ts"
+import type { ExecutionStorage } from "./storage.ts"
+import { Suspects } from "./suspects.ts"
 
 export interface RunParts {
   readonly plan: PipelinePlan
@@ -42,10 +37,16 @@ export interface RunParts {
   readonly adapters: Adapters
   readonly names: ScopeNames
   readonly secrets: SecretSource
-  readonly scene: Omit<ExecutionScene, "signal" | "settings" | "nameOf">
+  readonly storage: ExecutionStorage
+  readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number
   /** Deaths of a process while a message was tried after which it is not tried any more. */
   readonly lossLimit: number
+  /** What runs a route of which the definition says `run_on: workers`. */
+  readonly elsewhere: (
+    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionScene },
+    events: ChainEvents,
+  ) => RouteChain
   readonly events: RunEvents
 }
 
@@ -60,69 +61,56 @@ export interface RunEvents {
 }
 
 const DRAIN_LOOK_MS = 5
+/** Initial messages of one commit. */
+const OPENING = 1000
 
 export class PipelineRun {
   readonly pipeline: string
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
+  readonly #ledger: Ledger
   readonly #commits: Commits
-  readonly #abort = new AbortController()
-  readonly #storage: ExecutionScene["storage"]
-  /** By route: those behind it, which it waits for when they have too much queued. */
-  readonly #behind: readonly (readonly number[])[]
+  readonly #flow: Flow
   readonly #suspects = new Suspects(() => this.#commits.schedule())
-  /** What waits for the commit on its way. */
-  #begins: readonly (() => void)[] = []
-  #endings: Ending[] = []
-  #commit: number
-  #isStopped = false
+  readonly #abort = new AbortController()
+  /** Nothing is begun any more. */
+  #isHalted = false
+  /** What ends now is nobody's business. */
   #isOver = false
-  /** A commit is wanted although nothing has ended: for its figures, or to say that nobody has it in hand any more. */
-  #isAsked = false
   #cancelFigures: (() => void) | null = null
-  /** Nothing is in hand any more. */
-  #isClosed = false
+  #whenOpened: (() => void) | null = null
 
   constructor(parts: RunParts) {
-    const { plan, execution, store, settings, names, secrets, adapters } = parts
+    const { plan, execution, fence, settings, storage, random } = parts
     this.#parts = parts
     this.pipeline = parts.scene.pipeline
-    this.#storage = parts.scene.storage
-    this.#commit = execution.commit
+    // Every message in hand may listen.
+    setMaxListeners(0, this.#abort.signal)
     this.#progress =
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
-    this.#behind = writersThatWait(plan)
+    this.#flow = new Flow(plan, this.#progress)
     const scene: ExecutionScene = {
       ...parts.scene,
+      storage,
       settings,
       signal: this.#abort.signal,
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
-    this.#routes = plan.routes.map((route, position) => {
-      const prepared = prepareRoute(route, { adapters, names, secrets })
-      return new RouteRun({
-        ...{ position, plan: route, prepared, scene },
-        progress: this.#progress.routes[position]!,
-        inlet: {
-          store,
-          execution: execution.execution,
-          pageBytes: settings.pageBytes,
-          now: scene.now,
-          after: scene.after,
-          broken: error => this.#broken(error),
-        },
-        mayBegin: () => this.#mayBegin(position),
-        ended: ending => this.#ended(ending),
-        suspects: this.#suspects,
-      })
+    this.#routes = plan.routes.map((_, position) => this.#routeAt(position, scene))
+    this.#ledger = new Ledger({
+      ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: scene.now },
+      head: { fence, execution: execution.execution },
+      commit: execution.commit,
+      commitMessages: settings.commitMessages,
+      figures: () => liveFigures(this.#routes),
     })
     this.#commits = new Commits({
-      store,
+      store: parts.store,
       retry: parts.retry,
       after: scene.after,
       events: {
-        collect: () => this.#collect(),
+        collect: () => this.#ledger.collect(),
         durable: commit => this.#durable(commit),
         fenced: () => this.#leave(() => parts.events.fenced()),
         refused: error => this.#broken(error),
@@ -134,11 +122,38 @@ export class PipelineRun {
     return this.#routes
   }
 
+  #routeAt(position: number, scene: ExecutionScene): RouteRun {
+    const { store, execution, settings } = this.#parts
+    const plan = this.#parts.plan.routes[position]!
+    return new RouteRun({
+      ...{ position, plan, scene, suspects: this.#suspects },
+      chain: this.#chainOf(position, scene),
+      progress: this.#progress.routes[position]!,
+      inlet: {
+        store,
+        execution: execution.execution,
+        pageBytes: settings.pageBytes,
+        now: scene.now,
+        after: scene.after,
+        broken: error => this.#broken(error),
+      },
+      mayBegin: () => this.#mayBegin(position),
+      ended: ending => this.#ended(ending),
+      news: message => this.#parts.events.progressed(message),
+    })
+  }
+
+  #chainOf(position: number, scene: ExecutionScene): (events: ChainEvents) => RouteChain {
+    const plan = this.#parts.plan.routes[position]!
+    if (plan.runOn === "workers") return events => this.#parts.elsewhere({ position, plan, scene }, events)
+    const prepared = prepareRoute(plan, this.#parts)
+    return events => new Chain({ position, plan, prepared }, scene, events)
+  }
+
   async start(): Promise<void> {
     if (this.#progress.isOpen) this.#suspect()
-    this.#progress.isOpen = true
-    if (!this.#progress.isBegun) await this.#begin()
-    if (this.#isStopped) return
+    if (!this.#progress.isBegun) await this.#open()
+    if (this.#isHalted) return
     for (const route of this.#routes) {
       route.inlet.look()
       route.pump()
@@ -150,119 +165,68 @@ export class PipelineRun {
   /** The last process died: with messages in hand that it had announced, or with the first ones of its queues. */
   #suspect(): void {
     const { routes, suspects } = this.#progress
+    const { plan, lossLimit } = this.#parts
     for (const [route, { settled, tail }] of routes.entries()) {
-      const end = Math.min(tail, settled.upTo + this.#parts.plan.routes[route]!.concurrency)
+      const end = Math.min(tail, settled.upTo + plan.routes[route]!.concurrency)
       for (let seq = settled.upTo + 1; seq <= end; seq++)
         if (!settled.has(seq)) this.#suspects.add({ route, seq }, 0)
     }
-    for (const { route, seq, losses } of suspects) this.#suspects.add({ route, seq }, losses + 1)
-    this.#guilty = suspects.filter(({ losses }) => losses + 1 >= this.#parts.lossLimit)
-    this.#progress.suspects = []
-    this.#isAsked = this.#guilty.length > 0
-    if (this.#isAsked) this.#commits.schedule()
+    for (const { losses, ...key } of suspects) {
+      if (losses + 1 < lossLimit) this.#suspects.add(key, losses + 1)
+      else {
+        this.#suspects.clear(key)
+        this.#ledger.giveUp(key, lostTooOften(lossLimit))
+      }
+    }
+    this.#commits.schedule()
   }
 
-  #guilty: MessageKey[] = []
-
-  /** What the initial messages are is decided once: they are there, all of them, or none. */
-  async #begin(): Promise<void> {
-    const { plan, store, names } = this.#parts
-    const assembly = this.#assembly()
-    for await (const { route, body, origin } of initialMessages(plan, store, {
-      jobId: this.#parts.scene.jobId,
-      names,
-    }))
-      assembly.begin(route, body, origin)
+  /** Initial messages, in commits of a bounded size: who comes after a crash goes on behind those that are there. */
+  async #open(): Promise<void> {
+    const { plan, store, names, scene } = this.#parts
+    let known = this.#progress.roots
+    let added = 0
+    for await (const message of initialMessages(plan, store, { jobId: scene.jobId, names })) {
+      if (known-- > 0) continue
+      this.#ledger.begin(message)
+      if (++added % OPENING === 0) await this.#committed()
+    }
     this.#progress.isBegun = true
-    this.#opening = assembly
+    await this.#committed()
+  }
+
+  #committed(): Promise<void> {
+    this.#ledger.ask()
     this.#commits.schedule()
-    await new Promise<void>(resolve => {
-      this.#whenBegun = resolve
+    return new Promise(resolve => {
+      this.#whenOpened = resolve
     })
   }
 
-  #opening: Assembly | null = null
-  #whenBegun: (() => void) | null = null
-
-  #assembly(): Assembly {
-    const { plan, scene, random } = this.#parts
-    return new Assembly(plan, this.#progress, { now: scene.now(), random })
-  }
-
-  /** Room behind the route, and not too much that is done but not durable. */
   #mayBegin(position: number): boolean {
-    if (this.#isStopped || this.#endings.length >= this.#parts.settings.maxUncommitted) return false
-    for (const other of this.#behind[position]!) {
-      const { plan, progress } = this.#routes[other]!
-      if (progress.tail - progress.settled.upTo >= plan.backpressure.maxQueued && unsettled(progress) >= plan.backpressure.maxQueued)
-        return false
-    }
-    return true
+    if (this.#isHalted || this.#ledger.fault !== null) return false
+    if (this.#ledger.uncommitted >= this.#parts.settings.maxUncommitted) return false
+    return this.#flow.hasRoomBehind(position)
   }
 
   #ended(ending: Ending): void {
     // After a stop nobody waits for it: it is delivered again by whoever comes next.
     if (this.#isOver) return
-    if (!("fault" in ending.result)) this.#storage.leaving(ending.result.stored)
-    this.#endings.push(ending)
+    this.#ledger.add(ending)
     this.#commits.schedule()
   }
 
-  #collect(): PipelineCommit | null {
-    const opening = this.#opening
-    this.#opening = null
-    const hasNews = opening !== null || this.#endings.length > 0 || this.#suspects.isWaiting
-    if (!hasNews && !this.#isAsked) return null
-    this.#isAsked = false
-    const assembly = opening ?? this.#assembly()
-    for (const key of this.#guilty.splice(0)) {
-      assembly.giveUp(key, lostTooOften(this.#parts.lossLimit))
-      this.#suspects.clear(key)
-    }
-    this.#settle(assembly)
-    this.#progress.suspects = this.#suspects.announced
-    this.#begins = this.#suspects.takeBegins()
-    if (assembly.fault !== null) this.#fail(assembly.fault)
-    this.#progress.isOpen = !this.#isClosed
-    this.#commit += 1
-    return {
-      fence: this.#parts.fence,
-      execution: this.#parts.execution.execution,
-      commit: this.#commit,
-      progress: encodeProgress(this.#progress, liveFigures(this.#routes)),
-      ...rowsOf(assembly),
-    }
-  }
-
-  #settle(assembly: Assembly): void {
-    const settled = this.#endings.splice(0, this.#parts.settings.commitMessages)
-    for (const ending of settled) {
-      assembly.settle(ending)
-      for (const { delivery } of [ending, ...ending.members]) this.#suspects.clear(delivery)
-    }
-  }
-
-  #fault: Fault | null = null
-
-  #fail(fault: Fault): void {
-    this.#fault = fault
-    this.#isClosed = true
-    for (const route of this.#routes) route.stop()
-  }
-
   #durable(commit: PipelineCommit): void {
-    this.#storage.durable(commit.stored)
-    for (const [route, messages] of byRoute(commit.messages))
-      this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
-    this.#noteParked(commit)
-    this.#whenBegun?.()
-    for (const begin of this.#begins) begin()
-    this.#begins = []
-    if (this.#fault !== null) {
-      const fault = this.#fault
+    const { fault } = this.#ledger
+    if (fault !== null) {
       this.#leave(() => this.#parts.events.failed(fault))
       return
     }
+    for (const [route, messages] of byRoute(commit.messages))
+      this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
+    this.#ledger.durable(commit)
+    this.#noteParked(commit)
+    this.#whenOpened?.()
     for (const route of this.#routes) route.pump()
     this.#finishIfDrained()
   }
@@ -278,7 +242,7 @@ export class PipelineRun {
   }
 
   #finishIfDrained(): void {
-    if (this.#isStopped || this.#endings.length > 0 || !isDrained(this.#progress)) return
+    if (this.#isHalted || this.#ledger.uncommitted > 0 || !isDrained(this.#progress)) return
     this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
   }
 
@@ -295,7 +259,7 @@ export class PipelineRun {
 
   /** What is in hand goes on. */
   #halt(): void {
-    this.#isStopped = true
+    this.#isHalted = true
     this.#cancelFigures?.()
     for (const route of this.#routes) route.stop()
   }
@@ -303,19 +267,17 @@ export class PipelineRun {
   /** Lets what is in hand end, for a while, makes it durable, and says that nothing is in hand any more. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
-    const end = this.#parts.scene.now() + graceMs
-    while (this.#isBusy && this.#parts.scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
-    this.#isClosed = !this.#routes.some(({ inHand }) => inHand > 0)
-    if (this.#isClosed) {
-      this.#isAsked = true
+    const { scene } = this.#parts
+    const end = scene.now() + graceMs
+    const isInHand = () => this.#routes.some(({ inHand }) => inHand > 0)
+    while ((isInHand() || this.#ledger.uncommitted > 0) && scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
+    if (!isInHand()) {
+      this.#ledger.isClosed = true
+      this.#ledger.ask()
       this.#commits.schedule()
       await Promise.race([this.#commits.idle(), this.#pause(graceMs)])
     }
     await Promise.race([this.stop(), this.#pause(graceMs)])
-  }
-
-  get #isBusy(): boolean {
-    return this.#endings.length > 0 || this.#routes.some(({ inHand }) => inHand > 0)
   }
 
   #pause(ms: number): Promise<void> {
@@ -332,9 +294,9 @@ export class PipelineRun {
 
   #tellFigures(): void {
     const { scene, settings, events } = this.#parts
-    if (this.#isStopped || settings.figuresSeconds === 0) return
+    if (this.#isHalted || settings.figuresSeconds === 0) return
     this.#cancelFigures = scene.after(settings.figuresSeconds * 1000, () => {
-      this.#isAsked = true
+      this.#ledger.ask()
       this.#commits.schedule()
       events.progressed(summary(this.#routes))
       this.#tellFigures()
@@ -345,10 +307,6 @@ export class PipelineRun {
 function lostTooOften(times: number): Fault {
   const message = `The process died ${times} times while this message was in hand; it is not tried again.`
   return { code: "E709", message, retryable: false }
-}
-
-function rowsOf({ messages, lineage, parked, unparked, stored }: Assembly) {
-  return { messages, lineage, parked, unparked, stored }
 }
 
 function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {

@@ -9,7 +9,12 @@ import type { AdapterStorage } from "./adapter.ts"
 const VALUE = "value/"
 const CLAIM = "claim/"
 
-export class ExecutionStorage {
+/** What a chain needs of it. */
+export interface OpensStorage {
+  open(message: string): DeliveryStorage
+}
+
+export class ExecutionStorage implements OpensStorage {
   readonly #store: PipelineStore
   readonly #execution: number
   /** Put by messages that are acknowledged, and not durable yet: JSON by key. */

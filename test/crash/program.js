@@ -5,17 +5,19 @@
  *     node program.js TASK-FILE FROM TO STEP
  *
  * It says "open" when it is open and "idle" when every job FROM, FROM + STEP … below TO has ended; then SIGTERM ends it.
- * executions.log: "start|end JOB NODE ATTEMPT PID"; acknowledged.log: "submitted|ended INDEX JOB STATUS".
+ * executions.log: "start|end JOB NODE ATTEMPT PID"; messages.log: "JOB MESSAGE ADAPTER ATTEMPT PID TIME"; acknowledged.log: "submitted|ended INDEX JOB STATUS".
  * A line is one O_APPEND write: it is there whole or not at all, and survives the death of its writer.
  */
 import { openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { openUmbra } from "../../dist/umbra.js"
 import { loggedHandlers } from "./handlers.js"
+import { loggedAdapters } from "./pipelines/adapters.js"
 
 const [file, from, to, step] = process.argv.slice(2)
 const task = JSON.parse(readFileSync(file, "utf8"))
 const executions = openSync(join(task.folder, "executions.log"), "a")
+const messages = openSync(join(task.folder, "messages.log"), "a")
 const acknowledged = openSync(join(task.folder, "acknowledged.log"), "a")
 /** Jobs that this process waits for at once. */
 const WINDOW = 20
@@ -30,7 +32,9 @@ function tell(fields, message) {
 
 const umbra = await openUmbra(task.location, {
   handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
+  adapters: loggedAdapters(words => writeSync(messages, `${words} ${process.pid} ${Date.now()}\n`)),
   engine: task.engine,
+  pipeline: task.pipeline,
   log,
 })
 console.log("open")

@@ -1,14 +1,20 @@
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { Workload } from "./workload.ts"
+
+export interface TaskWorkload {
+  readonly shapes: readonly { readonly definition: object }[]
+  readonly jobs: readonly number[]
+}
 
 /** What program.js reads. Answers the file. */
 export async function writeTask(parts: {
   readonly folder: string
   readonly location: string
-  readonly workload: Workload
+  readonly workload: TaskWorkload
+  /** Deaths after which a node or a message is blamed; none is, unless told. */
+  readonly lossLimit?: number
 }): Promise<string> {
-  const { folder, location, workload } = parts
+  const { folder, location, workload, lossLimit = 10_000 } = parts
   const file = join(folder, "task.json")
   const task = {
     folder,
@@ -17,7 +23,7 @@ export async function writeTask(parts: {
     jobs: workload.jobs,
     engine: {
       // A node is hit by more deaths here than in a lifetime; none of them is its own fault.
-      lossLimit: 10_000,
+      lossLimit,
       parkAfterMs: 200,
       largeOutputBytes: 2000,
       leaseSeconds: 2,

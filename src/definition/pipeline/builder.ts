@@ -9,7 +9,7 @@ import { contentOf, PipelineFlow } from "./flow.ts"
 import type { PipelineDefinition } from "./schema.ts"
 
 interface PipelineSettings extends Settings {
-  /** How often a message may come back to a route; needed where routes form a cycle. */
+  /** Through how many routes a message may go; needed where routes form a cycle. */
   readonly maxHops?: number
 }
 

@@ -1,6 +1,11 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { decodeProgress, encodeProgress, newProgress, unsettled } from "../../../src/core/pipeline/progress.ts"
+import {
+  decodeProgress,
+  encodeProgress,
+  newProgress,
+  unsettled,
+} from "../../../src/core/pipeline/progress.ts"
 import { Settled } from "../../../src/core/pipeline/settled.ts"
 
 describe("which messages are settled", () => {

@@ -1,0 +1,28 @@
+/** Copies the lines of FILE to OUT with a pipeline on a folder, as far as it comes. */
+import { openUmbra } from "../../../src/umbra.ts"
+
+const [data, file, out] = process.argv.slice(2)
+
+const umbra = await openUmbra(data!, { files: { allowFiles: true } })
+const definition = {
+  name: "copy",
+  init: { queue: "files", body: { file: file! } },
+  routes: [
+    {
+      name: "read",
+      inbound: "files",
+      adapters: [{ type: "file_source", config: { path: "{{ message.file }}", lines_per_step: 40 } }],
+      outbound: "lines",
+    },
+    {
+      name: "write",
+      inbound: "lines",
+      adapters: [{ type: "jsonl_sink", config: { path: out!, sync: false } }],
+      concurrency: 8,
+    },
+  ],
+}
+const job = await umbra.submit(definition, null, { idempotencyKey: "copy" })
+const { status } = await job.wait()
+await umbra.close()
+process.stdout.write(status)

@@ -1,0 +1,59 @@
+import { expect, it } from "vitest"
+import { newProgress } from "../../src/core/pipeline/progress.ts"
+import type { MessageRow, ParkedState, PipelineStore } from "../../src/journal/pipeline-store.ts"
+import { Inlet } from "../../src/pipeline/inlet.ts"
+
+type Retry = MessageRow & ParkedState
+
+const parked = (seq: number, attempts: number): Retry => ({
+  ...{ route: 0, seq, attempts, dueAt: 0, parent: null, root: 1, hops: 0, at: 0, body: "{}" },
+})
+
+/** An inlet whose every look is answered by the test. */
+function scene() {
+  const answers: ((rows: Retry[]) => void)[] = []
+  const readRetries = () => new Promise<Retry[]>(resolve => answers.push(resolve))
+  const progress = newProgress(1).routes[0]!
+  const inlet = new Inlet({
+    store: { readRetries } as unknown as PipelineStore,
+    ...{ execution: 1, route: 0, prefetch: 10, pageBytes: 1e6, progress },
+    now: () => 1000,
+    after: () => () => {},
+    arrived: () => {},
+    broken: error => {
+      throw error
+    },
+  })
+  const settle = () => new Promise<void>(resolve => setImmediate(resolve))
+  return { inlet, progress, answers, settle }
+}
+
+it("P4 a message whose end becomes durable while retries are read is not delivered again", async () => {
+  const { inlet, progress, answers, settle } = scene()
+  progress.waiting = 2
+  inlet.look()
+  answers[0]!([parked(1, 1)])
+  await settle()
+  expect(inlet.take()).toMatchObject({ seq: 1, isParked: true })
+  inlet.look()
+  inlet.tried(1)
+  progress.waiting = 1
+  answers[1]!([parked(1, 1), parked(2, 1)])
+  await settle()
+  expect(inlet.take()).toMatchObject({ seq: 2 })
+  expect(inlet.take()).toBeUndefined()
+})
+
+it("P4 who asks for retries while they are read is answered by another reading", async () => {
+  const { inlet, progress, answers, settle } = scene()
+  progress.waiting = 1
+  inlet.look()
+  inlet.look()
+  answers[0]!([])
+  await settle()
+  expect(answers.length).toBe(2)
+  answers[1]!([parked(1, 1)])
+  await settle()
+  expect(inlet.take()).toMatchObject({ seq: 1 })
+  expect(answers.length).toBe(2)
+})
