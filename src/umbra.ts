@@ -4,6 +4,7 @@ import type { Json } from "./core/json.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { routesHandler } from "./definition/pipeline/compile.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
@@ -160,7 +161,8 @@ export class Umbra {
   measures() {
     const { measures: engine, owner } = this.#engine
     const attempts = this.#broker.measures
-    return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
+    const { measures: pipelines } = this.pipelines
+    return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, those that died not long ago too. */
@@ -250,8 +252,13 @@ export class Umbra {
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
-      hasHandler: name => this.handlers.served.get(name) !== undefined,
+      hasHandler: name => this.serves(name),
     })
+  }
+
+  /** Can this process run nodes with this handler? */
+  serves(handler: string): boolean {
+    return handler === routesHandler || this.handlers.served.get(handler) !== undefined
   }
 
   /** Does this process own the job's partition? */

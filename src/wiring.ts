@@ -89,7 +89,7 @@ export function wire({
     log,
     broker: host => {
       const { concurrency } = settings
-      const lane = pipelines.lane(host)
+      const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
       broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log), lane })
       return broker
     },
@@ -108,6 +108,7 @@ export function wire({
       queued: broker.queued,
     }),
     providers: services.calls(log),
+    claimExecution: jobId => pipelines.claim(jobId),
     takesPartitions: roles.has("engine"),
   })
   const webhooks = services.webhooks({

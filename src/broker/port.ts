@@ -63,6 +63,8 @@ export interface ChildRequest {
   /** `name`, `name@3` or `name@stable`. */
   readonly workflow: string
   readonly input: Json
+  /** It must have routes; absent: it must have nodes. */
+  readonly isPipeline?: true
 }
 
 /** What the engine is told of a task by whoever runs it. */

@@ -110,10 +110,14 @@ export function wholeNumber(text: string): number {
   return Number(text)
 }
 
-export function countFrom1(text: string): number {
-  const n = wholeNumber(text)
-  if (n < 1 || n > 1000) throw new InvalidArgumentError("It must be a whole number from 1 to 1000.")
-  return n
+export const countFrom1 = upTo(1000)
+
+export function upTo(most: number): (text: string) => number {
+  return text => {
+    const n = wholeNumber(text)
+    if (n < 1 || n > most) throw new InvalidArgumentError(`It must be a whole number from 1 to ${most}.`)
+    return n
+  }
 }
 
 export function seconds(text: string): number {

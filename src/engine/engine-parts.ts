@@ -2,6 +2,7 @@ import type { Broker, BrokerHost } from "../broker/port.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
+import type { ClaimExecution } from "./execution-places.ts"
 import type { WorkerFacts } from "./fleet.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
@@ -20,6 +21,7 @@ export interface EngineParts {
   /** What this process's worker is and does, for the others to see. */
   readonly worker: () => WorkerFacts
   readonly providers?: Providers
+  readonly claimExecution?: ClaimExecution
   /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
 }

@@ -5,6 +5,7 @@ import { UmbraError } from "../errors.ts"
 import type { Pulse } from "../journal/port.ts"
 import { Elsewhere, type Hurry } from "./elsewhere.ts"
 import type { EngineParts } from "./engine-parts.ts"
+import { anyExecution } from "./execution-places.ts"
 import { Family } from "./family.ts"
 import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
@@ -90,6 +91,7 @@ export class Engine {
       clock,
       settings,
       log,
+      claimExecution: parts.claimExecution ?? anyExecution,
     })
     this.#wakeups = new Wakeups({
       clock,

@@ -17,6 +17,7 @@ import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
 import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
+import { anyExecution, type ClaimExecution } from "./execution-places.ts"
 import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
@@ -40,9 +41,6 @@ export interface SubmitOptions {
 
 /** Whether a job that is new may be stored; one that is there already is nobody's question. */
 export type Admit = (jobId: string, store: () => Promise<void>) => Promise<void>
-
-/** P1: a place for the execution of a pipeline; rejects if there is none. Answers how to give it back. */
-export type ClaimExecution = (jobId: string) => Promise<() => Promise<void>>
 
 export interface Submitted {
   readonly jobId: string
@@ -100,7 +98,7 @@ export class Submissions {
     this.#engine = parts.engine
     this.#handlers = parts.handlers
     this.#adapters = parts.adapters
-    this.#claimExecution = parts.claimExecution ?? (async () => async () => {})
+    this.#claimExecution = parts.claimExecution ?? anyExecution
     this.#ttlSeconds = parts.ttlSeconds
   }
 

@@ -20,6 +20,7 @@ import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import type { ChainEvents, RouteChain } from "./chain.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
+import type { PipelineMeasures } from "./measures.ts"
 import type { AdapterRegistry } from "./registry.ts"
 import { RemoteChain } from "./remote-chain.ts"
 import { queueOf } from "./route-call.ts"
@@ -37,6 +38,9 @@ export interface ExecutionsParts {
   readonly settings: PipelineSettings
   readonly lossLimit: number
   readonly host: BrokerHost
+  readonly measures: PipelineMeasures
+  /** It begins none: they wait for another process. */
+  readonly isIdle: boolean
   readonly clock: Clock
   readonly log: Log
   readonly submit: (owner: string, workflow: string, input: Json | undefined, key: string) => Promise<string>
@@ -63,7 +67,7 @@ export class Executions implements TaskLane {
   }
 
   runs(handler: string): boolean {
-    return handler === routesHandler
+    return handler === routesHandler && !this.#parts.isIdle
   }
 
   get running(): number {
@@ -127,6 +131,7 @@ export class Executions implements TaskLane {
       },
     })
     current.run = run
+    this.#parts.measures.begun(run)
     // That it has begun is for people; whoever comes next begins it in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
@@ -171,6 +176,7 @@ export class Executions implements TaskLane {
     const wasWanted = current.isWanted
     current.isWanted = false
     this.#current.delete(nameOf(current.task))
+    if (current.run !== null) this.#parts.measures.ended(current.run)
     this.#end(current, current.run?.stop() ?? Promise.resolve())
     return wasWanted
   }

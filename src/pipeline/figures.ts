@@ -31,3 +31,14 @@ export function totals(routes: readonly RouteRun[]): PipelineTotals {
     ),
   }
 }
+
+/** For whoever watches the job: `fetch 12/40 (1 dead, http_fetch open), store 9/12`. */
+export function summary(routes: readonly RouteRun[]): string {
+  return routes
+    .map(({ plan, progress: { done, tail, dead }, breakers }) => {
+      const open = breakers.flatMap((state, i) => (state === "open" ? `${plan.adapters[i]!.type} open` : []))
+      const trouble = [...(dead === 0 ? [] : [`${dead} dead`]), ...open]
+      return `${plan.name} ${done}/${tail}${trouble.length === 0 ? "" : ` (${trouble.join(", ")})`}`
+    })
+    .join(", ")
+}

@@ -15,6 +15,7 @@ import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions } from "./executions.ts"
 import { messageKey } from "./lineage.ts"
+import { PipelineMeasures } from "./measures.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
 import type { AdapterRegistry } from "./registry.ts"
 import type { PipelineSettings } from "./settings.ts"
@@ -44,6 +45,8 @@ export interface PipelinesParts {
 }
 
 export class Pipelines extends PipelineQueries {
+  /** Of the executions in this process. */
+  readonly measures = new PipelineMeasures()
   readonly #parts: PipelinesParts
   readonly #versions: Versions
 
@@ -54,11 +57,11 @@ export class Pipelines extends PipelineQueries {
     this.#versions = new Versions(journal, () => clock.random())
   }
 
-  /** What runs executions for this engine. */
-  lane(host: BrokerHost): Executions {
+  /** What runs executions for this engine; `isIdle`: they are left to others. */
+  lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
     const submit = async (owner: string, workflow: string, input: Json | undefined, key: string) =>
       (await this.#parts.submit(workflow, input, { owner, idempotencyKey: key })).jobId
-    return new Executions({ ...this.#parts, host, submit })
+    return new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
   }
 
   /** P1: a place for an execution that is about to be submitted. Answers how to give it back. */

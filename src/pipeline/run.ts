@@ -17,7 +17,7 @@ import type { SecretSource } from "../worker/secrets.ts"
 import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
-import { liveFigures, totals } from "./figures.ts"
+import { liveFigures, summary, totals } from "./figures.ts"
 import { Flow } from "./flow.ts"
 import { initialMessages } from "./initial.ts"
 import { Ledger } from "./ledger.ts"
@@ -65,6 +65,7 @@ const DRAIN_LOOK_MS = 5
 const OPENING = 1000
 
 export class PipelineRun {
+  readonly pipeline: string
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
@@ -83,6 +84,7 @@ export class PipelineRun {
   constructor(parts: RunParts) {
     const { plan, execution, fence, settings, storage, random } = parts
     this.#parts = parts
+    this.pipeline = parts.scene.pipeline
     // Every message in hand may listen.
     setMaxListeners(0, this.#abort.signal)
     this.#progress =
@@ -114,6 +116,10 @@ export class PipelineRun {
         refused: error => this.#broken(error),
       },
     })
+  }
+
+  get routes(): readonly RouteRun[] {
+    return this.#routes
   }
 
   #routeAt(position: number, scene: ExecutionScene): RouteRun {
@@ -311,9 +317,4 @@ function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
     else list.push(message)
   }
   return found
-}
-
-/** For whoever watches the job. */
-function summary(routes: readonly RouteRun[]): string {
-  return routes.map(({ plan, progress }) => `${plan.name} ${progress.done}/${progress.tail}`).join(", ")
 }

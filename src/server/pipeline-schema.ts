@@ -124,14 +124,9 @@ export const replay = z
       .max(1000)
       .optional()
       .meta({ description: "Which; left out: all that have not been replayed." }),
-    workflow: z
-      .string()
-      .min(1)
-      .max(300)
-      .optional()
-      .meta({
-        description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`.",
-      }),
+    workflow: z.string().min(1).max(300).optional().meta({
+      description: "Another version of the pipeline, with the same routes: `name@4`, `name@stable`.",
+    }),
   })
   .meta({ examples: [{ messages: ["fetch:12"] }] })
 
