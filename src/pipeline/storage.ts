@@ -17,6 +17,9 @@ export class ExecutionStorage {
   /** Message by key, while it is in hand or its end is not durable. */
   readonly #claims = new Map<string, string>()
 
+  /** By key, while they are on their way. */
+  readonly #reads = new Map<string, Promise<string | undefined>>()
+
   constructor(store: PipelineStore, execution: number) {
     this.#store = store
     this.#execution = execution
@@ -34,9 +37,21 @@ export class ExecutionStorage {
   }
 
   async claim(key: string, message: string): Promise<boolean> {
-    const first = this.#claims.get(key) ?? (await this.#stored(key)) ?? this.#claims.get(key) ?? message
+    const first = this.#claims.get(key) ?? (await this.#storedOnce(key)) ?? this.#claims.get(key) ?? message
     if (first === message) this.#claims.set(key, message)
     return first === message
+  }
+
+  /**
+   * Who asks while it is read waits for the same answer: of two readings the later could come back when the claim made
+   * after the first is durable and forgotten here, and know nothing of it.
+   */
+  #storedOnce(key: string): Promise<string | undefined> {
+    const known = this.#reads.get(key)
+    if (known !== undefined) return known
+    const read = this.#stored(key).finally(() => this.#reads.delete(key))
+    this.#reads.set(key, read)
+    return read
   }
 
   async #stored(key: string): Promise<string | undefined> {
