@@ -65,12 +65,13 @@ export class Assembly implements Rows {
     for (const change of result.stored) this.stored.push(change)
   }
 
-  /** A message of the queue that is not to be delivered again. */
-  giveUp(key: MessageKey, fault: Fault): void {
+  /** A message that is not to be delivered again: from the queue, or for another try. */
+  giveUp({ attempts = 0, ...key }: MessageKey & { readonly attempts?: number }, fault: Fault): void {
     const { progress, plan } = this.#routeOf(key)
-    progress.settled.add(key.seq)
+    if (progress.settled.has(key.seq)) progress.waiting -= 1
+    else progress.settled.add(key.seq)
     if (!plan.deadLetter) this.fault ??= fault
-    this.#park(key, { attempts: 0, dueAt: plan.deadLetter ? null : this.#now, fault })
+    this.#park(key, { attempts, dueAt: plan.deadLetter ? null : this.#now, fault })
   }
 
   #routeOf({ route }: MessageKey): { readonly plan: RoutePlan; readonly progress: RouteProgress } {
@@ -80,7 +81,7 @@ export class Assembly implements Rows {
   #acknowledge(delivery: Delivery): void {
     const { progress } = this.#routeOf(delivery)
     progress.done += 1
-    if (delivery.isParked) {
+    if (delivery.dueAt !== null) {
       progress.waiting -= 1
       this.unparked.push({ route: delivery.route, seq: delivery.seq })
     } else progress.settled.add(delivery.seq)
@@ -91,7 +92,7 @@ export class Assembly implements Rows {
     const attempts = delivery.attempts + 1
     this.#record(delivery, invocations, null)
     progress.failed += 1
-    if (delivery.isParked) progress.waiting -= 1
+    if (delivery.dueAt !== null) progress.waiting -= 1
     else progress.settled.add(delivery.seq)
     // Every so many tries are the last ones: after a retry of the job there are as many again.
     const isLast = !fault.retryable || attempts % plan.retry.maxAttempts === 0

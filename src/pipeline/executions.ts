@@ -105,6 +105,7 @@ export class Executions implements TaskLane {
         log: log.child({ job_id: task.jobId, pipeline: task.workflow }),
         storage: new ExecutionStorage(journal.pipelines, execution.execution),
         now: () => clock.now(),
+        isSure: () => host.isSure(),
         after: (ms, fire) => clock.after(ms, fire),
         submit: (workflow, input, key) => this.#parts.submit(task.owner, workflow, input, key),
       },

@@ -21,14 +21,14 @@ export class Gatherers {
     this.#max = max
   }
 
-  /** Always true: the message waits, or has gone on with its group. */
-  add(passage: Passage, prepared: PreparedAdapter): boolean {
+  /** The message waits, or goes on with its group. */
+  add(passage: Passage, prepared: PreparedAdapter): void {
     let terms: Gathering
     try {
       terms = prepared.adapter.gather!(prepared.configFor(passage.body))
     } catch (error) {
       passage.fail(prepared, error)
-      return true
+      return
     }
     const name = `${passage.adapter}/${terms.key ?? ""}`
     const group = this.#groups.get(name) ?? this.#open(name, terms)
@@ -37,7 +37,6 @@ export class Gatherers {
     passage.chain.events.waits(passage)
     if (group.passages.length >= group.count) this.#complete(name)
     else if (this.#waiting > this.#max) this.#complete(this.#groups.keys().next().value!)
-    return true
   }
 
   stop(): void {

@@ -34,7 +34,7 @@ export class Inlet {
   #tail: number
   #isReading = false
   #isStopped = false
-  /** Seqs of parked messages that are in memory, or whose end is not durable yet. */
+  /** Seqs of messages whose try is in memory, or whose end or failure is not known to be durable. */
   readonly #tried = new Set<number>()
   #cancelAlarm: (() => void) | null = null
   #isLooking = false
@@ -82,7 +82,7 @@ export class Inlet {
   #push(message: MessageRow): void {
     this.#readTo = message.seq
     if (this.#parts.progress.settled.has(message.seq)) return
-    this.#ready.push({ ...message, attempts: 0, isParked: false })
+    this.#ready.push({ ...message, attempts: 0, dueAt: null, isAlone: false })
   }
 
   /** Reads on in the queue if little is left. */
@@ -148,12 +148,17 @@ export class Inlet {
     }
   }
 
-  #try({ dueAt: _, ...message }: MessageRow & ParkedState): void {
+  #try(message: MessageRow & ParkedState): void {
     this.#tried.add(message.seq)
-    this.#ready.push({ ...message, isParked: true })
+    this.#ready.push({ ...message, isAlone: false })
   }
 
-  /** The end of a message that was parked is durable. */
+  /** It is to wait for another try. The store may show it before we know that it is durable. */
+  failing(seq: number): void {
+    this.#tried.add(seq)
+  }
+
+  /** The end of a try is durable. */
   tried(seq: number): void {
     this.#tried.delete(seq)
     if (this.#isLooking) this.#overtaken.add(seq)

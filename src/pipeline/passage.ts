@@ -26,6 +26,9 @@ export interface PassageEvents {
   goesOn(passage: Passage): void
 }
 
+/** While somebody else may have taken over, nothing more is done: what is in hand may be theirs, and done already. */
+const UNSURE_MS = 50
+
 export class Passage {
   readonly chain: Chain
   readonly delivery: Delivery
@@ -68,7 +71,11 @@ export class Passage {
     const { adapters } = this.chain
     while (!this.#hasEnded && this.#at < adapters.length) {
       const prepared = adapters[this.#at]!
-      if (prepared.adapter.gather !== undefined && this.chain.gather(this, prepared)) return
+      if (prepared.adapter.gather !== undefined) {
+        if (this.delivery.isAlone) this.advanceGathered()
+        else this.chain.gather(this, prepared)
+        return
+      }
       if (!this.#step(prepared)) return
     }
     if (!this.#hasEnded) this.#acknowledge()
@@ -84,6 +91,14 @@ export class Passage {
   /** True: the adapter has answered, and the chain may go on. `read` is what templates of its config read as message. */
   #step(prepared: PreparedAdapter, read = this.body): boolean {
     const { chain } = this
+    if (chain.signal.aborted) {
+      this.#hold()
+      return false
+    }
+    if (!chain.isSure()) {
+      chain.after(UNSURE_MS, () => this.#step(prepared, read) && this.advance())
+      return false
+    }
     const now = chain.now()
     if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > 0) {
       this.#hold()

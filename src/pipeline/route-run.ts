@@ -112,7 +112,7 @@ export class RouteRun implements ChainEvents {
       if (delivery === undefined) return
       this.#pace.begun(this.#parts.scene.now())
       this.#inHand += 1
-      if (this.#parts.suspects.has(delivery)) this.#parts.suspects.try(delivery, () => this.#deliver(delivery))
+      if (this.#parts.suspects.has(delivery)) this.#parts.suspects.try(delivery, announced => this.#deliver(announced))
       else this.#chain.deliver(delivery)
     }
   }
@@ -124,7 +124,8 @@ export class RouteRun implements ChainEvents {
   }
 
   #mayBegin(): boolean {
-    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || !this.#parts.mayBegin()) return false
+    const { suspects, mayBegin } = this.#parts
+    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin()) return false
     const now = this.#parts.scene.now()
     const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
     if (at <= now) return true
@@ -148,6 +149,9 @@ export class RouteRun implements ChainEvents {
     if ("fault" in ending.result && ending.result.fault.retryable) this.#concurrency.overloaded()
     this.figures.ended(latencyMs, 1 + ending.members.length)
     this.#inHand -= 1
+    if ("fault" in ending.result)
+      for (const { delivery } of [ending, ...ending.members]) this.inlet.failing(delivery.seq)
+    this.#parts.suspects.next()
     this.#parts.ended(ending)
     this.pump()
   }
@@ -156,6 +160,7 @@ export class RouteRun implements ChainEvents {
     this.#inHand -= 1
     const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
     for (const delivery of deliveries) this.#parts.suspects.putOff(delivery)
+    this.#parts.suspects.next()
     this.inlet.putBack(deliveries)
     this.pump()
   }
@@ -163,6 +168,7 @@ export class RouteRun implements ChainEvents {
   waits(): void {
     this.#inHand -= 1
     this.#gathered += 1
+    this.#parts.suspects.next()
     this.pump()
   }
 

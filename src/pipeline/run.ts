@@ -13,10 +13,12 @@ import {
   isDrained,
   newProgress,
   type PipelineProgress,
+  type RouteProgress,
+  type Suspicion,
   unsettled,
 } from "../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { ExecutionRow, MessageKey, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
+import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
 import { Assembly } from "./assembly.ts"
@@ -70,7 +72,10 @@ export class PipelineRun {
   readonly #storage: ExecutionScene["storage"]
   /** By route: those behind it, which it waits for when they have too much queued. */
   readonly #behind: readonly (readonly number[])[]
-  readonly #suspects = new Suspects(() => this.#commits.schedule())
+  readonly #suspects = new Suspects({
+    announce: () => this.#commits.schedule(),
+    inHand: () => this.#routes.reduce((sum, { inHand }) => sum + inHand, 0),
+  })
   /** What waits for the commit on its way. */
   #begins: readonly (() => void)[] = []
   #endings: Ending[] = []
@@ -80,7 +85,7 @@ export class PipelineRun {
   /** A commit is wanted although nothing has ended: for its figures, or to say that nobody has it in hand any more. */
   #isAsked = false
   #cancelFigures: (() => void) | null = null
-  /** Nothing is in hand any more. */
+  /** Nothing is in hand any more, or only what is stopped. */
   #isClosed = false
 
   constructor(parts: RunParts) {
@@ -129,9 +134,10 @@ export class PipelineRun {
   }
 
   async start(): Promise<void> {
-    if (this.#progress.isOpen) this.#suspect()
+    const guilty = this.#progress.isOpen ? this.#suspect() : []
     this.#progress.isOpen = true
     if (!this.#progress.isBegun) await this.#begin()
+    if (guilty.length > 0) await this.#giveUp(guilty)
     if (this.#isStopped) return
     for (const route of this.#routes) {
       route.inlet.look()
@@ -141,22 +147,28 @@ export class PipelineRun {
     this.#finishIfDrained()
   }
 
-  /** The last process died: with messages in hand that it had announced, or with the first ones of its queues. */
-  #suspect(): void {
+  /**
+   * The last process died with messages in hand: announced ones, or any that it may have begun from what is not settled,
+   * which is the first of each queue and whatever was due for another try.
+   */
+  #suspect(): readonly Suspicion[] {
     const { routes, suspects } = this.#progress
-    for (const [route, { settled, tail }] of routes.entries()) {
-      const end = Math.min(tail, settled.upTo + this.#parts.plan.routes[route]!.concurrency)
-      for (let seq = settled.upTo + 1; seq <= end; seq++)
-        if (!settled.has(seq)) this.#suspects.add({ route, seq }, 0)
+    for (const [route, progress] of routes.entries()) {
+      const most = this.#mostBegun(route)
+      for (const seq of firstUnsettled(progress, most)) this.#suspects.add({ route, seq }, 0)
     }
-    for (const { route, seq, losses } of suspects) this.#suspects.add({ route, seq }, losses + 1)
-    this.#guilty = suspects.filter(({ losses }) => losses + 1 >= this.#parts.lossLimit)
-    this.#progress.suspects = []
-    this.#isAsked = this.#guilty.length > 0
-    if (this.#isAsked) this.#commits.schedule()
+    this.#suspects.addParked(this.#parts.scene.now())
+    for (const suspect of suspects) this.#suspects.add(suspect, suspect.losses + 1)
+    return suspects.filter(({ losses }) => losses + 1 >= this.#parts.lossLimit)
   }
 
-  #guilty: MessageKey[] = []
+  /** Messages of a route that can have been begun and not be durable. */
+  #mostBegun(route: number): number {
+    const { plan, settings, adapters } = this.#parts
+    const { concurrency, adapters: own } = plan.routes[route]!
+    const gathers = own.some(({ type }) => adapters.get(type)?.gather !== undefined)
+    return concurrency + settings.maxUncommitted + settings.commitMessages + (gathers ? settings.maxGathered : 0)
+  }
 
   /** What the initial messages are is decided once: they are there, all of them, or none. */
   async #begin(): Promise<void> {
@@ -168,15 +180,27 @@ export class PipelineRun {
     }))
       assembly.begin(route, body, origin)
     this.#progress.isBegun = true
+    await this.#openWith(assembly)
+  }
+
+  /** Nobody must get hold of them before it is durable that they are given up. */
+  async #giveUp(guilty: readonly Suspicion[]): Promise<void> {
+    const assembly = this.#assembly()
+    for (const suspect of guilty) assembly.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
+    await this.#openWith(assembly)
+  }
+
+  /** Resolves when it is durable. */
+  #openWith(assembly: Assembly): Promise<void> {
     this.#opening = assembly
     this.#commits.schedule()
-    await new Promise<void>(resolve => {
-      this.#whenBegun = resolve
+    return new Promise<void>(resolve => {
+      this.#whenOpen = resolve
     })
   }
 
   #opening: Assembly | null = null
-  #whenBegun: (() => void) | null = null
+  #whenOpen: (() => void) | null = null
 
   #assembly(): Assembly {
     const { plan, scene, random } = this.#parts
@@ -209,12 +233,8 @@ export class PipelineRun {
     if (!hasNews && !this.#isAsked) return null
     this.#isAsked = false
     const assembly = opening ?? this.#assembly()
-    for (const key of this.#guilty.splice(0)) {
-      assembly.giveUp(key, lostTooOften(this.#parts.lossLimit))
-      this.#suspects.clear(key)
-    }
     this.#settle(assembly)
-    this.#progress.suspects = this.#suspects.announced
+    this.#progress.suspects = this.#isClosed ? [] : this.#suspects.takeAnnounced()
     this.#begins = this.#suspects.takeBegins()
     if (assembly.fault !== null) this.#fail(assembly.fault)
     this.#progress.isOpen = !this.#isClosed
@@ -249,7 +269,7 @@ export class PipelineRun {
     for (const [route, messages] of byRoute(commit.messages))
       this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
     this.#noteParked(commit)
-    this.#whenBegun?.()
+    this.#whenOpen?.()
     for (const begin of this.#begins) begin()
     this.#begins = []
     if (this.#fault !== null) {
@@ -299,12 +319,11 @@ export class PipelineRun {
     this.#halt()
     const end = this.#parts.scene.now() + graceMs
     while (this.#isBusy && this.#parts.scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
-    this.#isClosed = !this.#routes.some(({ inHand }) => inHand > 0)
-    if (this.#isClosed) {
-      this.#isAsked = true
-      this.#commits.schedule()
-      await Promise.race([this.#commits.idle(), this.#pause(graceMs)])
-    }
+    // What has not ended is stopped with us, and no process has died of it.
+    this.#isClosed = true
+    this.#isAsked = true
+    this.#commits.schedule()
+    await Promise.race([this.#commits.idle(), this.#pause(graceMs)])
     await Promise.race([this.stop(), this.#pause(graceMs)])
   }
 
@@ -333,6 +352,14 @@ export class PipelineRun {
       events.progressed(summary(this.#routes))
       this.#tellFigures()
     })
+  }
+}
+
+function* firstUnsettled({ settled, tail }: RouteProgress, most: number): Generator<number> {
+  for (let seq = settled.upTo + 1, left = most; seq <= tail && left > 0; seq++) {
+    if (settled.has(seq)) continue
+    left -= 1
+    yield seq
   }
 }
 

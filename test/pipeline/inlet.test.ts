@@ -34,7 +34,7 @@ it("P4 a message whose end becomes durable while retries are read is not deliver
   inlet.look()
   answers[0]!([parked(1, 1)])
   await settle()
-  expect(inlet.take()).toMatchObject({ seq: 1, isParked: true })
+  expect(inlet.take()).toMatchObject({ seq: 1, dueAt: 0 })
   inlet.look()
   inlet.tried(1)
   progress.waiting = 1
@@ -56,4 +56,20 @@ it("P4 who asks for retries while they are read is answered by another reading",
   await settle()
   expect(inlet.take()).toMatchObject({ seq: 1 })
   expect(answers.length).toBe(2)
+})
+
+it("P4 a message that fails is tried again once, though it is found before its failure is known to be durable", async () => {
+  const { inlet, progress, answers, settle } = scene()
+  progress.waiting = 1
+  inlet.failing(1)
+  inlet.look()
+  answers[0]!([parked(1, 1)])
+  await settle()
+  expect(inlet.take()).toBeUndefined()
+  inlet.tried(1)
+  inlet.look()
+  answers[1]!([parked(1, 1)])
+  await settle()
+  expect(inlet.take()).toMatchObject({ seq: 1 })
+  expect(inlet.take()).toBeUndefined()
 })

@@ -219,6 +219,7 @@ export function world(drawn: Drawn) {
           log: silentLog,
           storage: new ExecutionStorage(failingStore, execution),
           now: () => Date.now(),
+          isSure: () => true,
           after: (ms, fire) => {
             const timer = setTimeout(fire, ms)
             return () => clearTimeout(timer)

@@ -6,7 +6,7 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import pg from "pg"
 import { decodeProgress, type PipelineProgress } from "../../../src/core/pipeline/progress.ts"
-import type { LineageRow, MessageRow, PipelineStore } from "../../../src/journal/pipeline-store.ts"
+import type { DeadLetterRow, LineageRow, MessageKey, MessageRow, PipelineStore } from "../../../src/journal/pipeline-store.ts"
 import type { Journal } from "../../../src/journal/port.ts"
 import { forestProblems } from "../../pipeline/forest.ts"
 import { readAcknowledged } from "../check.ts"
@@ -48,7 +48,11 @@ export async function checkPipelines(parts: {
     const content = await readContent(journal.pipelines, id)
     const of = { content, calls: calls.get(id) ?? [], names: routeNames(shape) }
     const acknowledgedAt = commitsAt === null ? lastCallOf(content) : await commitTimes(commitsAt, content)
-    const found = [...judgeContent(content, shape), ...calledAfterwards(of, acknowledgedAt)]
+    const found = [
+      ...judgeContent(content, shape),
+      ...strangers(content, index),
+      ...calledAfterwards(of, acknowledgedAt),
+    ]
     violations.push(...found.map(each => `job ${index} (${id}): ${each}`))
     counts.messages += content.messages.length
     counts.deadLetters += content.letters.length
@@ -62,7 +66,7 @@ export interface Content {
   readonly execution: number
   readonly progress: PipelineProgress
   readonly messages: readonly MessageRow[]
-  readonly letters: readonly MessageRow[]
+  readonly letters: readonly DeadLetterRow[]
   readonly lineage: readonly LineageRow[]
 }
 
@@ -104,8 +108,18 @@ const membersOf = (body: string) => (JSON.parse(body) as { of: string[] }).of
 function bodiesOf(messages: readonly MessageRow[], route: number): string[] {
   return messages
     .filter(message => message.route === route)
-    .map(({ body }) => body)
+    .map(({ body }) => {
+      const { job: _, ...rest } = JSON.parse(body) as { readonly job: number }
+      return JSON.stringify(rest)
+    })
     .sort()
+}
+
+/** Messages of another execution. */
+function strangers({ messages }: Content, index: number): string[] {
+  return messages
+    .filter(({ body }) => (JSON.parse(body) as { readonly job: number }).job !== index)
+    .map(({ route, seq, body }) => `${route}:${seq} is not its own: ${body}`)
 }
 
 function difference(what: string, found: readonly string[], expected: readonly string[]): string[] {
@@ -135,6 +149,7 @@ function calledAfterwards(
   const violations: string[] = []
   const seen = new Set<string>()
   for (const { message, adapter, attempt, pid, at } of of.calls) {
+    if (adapter.startsWith("stranger")) violations.push(`${message} was delivered to another execution: ${adapter}`)
     const [name, seq] = message.split(":") as [string, string]
     const until = acknowledgedAt.get(`${of.names.indexOf(name)}:${seq}`)
     if (until !== undefined && at > until)
@@ -147,14 +162,14 @@ function calledAfterwards(
 }
 
 /** With one process after another the call that was acknowledged is the last one: until it ended. */
-function lastCallOf({ lineage }: Content): Map<string, number> {
+function lastCallOf({ lineage, letters }: Content): Map<string, number> {
   const found = new Map<string, number>()
-  for (const { route, seq, at, status } of lineage) {
-    const name = `${route}:${seq}`
-    if (status === "completed") found.set(name, Math.max(at, found.get(name) ?? 0))
-  }
+  for (const row of lineage) found.set(keyName(row), Math.max(row.at, found.get(keyName(row)) ?? 0))
+  for (const letter of letters) found.delete(keyName(letter))
   return found
 }
+
+const keyName = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 /** When the acknowledgements became durable: with the lineage of the last attempt. Dead letters have none. */
 async function commitTimes(url: string, { execution, letters }: Content): Promise<Map<string, number>> {
@@ -166,7 +181,7 @@ async function commitTimes(url: string, { execution, letters }: Content): Promis
        from umbra.pipeline_lineage where execution = $1 group by route, seq`,
       [execution],
     )
-    const dead = new Set(letters.map(({ route, seq }) => `${route}:${seq}`))
+    const dead = new Set(letters.map(keyName))
     const times = rows.map(({ route, seq, at }) => [`${route}:${seq}`, at + FLUSH_MS] as const)
     return new Map(times.filter(([name]) => !dead.has(name)))
   } finally {
