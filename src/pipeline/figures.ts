@@ -25,3 +25,8 @@ export function totals(routes: readonly RouteRun[]): Json {
     ),
   }
 }
+
+/** For whoever watches the job. */
+export function summary(routes: readonly RouteRun[]): string {
+  return routes.map(({ plan, progress }) => `${plan.name} ${progress.done}/${progress.tail}`).join(", ")
+}

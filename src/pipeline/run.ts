@@ -13,7 +13,6 @@ import {
   isDrained,
   newProgress,
   type PipelineProgress,
-  type RouteProgress,
   type Suspicion,
   unsettled,
 } from "../core/pipeline/progress.ts"
@@ -21,12 +20,13 @@ import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
+import { lostTooOften, suspectAll } from "./aftermath.ts"
 import { Assembly } from "./assembly.ts"
 import type { ExecutionScene } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
 import { initialMessages } from "./initial.ts"
-import { liveFigures, totals } from "./figures.ts"
+import { liveFigures, summary, totals } from "./figures.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
 import { Suspects } from "./suspects.ts"
@@ -134,7 +134,7 @@ export class PipelineRun {
   }
 
   async start(): Promise<void> {
-    const guilty = this.#progress.isOpen ? this.#suspect() : []
+    const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
     this.#progress.isOpen = true
     if (!this.#progress.isBegun) await this.#begin()
     if (guilty.length > 0) await this.#giveUp(guilty)
@@ -145,29 +145,6 @@ export class PipelineRun {
     }
     this.#tellFigures()
     this.#finishIfDrained()
-  }
-
-  /**
-   * The last process died with messages in hand: announced ones, or any that it may have begun from what is not settled,
-   * which is the first of each queue and whatever was due for another try.
-   */
-  #suspect(): readonly Suspicion[] {
-    const { routes, suspects } = this.#progress
-    for (const [route, progress] of routes.entries()) {
-      const most = this.#mostBegun(route)
-      for (const seq of firstUnsettled(progress, most)) this.#suspects.add({ route, seq }, 0)
-    }
-    this.#suspects.addParked(this.#parts.scene.now())
-    for (const suspect of suspects) this.#suspects.add(suspect, suspect.losses + 1)
-    return suspects.filter(({ losses }) => losses + 1 >= this.#parts.lossLimit)
-  }
-
-  /** Messages of a route that can have been begun and not be durable. */
-  #mostBegun(route: number): number {
-    const { plan, settings, adapters } = this.#parts
-    const { concurrency, adapters: own } = plan.routes[route]!
-    const gathers = own.some(({ type }) => adapters.get(type)?.gather !== undefined)
-    return concurrency + settings.maxUncommitted + settings.commitMessages + (gathers ? settings.maxGathered : 0)
   }
 
   /** What the initial messages are is decided once: they are there, all of them, or none. */
@@ -355,19 +332,6 @@ export class PipelineRun {
   }
 }
 
-function* firstUnsettled({ settled, tail }: RouteProgress, most: number): Generator<number> {
-  for (let seq = settled.upTo + 1, left = most; seq <= tail && left > 0; seq++) {
-    if (settled.has(seq)) continue
-    left -= 1
-    yield seq
-  }
-}
-
-function lostTooOften(times: number): Fault {
-  const message = `The process died ${times} times while this message was in hand; it is not tried again.`
-  return { code: "E709", message, retryable: false }
-}
-
 function rowsOf({ messages, lineage, parked, unparked, stored }: Assembly) {
   return { messages, lineage, parked, unparked, stored }
 }
@@ -380,9 +344,4 @@ function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
     else list.push(message)
   }
   return found
-}
-
-/** For whoever watches the job. */
-function summary(routes: readonly RouteRun[]): string {
-  return routes.map(({ plan, progress }) => `${plan.name} ${progress.done}/${progress.tail}`).join(", ")
 }

@@ -18,7 +18,8 @@ const source = defineAdapter({
   type: "source",
   config,
   process({ body: { from } }, context) {
-    for (let n = from; n < from + STEP; n++) context.emit({ n, text: "a message of about a hundred bytes, as they are".repeat(2) })
+    for (let n = from; n < from + STEP; n++)
+      context.emit({ n, text: "a message of about a hundred bytes, as they are".repeat(2) })
     if (from + STEP < Number(count)) context.continueWith({ from: from + STEP })
   },
 })

@@ -19,7 +19,10 @@ async function measure(count: number, maxQueued: number): Promise<Sample[]> {
   const program = fileURLToPath(new URL("./backlog-program.js", import.meta.url))
   const words = ["--expose-gc", program, database.url, String(count), String(maxQueued)]
   const { stdout } = await promisify(execFile)(process.execPath, words)
-  return stdout.trim().split("\n").map(line => JSON.parse(line) as Sample)
+  return stdout
+    .trim()
+    .split("\n")
+    .map(line => JSON.parse(line) as Sample)
 }
 
 const MB = 2 ** 20

@@ -55,7 +55,9 @@ async function mustBeWhole(at: string, jobId: string): Promise<void> {
       [COUNT, COUNT],
       [COUNT, COUNT],
     ])
-    const numbers = messages.filter(({ route }) => route === 2).map(({ body }) => (JSON.parse(body) as { n: number }).n)
+    const numbers = messages
+      .filter(({ route }) => route === 2)
+      .map(({ body }) => (JSON.parse(body) as { n: number }).n)
     expect(new Set(numbers).size).toBe(COUNT)
   } finally {
     await journal.close()

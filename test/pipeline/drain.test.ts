@@ -33,7 +33,9 @@ async function drainTimes(location: string): Promise<number[]> {
 }
 
 function mustBeQuick(store: string, times: readonly number[]): void {
-  const [p50, p99, max] = [times[TIMES / 2]!, times[TIMES - 2]!, times.at(-1)!].map(ms => Math.round(ms * 10) / 10)
+  const [p50, p99, max] = [times[TIMES / 2]!, times[TIMES - 2]!, times.at(-1)!].map(
+    ms => Math.round(ms * 10) / 10,
+  )
   console.log(`drain seen on ${store}: p50 ${p50} ms, p99 ${p99} ms, max ${max} ms`)
   // Two commits and nothing else. Found by looking from time to time it would be late in most cases, not in a few.
   expect(p50).toBeLessThan(50)

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest"
-import type { MessageRow, ParkedState, PipelineStore } from "../../src/journal/pipeline-store.ts"
 import { newProgress } from "../../src/core/pipeline/progress.ts"
+import type { MessageRow, ParkedState, PipelineStore } from "../../src/journal/pipeline-store.ts"
 import { Inlet } from "../../src/pipeline/inlet.ts"
 
 type Retry = MessageRow & ParkedState

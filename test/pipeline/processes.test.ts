@@ -21,7 +21,11 @@ afterAll(() => postgres.stop())
 
 const SEED = 7
 
-async function prepare(name: string, workload: TaskWorkload, options: { lossLimit?: number; through?: string } = {}) {
+async function prepare(
+  name: string,
+  workload: TaskWorkload,
+  options: { lossLimit?: number; through?: string } = {},
+) {
   const folder = await mkdtemp(join(tmpdir(), "umbra-pipelines-"))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   const journal = await openJournal(await database(name))
@@ -29,13 +33,19 @@ async function prepare(name: string, workload: TaskWorkload, options: { lossLimi
   const location = new URL(options.through ?? postgres.url)
   location.pathname = `/${name}`
   const { lossLimit } = options
-  const task = await writeTask({ folder, location: location.href, workload, ...(lossLimit === undefined ? {} : { lossLimit }) })
+  const task = await writeTask({
+    folder,
+    location: location.href,
+    workload,
+    ...(lossLimit === undefined ? {} : { lossLimit }),
+  })
   const begin = (from = 0) => {
     const life = new Life({ task, from, to: workload.jobs.length, step: 1 })
     onTestFinished(() => life.kill().catch(() => {}))
     return life
   }
-  const calls = async () => (await readFile(join(folder, "messages.log"), "utf8").catch(() => "")).split("\n").length
+  const calls = async () =>
+    (await readFile(join(folder, "messages.log"), "utf8").catch(() => "")).split("\n").length
   return { folder, journal, begin, calls, url: urlOf(name) }
 }
 
@@ -115,9 +125,17 @@ const deadlyPipeline = {
     { name: "source", inbound: "source", adapters: [{ type: "numbers" }], outbound: "work" },
     {
       ...{ name: "work", inbound: "work", outbound: "store", concurrency: 5 },
-      adapters: [{ type: "slow", config: { ms: 20 } }, { type: "flaky" }, { type: "deadly", config: { ms: 5, at: deadly } }],
+      adapters: [
+        { type: "slow", config: { ms: 20 } },
+        { type: "flaky" },
+        { type: "deadly", config: { ms: 5, at: deadly } },
+      ],
       backpressure: { adaptive: false },
-      error_handling: { retries: 2, backoff: { initial_seconds: 0.01, max_seconds: 0.01 }, circuit_breaker: false },
+      error_handling: {
+        retries: 2,
+        backoff: { initial_seconds: 0.01, max_seconds: 0.01 },
+        circuit_breaker: false,
+      },
     },
     { name: "store", inbound: "store", adapters: [{ type: "sink" }] },
   ],

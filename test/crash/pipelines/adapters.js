@@ -16,7 +16,8 @@ export function loggedAdapters(write) {
         const messages = context.gathered.length === 0 ? [message.id] : context.gathered
         for (const id of messages) write(`${context.jobId} ${id} ${type} ${context.attempt}`)
         for (const { job } of [message.body].flat())
-          if (job !== context.input.index) write(`${context.jobId} ${message.id} stranger-of-${job} ${context.attempt}`)
+          if (job !== context.input.index)
+            write(`${context.jobId} ${message.id} stranger-of-${job} ${context.attempt}`)
         return process(message.body, context)
       },
       ...(gather === undefined ? {} : { gather }),

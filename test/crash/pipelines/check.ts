@@ -6,7 +6,13 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import pg from "pg"
 import { decodeProgress, type PipelineProgress } from "../../../src/core/pipeline/progress.ts"
-import type { DeadLetterRow, LineageRow, MessageKey, MessageRow, PipelineStore } from "../../../src/journal/pipeline-store.ts"
+import type {
+  DeadLetterRow,
+  LineageRow,
+  MessageKey,
+  MessageRow,
+  PipelineStore,
+} from "../../../src/journal/pipeline-store.ts"
 import type { Journal } from "../../../src/journal/port.ts"
 import { forestProblems } from "../../pipeline/forest.ts"
 import { readAcknowledged } from "../check.ts"
@@ -92,11 +98,14 @@ function judgeContent(content: Content, shape: PipelineShape): string[] {
   for (const [route, name] of routeNames(shape).entries()) {
     const { tail, settled, waiting, done, dead } = progress.routes[route]!
     if (settled.upTo !== tail || waiting > 0) violations.push(`${name} has not drained`)
-    if (done + dead !== tail) violations.push(`${name}: ${done} done and ${dead} dead are not ${tail} messages`)
+    if (done + dead !== tail)
+      violations.push(`${name}: ${done} done and ${dead} dead are not ${tail} messages`)
     const bodies = bodiesOf(messages, route)
     if (bodies.length !== tail) violations.push(`${name} has ${bodies.length} messages, and says ${tail}`)
     violations.push(...difference(`messages of ${name}`, bodies, expected.bodies.get(name) ?? bodies))
-    violations.push(...difference(`dead letters of ${name}`, bodiesOf(letters, route), expected.dead.get(name)!))
+    violations.push(
+      ...difference(`dead letters of ${name}`, bodiesOf(letters, route), expected.dead.get(name)!),
+    )
     if (name === "grouped")
       violations.push(...difference("what was gathered", bodies.flatMap(membersOf).sort(), expected.grouped))
   }
@@ -149,13 +158,15 @@ function calledAfterwards(
   const violations: string[] = []
   const seen = new Set<string>()
   for (const { message, adapter, attempt, pid, at } of of.calls) {
-    if (adapter.startsWith("stranger")) violations.push(`${message} was delivered to another execution: ${adapter}`)
+    if (adapter.startsWith("stranger"))
+      violations.push(`${message} was delivered to another execution: ${adapter}`)
     const [name, seq] = message.split(":") as [string, string]
     const until = acknowledgedAt.get(`${of.names.indexOf(name)}:${seq}`)
     if (until !== undefined && at > until)
       violations.push(`${adapter} was called for ${message} ${at - until} ms after its acknowledgement`)
     const call = `${message} ${adapter} ${attempt} ${pid}`
-    if (seen.has(call)) violations.push(`${adapter} was called twice for attempt ${attempt} at ${message} in one process`)
+    if (seen.has(call))
+      violations.push(`${adapter} was called twice for attempt ${attempt} at ${message} in one process`)
     seen.add(call)
   }
   return violations
@@ -195,7 +206,14 @@ export async function readCalls(folder: string): Promise<Map<string, Call[]>> {
   for (const line of (await readFile(join(folder, "messages.log"), "utf8")).split("\n")) {
     const [job, message, adapter, attempt, pid, at] = line.split(" ")
     if (at === undefined) continue
-    const call = { job: job!, message: message!, adapter: adapter!, attempt: Number(attempt), pid: Number(pid), at: Number(at) }
+    const call = {
+      job: job!,
+      message: message!,
+      adapter: adapter!,
+      attempt: Number(attempt),
+      pid: Number(pid),
+      at: Number(at),
+    }
     const calls = byJob.get(job!)
     if (calls === undefined) byJob.set(job!, [call])
     else calls.push(call)

@@ -82,7 +82,9 @@ export interface Foretold {
 }
 
 export function foretell({ definition, size, keys }: PipelineShape): Foretold {
-  const bodies = new Map<string, string[]>((definition.routes as { name: string }[]).map(({ name }) => [name, []]))
+  const bodies = new Map<string, string[]>(
+    (definition.routes as { name: string }[]).map(({ name }) => [name, []]),
+  )
   const dead = new Map<string, string[]>([...bodies.keys()].map(name => [name, []]))
   const add = (route: string, body: object) => bodies.get(route)!.push(JSON.stringify(body))
   const { to, step } = (definition.init as { body: { to: number; step: number } }).body
