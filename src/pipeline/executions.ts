@@ -87,7 +87,7 @@ export class Executions implements TaskLane {
     const { pipeline } = await plans.get(task.owner, task.workflow, task.workflowVersion)
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
     const execution = await this.#executionOf(task.jobId)
-    if (!current.isWanted) return
+    if (!current.isWanted || this.#isDraining) return
     const names = { input: task.input, job: jobNames(task) }
     const run = new PipelineRun({
       ...{ plan: pipeline, execution, settings, names },
