@@ -81,7 +81,7 @@ export type DrawFate = (random: Random, number: number) => Fate
 
 export interface Fate {
   readonly failpoint?: string
-  readonly since?: "start" | "open"
+  readonly since?: "start" | "open" | "begun"
   readonly afterMs?: number
 }
 
@@ -110,7 +110,8 @@ async function live(options: LifeOptions, fate: Fate): Promise<string> {
       return "at start"
     }
     if (!(await life.says("open", OPEN_MS))) return fate.failpoint!.split(":")[0]!
-    if (fate.since === "open") {
+    if (fate.since !== undefined) {
+      await life.says(fate.since, IDLE_MS)
       await delay(fate.afterMs)
       return "at random"
     }

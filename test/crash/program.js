@@ -4,7 +4,8 @@
  *
  *     node program.js TASK-FILE FROM TO STEP
  *
- * It says "open" when it is open and "idle" when every job FROM, FROM + STEP … below TO has ended; SIGTERM ends it.
+ * It says "open" when it is open, "begun" when the first message is delivered, and "idle" when every job FROM,
+ * FROM + STEP … below TO has ended; SIGTERM ends it.
  * executions.log: "start|end JOB NODE ATTEMPT PID"; messages.log: "JOB MESSAGE ADAPTER ATTEMPT PID TIME";
  * acknowledged.log: "submitted|ended INDEX JOB STATUS".
  * A line is one O_APPEND write: it is there whole or not at all, and survives the death of its writer.
@@ -31,9 +32,18 @@ function tell(fields, message) {
   )
 }
 
+let hasBegun = false
+function begun() {
+  if (!hasBegun) console.log("begun")
+  hasBegun = true
+}
+
 const umbra = await openUmbra(task.location, {
   handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
-  adapters: loggedAdapters(words => writeSync(messages, `${words} ${process.pid} ${Date.now()}\n`)),
+  adapters: loggedAdapters(words => {
+    writeSync(messages, `${words} ${process.pid} ${Date.now()}\n`)
+    begun()
+  }),
   engine: task.engine,
   pipeline: task.pipeline,
   log,
@@ -102,4 +112,5 @@ await Promise.all(Array.from({ length: WINDOW }, work)).catch(error => {
   if (!isClosing) throw error
 })
 setInterval(() => {}, 1000)
+begun()
 console.log("idle")

@@ -75,6 +75,27 @@ it("P2 a process stopped past its lease and resumed calls and writes nothing tha
   expect(verdict.violations).toEqual([])
 }, 120_000)
 
+it("P2 what another has taken over comes back to the process it was taken from, which goes on with it", async () => {
+  const workload = pipelineWorkload(SEED, 8)
+  const { folder, journal, begin, calls, url } = await prepare("back", workload)
+  const stopped = begin()
+  await until("messages are under way", async () => (await calls()) > 300, 30_000)
+  stopped.signal("SIGSTOP")
+  const heir = begin(workload.jobs.length)
+  const callsOf = async (pid: number) =>
+    [...(await readCalls(folder)).values()].flat().filter(call => call.pid === pid).length
+  await until("the other has taken over", async () => (await callsOf(heir.pid)) > 100, 30_000)
+  stopped.signal("SIGCONT")
+  const before = await callsOf(stopped.pid)
+  await heir.close()
+  expect(await stopped.says("idle", 30_000)).toBe(true)
+  await stopped.close()
+  expect(await callsOf(stopped.pid)).toBeGreaterThan(before)
+  const { violations } = await checkPipelines({ journal, folder, workload, commitsAt: url })
+  // What it had called when it was stopped, and the other did not come to, it calls again.
+  expect(violations.filter(each => !each.endsWith("in one process"))).toEqual([])
+}, 120_000)
+
 it("P2 a process that is asked to end lets messages in hand end; the next goes on, calls none again and suspects none", async () => {
   const workload = pipelineWorkload(SEED, 4)
   const { folder, journal, begin, calls, url } = await prepare("ended", workload)

@@ -38,5 +38,5 @@ export async function pipelineCampaign(options: CampaignOptions): Promise<Pipeli
 /** Commits follow each other within milliseconds: any moment is in the midst of something. */
 function drawFate(random: Random): Fate {
   if (random.chance(0.1)) return { since: "start", afterMs: random.between(50, 1500) }
-  return { since: "open", afterMs: random.pick([random.between(0, 100), random.between(0, 900)]) }
+  return { since: "begun", afterMs: random.pick([random.between(0, 50), random.between(0, 600)]) }
 }

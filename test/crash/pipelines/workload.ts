@@ -16,8 +16,8 @@ export interface PipelineWorkload {
   readonly jobs: readonly number[]
 }
 
-export const RETRIES = 2
-export const MAX_HOPS = 5
+const RETRIES = 2
+const MAX_HOPS = 5
 const SHAPES = 4
 
 export function pipelineWorkload(seed: number, jobs: number): PipelineWorkload {
