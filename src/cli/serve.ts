@@ -35,6 +35,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   checkEnginePace()
   if (redisUrl !== undefined) checkWorkerPace()
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
   // The embedded database is compiled again where it is busy, function by function. Several at once take 70 MB in passing,
@@ -43,7 +44,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
-    adapters: await loadUserAdapters(options),
+    adapters,
     providers,
     ...(redisUrl === undefined ? {} : { redisUrl }),
     roles: [...roles],
@@ -62,7 +63,7 @@ export async function serve(options: ServeOptions): Promise<number> {
     await umbra.close()
     throw error
   }
-  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, providers, log }) : null
+  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, adapters, providers, log }) : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)

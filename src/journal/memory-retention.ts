@@ -63,8 +63,11 @@ export function trimInMemory(
 ): number {
   settleExecutions(store, before)
   let gone = 0
-  for (const execution of store.executions.values())
+  for (const execution of store.executions.values()) {
+    // One alone might take its message along.
+    if (gone > 0 && limit - gone < 2) break
     if (execution.endedAt !== null && execution.endedAt < before) gone += trim(execution, limit - gone)
+  }
   return gone
 }
 
@@ -81,7 +84,7 @@ function settleExecutions({ executions, jobs }: MemoryStore, before: number): vo
 
 /** A message may go with each row of lineage, so half of the limit are rows of lineage. */
 function trim({ queues, lineage, parked }: StoredExecution, limit: number): number {
-  const page = limit <= 0 ? 0 : Math.max(1, Math.floor(limit / 2))
+  const page = Math.max(1, Math.floor(limit / 2))
   let left = page
   const trimmed = new Set<string>()
   for (const [name, rows] of lineage) {

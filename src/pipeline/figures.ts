@@ -1,5 +1,6 @@
 /** How an execution is doing, for those who look: written with its progress, so that any process can show it. */
-import type { Json, JsonObject } from "../core/json.ts"
+import type { JsonObject } from "../core/json.ts"
+import type { PipelineTotals } from "../definition/pipeline/plan.ts"
 import type { RouteRun } from "./route-run.ts"
 
 export function liveFigures(routes: readonly RouteRun[]): JsonObject {
@@ -15,7 +16,7 @@ export function liveFigures(routes: readonly RouteRun[]): JsonObject {
 }
 
 /** The output of an execution that has drained. */
-export function totals(routes: readonly RouteRun[]): Json {
+export function totals(routes: readonly RouteRun[]): PipelineTotals {
   return {
     routes: Object.fromEntries(
       routes.map(({ plan, progress }) => [

@@ -1,9 +1,30 @@
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { WORKERS } from "../../src/broker/redis/keys.ts"
+import { proxyTo } from "../engine/proxy.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "gate" }])
+
+it("S5 the time to end runs from the moment it is told, whether Redis answers or not", async () => {
+  const proxy = await proxyTo(process.env.UMBRA_TEST_REDIS_URL!)
+  onTestFinished(() => proxy.close())
+  const stage = new FleetStage(proxy.url, { answerSeconds: 3, workerDeadSeconds: 60 })
+  const umbra = await stage.engine()
+  const stuck = gate()
+  const worker = stage.worker({ handlers: [stuck.handler] })
+  await stage.served(umbra, "gate")
+  await umbra.submit(one)
+  const { signal } = await stuck.came()
+  proxy.goSilent("everything")
+  const told = performance.now()
+  const closed = worker.close({ drainSeconds: 0.1 })
+  await until("it is told to stop", () => signal.aborted)
+  expect(performance.now() - told).toBeLessThan(2000)
+  proxy.heal()
+  stuck.open()
+  await closed
+}, 20_000)
 
 describe("what a worker is told to take", () => {
   it("S5 an empty list of queues is refused, with what to write instead", () => {

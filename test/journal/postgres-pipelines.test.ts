@@ -7,7 +7,7 @@ import { invocation, message, startExecution } from "./pipeline-fixture.ts"
 import { postgresStage } from "./postgres-stage.ts"
 
 describe("commits of pipelines on PostgreSQL", () => {
-  it("P1 one that waits for a take-over to end writes nothing", async () => {
+  it("P3 one that waits for a take-over to end writes nothing", async () => {
     const { bystander, open, waitingForLock } = await postgresStage()
     const { held, jobId, pipelines, next } = await startExecution(await open())
     await bystander.query("begin")
@@ -19,7 +19,7 @@ describe("commits of pipelines on PostgreSQL", () => {
     expect(await pipelines.readExecution(jobId)).toMatchObject({ commit: 0 })
   })
 
-  it("P1 one that is sent again while its first sending is under way waits for it and writes nothing", async () => {
+  it("P3 one that is sent again while its first sending is under way waits for it and writes nothing", async () => {
     const { bystander, open, waitingForLock } = await postgresStage()
     const { execution, pipelines, next } = await startExecution(await open())
     await bystander.query("begin")
@@ -31,7 +31,7 @@ describe("commits of pipelines on PostgreSQL", () => {
     expect(await pipelines.findMessages(execution, [{ route: 0, seq: 1 }])).toEqual([])
   })
 
-  it("P1 one is written when its first sending was given up", async () => {
+  it("P3 one is written when its first sending was given up", async () => {
     const { bystander, open, waitingForLock } = await postgresStage()
     const { execution, pipelines, next } = await startExecution(await open())
     await bystander.query("begin")
@@ -43,7 +43,7 @@ describe("commits of pipelines on PostgreSQL", () => {
     expect(await pipelines.findMessages(execution, [{ route: 0, seq: 1 }])).toHaveLength(1)
   })
 
-  it("P1 one whose connection breaks is of unknown outcome, is not sent again by itself, and may be", async () => {
+  it("P3 one whose connection breaks is of unknown outcome, is not sent again by itself, and may be", async () => {
     const { bystander, open, waitingForLock } = await postgresStage()
     const { execution, jobId, pipelines, next } = await startExecution(await open())
     await bystander.query("begin")
@@ -59,7 +59,7 @@ describe("commits of pipelines on PostgreSQL", () => {
     expect(await pipelines.findMessages(execution, made.messages)).toHaveLength(1)
   })
 
-  it("P4 changes the execution's row in place, so that it does not grow with every commit", async () => {
+  it("changes the execution's row in place, so that it does not grow with every commit", async () => {
     const { bystander, open } = await postgresStage()
     const { commit } = await startExecution(await open())
     for (let number = 0; number < 100; number++)
@@ -85,7 +85,7 @@ describe("plans of pipelines on PostgreSQL", () => {
     "pipelineTrim",
   ]
 
-  it("P4 look each key up by an index, though the planner takes every table for empty", async () => {
+  it("look each key up by an index, though the planner takes every table for empty", async () => {
     const { bystander, open } = await postgresStage()
     await open()
     await bystander.query({ text: sql.session, values: ["0"] })

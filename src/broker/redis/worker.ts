@@ -115,9 +115,11 @@ export class RedisWorker implements TaskEvents {
 
   /** Gives back what it has not begun, lets the rest end, and leaves. */
   async stop(graceMs: number): Promise<void> {
-    await this.#deliveries.stop()
+    // A Redis that does not answer must not keep handlers from ending in time: what it still hands over is given back later.
+    const stopped = this.#deliveries.stop().then(() => this.#giveBack())
     this.#giveBack()
     await this.#pool.drain(graceMs)
+    await stopped
     for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
     await this.#leave()
     for (const timer of this.#timers) clearInterval(timer)

@@ -6,6 +6,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Workflow } from "../builder.ts"
 import { headOf, type InputOptions, type Settings } from "../typed/head.ts"
 import { contentOf, PipelineFlow } from "./flow.ts"
+import type { PipelineTotals } from "./plan.ts"
 import type { PipelineDefinition } from "./schema.ts"
 
 interface PipelineSettings extends Settings {
@@ -17,19 +18,6 @@ export type PipelineOptions<S extends StandardSchemaV1> = PipelineSettings & Inp
 
 type Build<Input> = (flow: PipelineFlow<Input>) => unknown
 type Pipeline<Input> = Workflow<Input, PipelineTotals, PipelineDefinition>
-
-/** What a pipeline's job gives when all of its messages are done or dead letters. */
-export interface PipelineTotals {
-  readonly routes: {
-    readonly [route: string]: {
-      readonly messages: number
-      readonly done: number
-      /** Deliveries. */
-      readonly failed: number
-      readonly dead_lettered: number
-    }
-  }
-}
 
 export function pipeline(name: string, build: Build<unknown>): Pipeline<unknown>
 export function pipeline(

@@ -14,6 +14,19 @@ export interface PipelinePlan {
   readonly maxHops: number | null
 }
 
+/** What a job of a pipeline gives. */
+export type PipelineTotals = {
+  readonly routes: { readonly [route: string]: RouteTotals }
+}
+
+export type RouteTotals = {
+  readonly messages: number
+  readonly done: number
+  /** Deliveries that failed. */
+  readonly failed: number
+  readonly dead_lettered: number
+}
+
 export interface InitPlan {
   readonly route: number
   readonly body: ValueTemplate

@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
+import { fileURLToPath } from "node:url"
 import { afterAll, describe, expect, it } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
 import { builtIn, run } from "../adapter-run.ts"
@@ -102,7 +103,7 @@ async function child(
   seqs: readonly number[],
   env: Record<string, string> = {},
 ): Promise<Ended> {
-  const script = join(import.meta.dirname, "sink-child.ts")
+  const script = fileURLToPath(new URL("./sink-child.ts", import.meta.url))
   const parameters = ["--import", "tsx", script, path, ...seqs.map(String)]
   const started = spawn(process.execPath, parameters, { env: { ...process.env, ...env } })
   const ended = new Promise<[number | null, NodeJS.Signals | null]>(done =>

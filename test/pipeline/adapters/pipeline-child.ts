@@ -1,9 +1,12 @@
-/** Copies the lines of FILE to OUT with a pipeline on a folder, as far as it comes. */
+/** Copies the lines of FILE to OUT with a pipeline, as far as it comes. */
 import { openUmbra } from "../../../src/umbra.ts"
 
-const [data, file, out] = process.argv.slice(2)
+const [database, file, out] = process.argv.slice(2)
 
-const umbra = await openUmbra(data!, { files: { allowFiles: true } })
+const umbra = await openUmbra(database!, {
+  files: { allowFiles: true },
+  engine: { beatSeconds: 0.3, leaseSeconds: 2 },
+})
 const definition = {
   name: "copy",
   init: { queue: "files", body: { file: file! } },

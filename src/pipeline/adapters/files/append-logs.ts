@@ -34,7 +34,9 @@ export async function appendOnce(options: AppendOptions): Promise<void> {
   try {
     await log.append(options)
   } catch (error) {
-    throw error instanceof UmbraError && error.code === "E503" ? inUse(path, error) : writeFault(path, error)
+    throw error instanceof UmbraError && error.code === "E503"
+      ? inUse(options, error)
+      : writeFault(path, error)
   } finally {
     const tooMany = Math.max(0, opened.size - mostOpen)
     for (const oldest of [...opened.values()].slice(0, tooMany)) void oldest.release()
@@ -126,10 +128,11 @@ class OpenLog {
   }
 }
 
-function inUse(path: string, { details, cause }: UmbraError): HandlerError {
+/** By then the other process has let go of it, if it has stopped writing. */
+function inUse({ path, releaseSeconds }: AppendOptions, { details, cause }: UmbraError): HandlerError {
   const who = details.pid === undefined ? "another process" : `process ${details.pid} on ${details.host}`
   return new HandlerError(
     `${path} is being written by ${who}. Only one process at a time can append to a file; it is tried again.`,
-    { code: "E723", retryable: true, cause },
+    { code: "E723", retryable: true, retryAfterSeconds: releaseSeconds, cause },
   )
 }
