@@ -15,7 +15,7 @@ import { contentOf, Flow } from "./typed/flow.ts"
 import { headOf, type InputOptions, type Settings } from "./typed/head.ts"
 import type { Resolved, TemplatedJson } from "./typed/types.ts"
 
-export { type PipelineOptions, type PipelineTotals, pipeline } from "./pipeline/builder.ts"
+export { type PipelineOptions, pipeline } from "./pipeline/builder.ts"
 export type {
   AnyRoute,
   ErrorHandlingOptions,
