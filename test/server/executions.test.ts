@@ -82,6 +82,7 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
       status: "failed",
       invocations: [{ adapter: "picky", status: "failed", error: { message: "2 is even" } }],
     })
+    expect(body.message.body_left_out).toBeUndefined()
     const cut = (await ask(`/jobs/${job_id}/lineage?message=source:1&limit=2`)).body
     expect(cut.outputs).toHaveLength(2)
     expect(cut.is_cut).toBe(true)
