@@ -54,7 +54,11 @@ async function onPostgres(run: Run): Promise<number> {
   const postgres = await startPostgres({ settings: { track_commit_timestamp: "on" } })
   try {
     const processes = values.pipelines ? 3 : 2
-    return await campaignAt(`PostgreSQL, ${processes} processes`, { ...run, location: postgres.url, processes })
+    return await campaignAt(`PostgreSQL, ${processes} processes`, {
+      ...run,
+      location: postgres.url,
+      processes,
+    })
   } finally {
     await postgres.stop()
   }

@@ -132,8 +132,8 @@ export interface RemoteWorkers {
   release(task: TaskName): void
   /** Is somebody there who answers such calls, and can be reached? */
   answers(handler: string): boolean
-  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. null: lost on the way. */
-  call(call: Call, signal: AbortSignal): Promise<Outcome | null>
+  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. */
+  call(call: Call, signal: AbortSignal): Promise<CallAnswer>
   /** The engine is sure of what it owns: what waited for that is sent. */
   goOn(): void
 }
@@ -151,5 +151,8 @@ export interface RemoteWorker {
   /** Milliseconds since 1970, by the worker's clock: for people. */
   readonly at: number
 }
+
+/** null: nobody did it, or could tell. `lost`: whoever had it is gone. */
+export type CallAnswer = Outcome | "lost" | null
 
 export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">

@@ -64,7 +64,9 @@ export class RoutedBroker implements Broker {
   }
 
   async drain(graceMs: number): Promise<void> {
-    await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs), this.#remote?.drain()])
+    await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs)])
+    // Last: pipelines wait for what workers elsewhere have of theirs.
+    await this.#remote?.drain()
   }
 
   async close(): Promise<void> {

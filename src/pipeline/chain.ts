@@ -22,6 +22,8 @@ export interface ExecutionScene {
   readonly storage: OpensStorage
   readonly settings: PipelineSettings
   readonly now: () => number
+  /** Can nobody have taken over yet? */
+  readonly isSure: () => boolean
   readonly after: (ms: number, fire: () => void) => () => void
   readonly submit: (workflow: string, input: Json | undefined, key: string) => Promise<string>
   readonly nameOf: (key: MessageKey) => string
@@ -94,6 +96,14 @@ export class Chain implements RouteChain {
     return this.#scene.now()
   }
 
+  isSure(): boolean {
+    return this.#scene.isSure()
+  }
+
+  after(ms: number, fire: () => void): void {
+    this.#scene.after(ms, fire)
+  }
+
   nameOf(key: MessageKey): string {
     return this.#scene.nameOf(key)
   }
@@ -106,9 +116,9 @@ export class Chain implements RouteChain {
     new Passage(this, delivery).advance()
   }
 
-  /** True: the message waits here, or went on with a group. */
-  gather(passage: Passage, prepared: PreparedAdapter): boolean {
-    return this.#gatherers.add(passage, prepared)
+  /** The message waits here, or goes on with a group. */
+  gather(passage: Passage, prepared: PreparedAdapter): void {
+    this.#gatherers.add(passage, prepared)
   }
 
   get breakers(): readonly (Breaker | null)[] {

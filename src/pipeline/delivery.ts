@@ -5,8 +5,10 @@ import type { LineageRow, MessageKey, MessageRow } from "../journal/pipeline-sto
 export interface Delivery extends MessageRow {
   /** Deliveries of it that failed. */
   readonly attempts: number
-  /** It waited for this try in the store. */
-  readonly isParked: boolean
+  /** It waited for this try in the store, until then; null: it comes from the queue. */
+  readonly dueAt: number | null
+  /** Nothing else is in hand: it is not gathered with others. */
+  readonly isAlone: boolean
 }
 
 /** One call of an adapter, as it becomes a row; what it emitted has its numbers only when the message is acknowledged. */
@@ -33,6 +35,8 @@ export interface Ending {
 export interface Member {
   readonly delivery: Delivery
   readonly invocations: readonly Invocation[]
+  /** Before it was gathered; sent if the whole is acknowledged. */
+  readonly emitted: readonly Emitted[]
 }
 
 export interface Acknowledged {

@@ -15,7 +15,7 @@ import type { Clock } from "../engine/clock.ts"
 import { partitionOf } from "../engine/ids.ts"
 import type { Plans } from "../engine/plans.ts"
 import { UmbraError } from "../errors.ts"
-import type { Journal } from "../journal/port.ts"
+import type { JobRow, Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import type { ChainEvents, RouteChain } from "./chain.ts"
@@ -51,6 +51,9 @@ interface Current {
   run: PipelineRun | null
   isWanted: boolean
 }
+
+/** Names the job whose dead letters this one begins with. */
+export const replayLabel = "replay_of"
 
 /** A place that was claimed for a job which never came is free again after this. */
 export const CLAIM_MS = 60_000
@@ -99,11 +102,11 @@ export class Executions implements TaskLane {
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
     const execution = await this.#executionOf(task.jobId)
     const row = await journal.readJob(task.jobId)
-    if (!current.isWanted || row === null) return
+    if (!current.isWanted || row === null || this.#isDraining) return
     const job = jobNames(task, row.createdAt)
     const names = { input: task.input, job }
     const run = new PipelineRun({
-      ...{ plan: pipeline, execution, settings, names },
+      ...{ plan: pipeline, execution, settings, names, isReplay: isReplay(row) },
       fence: { partition, epoch },
       store: journal.pipelines,
       storage: new ExecutionStorage(journal.pipelines, execution.execution),
@@ -119,6 +122,7 @@ export class Executions implements TaskLane {
         input: task.input,
         log: log.child({ job_id: task.jobId, pipeline: task.workflow }),
         now: () => clock.now(),
+        isSure: () => host.isSure(),
         after: (ms, fire) => clock.after(ms, fire),
         submit: (workflow, input, key) => this.#parts.submit(task.owner, workflow, input, key),
       },
@@ -143,14 +147,14 @@ export class Executions implements TaskLane {
     events: ChainEvents,
   ): RouteChain {
     const { workers, lossLimit, adapters } = this.#parts
+    if (workers() === undefined) throw noFleet(route.plan.name)
     const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
     return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
   }
 
   async #executionOf(jobId: string) {
     const { journal, clock, settings } = this.#parts
-    const found = await journal.pipelines.readExecution(jobId)
-    if (found !== null) return found
+    // One that has ended and is retried needs a place again.
     const limit = settings.maxExecutions
     const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
     if ((await journal.pipelines.claimExecution(claim)) === null)
@@ -204,6 +208,18 @@ export class Executions implements TaskLane {
     this.#isDraining = true
     await Promise.all([...this.#current.values()].map(({ run }) => run?.drain(graceMs)))
   }
+}
+
+/** A job that begins with dead letters says of whom. */
+function isReplay({ labels }: JobRow): boolean {
+  return labels !== null && Object.hasOwn(JSON.parse(labels) as object, replayLabel)
+}
+
+function noFleet(route: string): UmbraError {
+  return new UmbraError(
+    "E711",
+    `Route "${route}" runs on workers, and the process that runs the pipeline has no Redis to reach them. Start it with --redis-url.`,
+  )
 }
 
 function jobNames(task: Task, createdAt: number): Json {

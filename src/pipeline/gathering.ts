@@ -1,4 +1,5 @@
 /** Messages that wait at an adapter until there are enough of them to be processed as one. */
+import { UmbraError } from "../errors.ts"
 import type { Gathering } from "./adapter.ts"
 import type { Passage } from "./passage.ts"
 import type { PreparedAdapter } from "./prepared-adapter.ts"
@@ -15,20 +16,25 @@ export class Gatherers {
   /** By adapter and key; the oldest first. */
   readonly #groups = new Map<string, Group>()
   #waiting = 0
+  #isStopped = false
 
   constructor(clock: { after(ms: number, fire: () => void): () => void }, max: number) {
     this.#clock = clock
     this.#max = max
   }
 
-  /** Always true: the message waits, or has gone on with its group. */
-  add(passage: Passage, prepared: PreparedAdapter): boolean {
+  /** The message waits, or goes on with its group. */
+  add(passage: Passage, prepared: PreparedAdapter): void {
+    if (this.#isStopped) {
+      passage.hold()
+      return
+    }
     let terms: Gathering
     try {
-      terms = prepared.adapter.gather!(prepared.configFor(passage.body))
+      terms = termsOf(prepared, passage)
     } catch (error) {
       passage.fail(prepared, error)
-      return true
+      return
     }
     const name = `${passage.adapter}/${terms.key ?? ""}`
     const group = this.#groups.get(name) ?? this.#open(name, terms)
@@ -37,10 +43,10 @@ export class Gatherers {
     passage.chain.events.waits(passage)
     if (group.passages.length >= group.count) this.#complete(name)
     else if (this.#waiting > this.#max) this.#complete(this.#groups.keys().next().value!)
-    return true
   }
 
   stop(): void {
+    this.#isStopped = true
     for (const { cancelTimer } of this.#groups.values()) cancelTimer()
     this.#groups.clear()
     this.#waiting = 0
@@ -64,4 +70,13 @@ export class Gatherers {
     first!.chain.events.goesOn(first!)
     first!.advanceGathered()
   }
+}
+
+function termsOf(prepared: PreparedAdapter, { body }: Passage): Gathering {
+  const config = prepared.configFor(body)
+  if (!(config instanceof Promise)) return prepared.adapter.gather!(config)
+  throw new UmbraError(
+    "E720",
+    `The config schema of adapter "${prepared.type}" is asynchronous, and an adapter that gathers needs its config at once.`,
+  )
 }

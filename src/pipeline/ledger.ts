@@ -4,12 +4,13 @@
  */
 import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
-import { encodeProgress, type PipelineProgress } from "../core/pipeline/progress.ts"
+import { encodeProgress, type PipelineProgress, type Suspicion } from "../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { MessageKey, PipelineCommit } from "../journal/pipeline-store.ts"
+import type { PipelineCommit } from "../journal/pipeline-store.ts"
 import { Assembly } from "./assembly.ts"
 import type { Ending } from "./delivery.ts"
 import type { InitialMessage } from "./initial.ts"
+import type { PipelineSettings } from "./settings.ts"
 import type { ExecutionStorage } from "./storage.ts"
 import type { Suspects } from "./suspects.ts"
 
@@ -19,8 +20,10 @@ export interface LedgerParts {
   readonly head: Pick<PipelineCommit, "fence" | "execution">
   /** Number of the last commit. */
   readonly commit: number
-  /** Endings in one commit, at most. */
-  readonly commitMessages: number
+  readonly settings: Pick<
+    PipelineSettings,
+    "commitMessages" | "commitBytes" | "maxUncommitted" | "maxUncommittedBytes"
+  >
   readonly suspects: Suspects
   readonly storage: ExecutionStorage
   readonly now: () => number
@@ -31,11 +34,14 @@ export interface LedgerParts {
 export class Ledger {
   /** Why the execution fails with the commit that was made last. */
   fault: Fault | null = null
-  /** Nothing is in hand any more: what the next commit says of it. */
-  isClosed = false
   readonly #parts: LedgerParts
   #commit: number
   #endings: Ending[] = []
+  /** Messages that have ended and that they emitted, and the bytes of those. */
+  #weight = 0
+  #bytes = 0
+  /** Nothing is in hand any more: what the next commit says of it. */
+  #isClosed = false
   #assembly: Assembly | null = null
   #isAsked = false
   #begins: readonly (() => void)[] = []
@@ -45,22 +51,39 @@ export class Ledger {
     this.#commit = parts.commit
   }
 
-  /** Messages that are done, and not durable. */
-  get uncommitted(): number {
-    return this.#endings.length
+  /** So much is done, and not on its way to the store, that nothing more should be begun. */
+  get isFull(): boolean {
+    const { maxUncommitted, maxUncommittedBytes } = this.#parts.settings
+    return this.#weight >= maxUncommitted || this.#bytes >= maxUncommittedBytes
+  }
+
+  get isEmpty(): boolean {
+    return this.#endings.length === 0 && this.#assembly === null
   }
 
   add(ending: Ending): void {
     if (!("fault" in ending.result)) this.#parts.storage.leaving(ending.result.stored)
     this.#endings.push(ending)
+    const { messages, bytes } = weightOf(ending)
+    this.#weight += messages
+    this.#bytes += bytes
   }
 
-  begin({ route, body, origin }: InitialMessage): void {
-    this.#open().begin(route, body, origin)
+  begin(message: InitialMessage): void {
+    this.#open().begin(message)
+    this.#weight += 1
+    this.#bytes += message.body.length
   }
 
-  giveUp(key: MessageKey, fault: Fault): void {
-    this.#open().giveUp(key, fault)
+  giveUp(suspect: Suspicion, fault: Fault): void {
+    this.#open().giveUp(suspect, fault)
+    this.#parts.suspects.clear(suspect)
+  }
+
+  /** Nobody has the execution in hand any more. */
+  close(): void {
+    this.#isClosed = true
+    this.ask()
   }
 
   /** A commit is wanted although nothing has ended: for its figures, or for what it says of the whole. */
@@ -83,10 +106,14 @@ export class Ledger {
     const assembly = this.#open()
     this.#assembly = null
     this.#settle(assembly)
-    progress.suspects = suspects.announced
+    if (this.#endings.length === 0) {
+      this.#weight = 0
+      this.#bytes = 0
+    }
+    progress.suspects = this.#isClosed ? [] : suspects.takeAnnounced()
     this.#begins = suspects.takeBegins()
     this.fault = assembly.fault
-    progress.isOpen = !this.isClosed && assembly.fault === null
+    progress.isOpen = !this.#isClosed && assembly.fault === null
     this.#commit += 1
     const { messages, lineage, parked, unparked, stored } = assembly
     const rows = { messages, lineage, parked, unparked, stored }
@@ -94,10 +121,26 @@ export class Ledger {
   }
 
   #settle(assembly: Assembly): void {
-    for (const ending of this.#endings.splice(0, this.#parts.commitMessages)) {
+    for (const ending of this.#endings.splice(0, this.#share())) {
       assembly.settle(ending)
       for (const { delivery } of [ending, ...ending.members]) this.#parts.suspects.clear(delivery)
+      const { messages, bytes } = weightOf(ending)
+      this.#weight -= messages
+      this.#bytes -= bytes
     }
+  }
+
+  /** How many endings make one commit: a bounded number of messages and bytes, but one at least. */
+  #share(): number {
+    const { commitMessages, commitBytes } = this.#parts.settings
+    let [count, weight, size] = [0, 0, 0]
+    while (count < this.#endings.length && weight < commitMessages && size < commitBytes) {
+      const { messages, bytes } = weightOf(this.#endings[count]!)
+      weight += messages
+      size += bytes
+      count += 1
+    }
+    return count
   }
 
   /** The commit that was made last is in the store. */
@@ -106,4 +149,16 @@ export class Ledger {
     for (const begin of this.#begins) begin()
     this.#begins = []
   }
+}
+
+/** With what it emitted, which is written along. */
+function weightOf({ members, result }: Ending): { readonly messages: number; readonly bytes: number } {
+  let messages = 1 + members.length
+  let bytes = 0
+  if ("fault" in result) return { messages, bytes }
+  for (const { emitted } of [result, ...members]) {
+    messages += emitted.length
+    for (const { body } of emitted) bytes += body.length
+  }
+  return { messages, bytes }
 }

@@ -17,6 +17,9 @@ import { CircuitOpenError } from "./errors.ts"
 import type { PreparedAdapter } from "./prepared-adapter.ts"
 import type { DeliveryStorage } from "./storage.ts"
 
+/** While somebody else may have taken over, nothing more is done: what is in hand may be theirs, and done already. */
+const UNSURE_MS = 50
+
 /** A message on its way, with those that were gathered into it. */
 export interface Travelling {
   readonly delivery: Delivery
@@ -37,7 +40,7 @@ export interface PassageEvents {
 export class Passage implements Travelling {
   readonly chain: Chain
   readonly delivery: Delivery
-  readonly begunAt: number
+  begunAt: number
   readonly members: Passage[] = []
   body: Json
   #at = 0
@@ -47,6 +50,8 @@ export class Passage implements Travelling {
   #storage: DeliveryStorage | undefined
   #call: AdapterCall | null = null
   #callBegunAt = 0
+  /** What its breaker knows the call by. */
+  #trial = 0
   #hasEnded = false
 
   constructor(chain: Chain, delivery: Delivery) {
@@ -75,7 +80,11 @@ export class Passage implements Travelling {
     const { adapters } = this.chain
     while (!this.#hasEnded && this.#at < adapters.length) {
       const prepared = adapters[this.#at]!
-      if (prepared.adapter.gather !== undefined && this.chain.gather(this, prepared)) return
+      if (prepared.adapter.gather !== undefined) {
+        if (this.delivery.isAlone) this.advanceGathered()
+        else this.chain.gather(this, prepared)
+        return
+      }
       if (!this.#step(prepared)) return
     }
     if (!this.#hasEnded) this.#acknowledge()
@@ -84,6 +93,8 @@ export class Passage implements Travelling {
   /** The group that this message is the first of is complete. */
   advanceGathered(): void {
     const { body } = this
+    // The wait for the others is not the work.
+    this.begunAt = performance.now()
     this.body = [body, ...this.members.map(member => member.body)]
     if (this.#step(this.chain.adapters[this.#at]!, body)) this.advance()
   }
@@ -91,12 +102,20 @@ export class Passage implements Travelling {
   /** True: the adapter has answered, and the chain may go on. `read` is what templates of its config read as message. */
   #step(prepared: PreparedAdapter, read = this.body): boolean {
     const { chain } = this
-    const now = chain.now()
-    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > 0) {
+    if (chain.signal.aborted) {
       this.#hold()
       return false
     }
-    prepared.breaker?.begin(now)
+    if (!chain.isSure()) {
+      chain.after(UNSURE_MS, () => this.#step(prepared, read) && this.advance())
+      return false
+    }
+    const now = chain.now()
+    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > now) {
+      this.#hold(new CircuitOpenError(prepared.type))
+      return false
+    }
+    this.#trial = prepared.breaker?.begin(now) ?? 0
     this.#callBegunAt = performance.now()
     try {
       const config = prepared.configFor(read)
@@ -134,16 +153,15 @@ export class Passage implements Travelling {
 
   #answered(prepared: PreparedAdapter, answer: unknown): boolean {
     if (this.#hasEnded) return false
+    const isNothing = answer === undefined || answer === null
+    const isLast = this.#at === this.chain.adapters.length - 1
+    // First, since it may fail: then the call has.
+    if (!isNothing && isLast && this.chain.plan.outbound.has("default"))
+      this.emit(answer as Json, "default", this.#at)
     this.#called("completed", null)
     this.#tell(prepared, false)
-    const isNothing = answer === undefined || answer === null
-    if (isNothing) this.#at = this.chain.adapters.length
-    else {
-      const isLast = this.#at === this.chain.adapters.length - 1
-      if (isLast && this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
-      this.body = answer as Json
-      this.#at += 1
-    }
+    if (!isNothing) this.body = answer as Json
+    this.#at = isNothing ? this.chain.adapters.length : this.#at + 1
     return true
   }
 
@@ -165,11 +183,7 @@ export class Passage implements Travelling {
   #threw(prepared: PreparedAdapter, thrown: unknown): void {
     if (this.#hasEnded) return
     if (this.chain.signal.aborted) {
-      prepared.breaker?.forget()
-      this.#hold()
-      return
-    }
-    if (thrown instanceof CircuitOpenError) {
+      prepared.breaker?.forget(this.#trial)
       this.#hold()
       return
     }
@@ -184,7 +198,8 @@ export class Passage implements Travelling {
         "the adapter threw",
       )
     this.#called("failed", JSON.stringify(fault))
-    this.#tell(prepared, true)
+    // What would fail again is the message's fault, and not that of what is behind the adapter.
+    this.#tell(prepared, fault.retryable)
     this.#end({ fault })
   }
 
@@ -195,7 +210,7 @@ export class Passage implements Travelling {
   }
 
   #tell({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
-    const changed = breaker?.ended(isFailure, this.chain.now()) ?? null
+    const changed = breaker?.ended(this.#trial, isFailure, this.chain.now()) ?? null
     if (changed !== null) this.chain.breakerChanged(this.#at, type, changed)
   }
 
@@ -238,17 +253,12 @@ export class Passage implements Travelling {
         ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
         : ({ status: "completed", error: null } as const)
     const call = { adapter: this.#at, at: this.chain.now(), durationUs: 0, into: first.delivery.seq, ...end }
-    return { delivery: this.delivery, invocations: [...this.#invocations, call] }
+    const invocations = [...this.#invocations, call]
+    return { delivery: this.delivery, invocations, emitted: this.#emitted }
   }
 
   #acknowledge(): void {
-    this.#end({ emitted: this.#emittedByAll(), stored: this.#storedByAll() })
-  }
-
-  /** What members emitted before they were gathered is sent with the group. */
-  #emittedByAll(): readonly Emitted[] {
-    if (this.members.length === 0) return this.#emitted
-    return [...this.#emitted, ...this.members.flatMap(member => member.#emitted)]
+    this.#end({ emitted: this.#emitted, stored: this.#storedByAll() })
   }
 
   #storedByAll(): Acknowledged["stored"] {
@@ -257,7 +267,13 @@ export class Passage implements Travelling {
     return [...own, ...this.members.flatMap(member => member.#storage?.changes ?? [])]
   }
 
-  #hold(): void {
+  /** To be delivered again, as if it had not been. */
+  hold(): void {
+    this.#hold()
+  }
+
+  #hold(error?: CircuitOpenError): void {
+    if (error !== undefined) this.chain.log.debug({ message: this.id, code: error.code }, error.message)
     this.#close()
     this.chain.events.held(this)
   }

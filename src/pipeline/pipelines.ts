@@ -13,7 +13,7 @@ import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
-import { CLAIM_MS, Executions } from "./executions.ts"
+import { CLAIM_MS, Executions, replayLabel } from "./executions.ts"
 import { messageKey } from "./lineage.ts"
 import { PipelineMeasures } from "./measures.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
@@ -91,7 +91,7 @@ export class Pipelines extends PipelineQueries {
       state.input,
       {
         owner: state.owner,
-        labels: { ...state.labels, replay_of: jobId },
+        labels: { ...state.labels, [replayLabel]: jobId },
         ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
       },
       (replayedBy, store) =>

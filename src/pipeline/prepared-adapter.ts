@@ -64,6 +64,8 @@ export class PreparedAdapter {
     // What does not read the message is the same for all of them.
     const isConstant = reads.every(({ name }) => name !== "message")
     this.#constant = isConstant ? { config: this.#checked(plan.config.render(this.#scope(null))) } : null
+    // What is wrong with it is told with each message; nobody may ask for one.
+    if (this.#constant?.config instanceof Promise) this.#constant.config.catch(() => {})
   }
 
   get type(): string {

@@ -48,6 +48,8 @@ export class RouteRun implements ChainEvents {
   readonly #concurrency: Concurrency
   readonly #pace: Pace
   #inHand = 0
+  /** Of those in hand: not delivered yet. */
+  #announcing = 0
   #gathered = 0
   #isPumping = false
   #isStopped = false
@@ -113,20 +115,25 @@ export class RouteRun implements ChainEvents {
       if (delivery === undefined) return
       this.#pace.begun(this.#parts.scene.now())
       this.#inHand += 1
-      if (this.#parts.suspects.has(delivery))
-        this.#parts.suspects.try(delivery, () => this.#deliver(delivery))
+      if (this.#parts.suspects.has(delivery)) this.#announce(delivery)
       else this.#chain.deliver(delivery)
     }
   }
 
-  /** It has been announced; that may have taken a while. */
-  #deliver(delivery: Delivery): void {
-    if (!this.#isStopped) this.#chain.deliver(delivery)
-    else this.#inHand -= 1
+  /** It is delivered when it is on record that it is tried; that may take a while. */
+  #announce(delivery: Delivery): void {
+    this.#announcing += 1
+    this.#parts.suspects.try(delivery, announced => {
+      if (this.#isStopped) return
+      this.#announcing -= 1
+      this.#chain.deliver(announced)
+    })
   }
 
   #mayBegin(): boolean {
-    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || !this.#parts.mayBegin()) return false
+    const { suspects, mayBegin } = this.#parts
+    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin())
+      return false
     const now = this.#parts.scene.now()
     const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
     if (at <= now) return true
@@ -146,10 +153,14 @@ export class RouteRun implements ChainEvents {
 
   ended(passage: Travelling, ending: Ending): void {
     const latencyMs = performance.now() - passage.begunAt
-    this.#concurrency.ended(latencyMs, this.#inHand)
-    if ("fault" in ending.result && ending.result.fault.retryable) this.#concurrency.overloaded()
+    // How soon something fails says nothing about what there is room for.
+    if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
+    else if (ending.result.fault.retryable) this.#concurrency.overloaded()
     this.figures.ended(latencyMs, 1 + ending.members.length)
     this.#inHand -= 1
+    if ("fault" in ending.result)
+      for (const { delivery } of [ending, ...ending.members]) this.inlet.failing(delivery.seq)
+    this.#parts.suspects.next()
     this.#parts.ended(ending)
     this.pump()
   }
@@ -158,6 +169,7 @@ export class RouteRun implements ChainEvents {
     this.#inHand -= 1
     const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
     for (const delivery of deliveries) this.#parts.suspects.putOff(delivery)
+    this.#parts.suspects.next()
     this.inlet.putBack(deliveries)
     this.pump()
   }
@@ -165,6 +177,7 @@ export class RouteRun implements ChainEvents {
   waits(): void {
     this.#inHand -= 1
     this.#gathered += 1
+    this.#parts.suspects.next()
     this.pump()
   }
 
@@ -186,6 +199,7 @@ export class RouteRun implements ChainEvents {
 
   /** Begins nothing any more. What is in hand may end. */
   stop(): void {
+    if (!this.#isStopped) this.#inHand -= this.#announcing
     this.#isStopped = true
     this.#cancelTimer?.()
     this.#chain.stop()

@@ -70,6 +70,7 @@ function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: Handl
     storage: noStorage,
     settings,
     now: () => context.now(),
+    isSure: () => true,
     after: (ms, fire) => {
       const timer = setTimeout(fire, ms)
       return () => clearTimeout(timer)

@@ -14,6 +14,7 @@ import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "..
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
 import type { SecretSource } from "../worker/secrets.ts"
+import { lostTooOften, suspectAll } from "./aftermath.ts"
 import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
@@ -36,6 +37,8 @@ export interface RunParts {
   readonly settings: PipelineSettings
   readonly adapters: Adapters
   readonly names: ScopeNames
+  /** It begins with dead letters, not with what the definition says. */
+  readonly isReplay: boolean
   readonly secrets: SecretSource
   readonly storage: ExecutionStorage
   readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
@@ -61,9 +64,6 @@ export interface RunEvents {
 }
 
 const DRAIN_LOOK_MS = 5
-/** Initial messages of one commit. */
-const OPENING = 1000
-
 export class PipelineRun {
   readonly pipeline: string
   readonly #parts: RunParts
@@ -72,7 +72,10 @@ export class PipelineRun {
   readonly #ledger: Ledger
   readonly #commits: Commits
   readonly #flow: Flow
-  readonly #suspects = new Suspects(() => this.#commits.schedule())
+  readonly #suspects = new Suspects({
+    announce: () => this.#commits.schedule(),
+    inHand: () => this.#routes.reduce((sum, { inHand }) => sum + inHand, 0),
+  })
   readonly #abort = new AbortController()
   /** Nothing is begun any more. */
   #isHalted = false
@@ -102,7 +105,7 @@ export class PipelineRun {
       ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: scene.now },
       head: { fence, execution: execution.execution },
       commit: execution.commit,
-      commitMessages: settings.commitMessages,
+      settings,
       figures: () => liveFigures(this.#routes),
     })
     this.#commits = new Commits({
@@ -151,8 +154,11 @@ export class PipelineRun {
   }
 
   async start(): Promise<void> {
-    if (this.#progress.isOpen) this.#suspect()
-    if (!this.#progress.isBegun) await this.#open()
+    const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
+    for (const suspect of guilty) this.#ledger.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
+    // Nothing is delivered before it is on record that somebody has it in hand, and what is not to be delivered.
+    if (this.#progress.isBegun) await this.#committed()
+    else await this.#open()
     if (this.#isHalted) return
     for (const route of this.#routes) {
       route.inlet.look()
@@ -162,34 +168,13 @@ export class PipelineRun {
     this.#finishIfDrained()
   }
 
-  /** The last process died: with messages in hand that it had announced, or with the first ones of its queues. */
-  #suspect(): void {
-    const { routes, suspects } = this.#progress
-    const { plan, lossLimit } = this.#parts
-    for (const [route, { settled, tail }] of routes.entries()) {
-      const end = Math.min(tail, settled.upTo + plan.routes[route]!.concurrency)
-      for (let seq = settled.upTo + 1; seq <= end; seq++)
-        if (!settled.has(seq)) this.#suspects.add({ route, seq }, 0)
-    }
-    for (const { losses, ...key } of suspects) {
-      if (losses + 1 < lossLimit) this.#suspects.add(key, losses + 1)
-      else {
-        this.#suspects.clear(key)
-        this.#ledger.giveUp(key, lostTooOften(lossLimit))
-      }
-    }
-    this.#commits.schedule()
-  }
-
   /** Initial messages, in commits of a bounded size: who comes after a crash goes on behind those that are there. */
   async #open(): Promise<void> {
-    const { plan, store, names, scene } = this.#parts
     let known = this.#progress.roots
-    let added = 0
-    for await (const message of initialMessages(plan, store, { jobId: scene.jobId, names })) {
+    for await (const message of initialMessages(this.#parts)) {
       if (known-- > 0) continue
       this.#ledger.begin(message)
-      if (++added % OPENING === 0) await this.#committed()
+      if (this.#ledger.isFull) await this.#committed()
     }
     this.#progress.isBegun = true
     await this.#committed()
@@ -204,8 +189,7 @@ export class PipelineRun {
   }
 
   #mayBegin(position: number): boolean {
-    if (this.#isHalted || this.#ledger.fault !== null) return false
-    if (this.#ledger.uncommitted >= this.#parts.settings.maxUncommitted) return false
+    if (this.#isHalted || this.#ledger.fault !== null || this.#ledger.isFull) return false
     return this.#flow.hasRoomBehind(position)
   }
 
@@ -242,7 +226,7 @@ export class PipelineRun {
   }
 
   #finishIfDrained(): void {
-    if (this.#isHalted || this.#ledger.uncommitted > 0 || !isDrained(this.#progress)) return
+    if (this.#isHalted || !this.#ledger.isEmpty || !isDrained(this.#progress)) return
     this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
   }
 
@@ -264,19 +248,13 @@ export class PipelineRun {
     for (const route of this.#routes) route.stop()
   }
 
-  /** Lets what is in hand end, for a while, makes it durable, and says that nothing is in hand any more. */
+  /** Lets what is in hand end, for a while, and makes it durable. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
     const { scene } = this.#parts
     const end = scene.now() + graceMs
     const isInHand = () => this.#routes.some(({ inHand }) => inHand > 0)
-    while ((isInHand() || this.#ledger.uncommitted > 0) && scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
-    if (!isInHand()) {
-      this.#ledger.isClosed = true
-      this.#ledger.ask()
-      this.#commits.schedule()
-      await Promise.race([this.#commits.idle(), this.#pause(graceMs)])
-    }
+    while ((isInHand() || !this.#ledger.isEmpty) && scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
     await Promise.race([this.stop(), this.#pause(graceMs)])
   }
 
@@ -286,9 +264,16 @@ export class PipelineRun {
 
   /** Nobody wants the execution any more, here. Resolves when nothing of it is on its way to the store. */
   async stop(): Promise<void> {
+    const wasOver = this.#isOver
     this.#halt()
     this.#isOver = true
     this.#abort.abort(new DOMException("The execution is stopped.", "AbortError"))
+    if (!wasOver) {
+      // What is in hand is stopped with us, and no process has died of it.
+      this.#ledger.close()
+      this.#commits.schedule()
+      await this.#commits.idle()
+    }
     await this.#commits.stop()
   }
 
@@ -302,11 +287,6 @@ export class PipelineRun {
       this.#tellFigures()
     })
   }
-}
-
-function lostTooOften(times: number): Fault {
-  const message = `The process died ${times} times while this message was in hand; it is not tried again.`
-  return { code: "E709", message, retryable: false }
 }
 
 function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {

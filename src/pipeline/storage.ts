@@ -4,10 +4,13 @@
  */
 import type { Json } from "../core/json.ts"
 import type { PipelineStore } from "../journal/pipeline-store.ts"
+import { checkOutput } from "../worker/output.ts"
 import type { AdapterStorage } from "./adapter.ts"
 
 const VALUE = "value/"
 const CLAIM = "claim/"
+/** It travels with the commit of its message. */
+const MAX_VALUE_BYTES = 1024 * 1024
 
 /** What a chain needs of it. */
 export interface OpensStorage {
@@ -21,6 +24,9 @@ export class ExecutionStorage implements OpensStorage {
   readonly #uncommitted = new Map<string, string>()
   /** Message by key, while it is in hand or its end is not durable. */
   readonly #claims = new Map<string, string>()
+
+  /** By key, while they are on their way. */
+  readonly #reads = new Map<string, Promise<string | undefined>>()
 
   constructor(store: PipelineStore, execution: number) {
     this.#store = store
@@ -39,9 +45,21 @@ export class ExecutionStorage implements OpensStorage {
   }
 
   async claim(key: string, message: string): Promise<boolean> {
-    const first = this.#claims.get(key) ?? (await this.#stored(key)) ?? this.#claims.get(key) ?? message
+    const first = this.#claims.get(key) ?? (await this.#storedOnce(key)) ?? this.#claims.get(key) ?? message
     if (first === message) this.#claims.set(key, message)
     return first === message
+  }
+
+  /**
+   * Who asks while it is read waits for the same answer: of two readings the later could come back when the claim made
+   * after the first is durable and forgotten here, and know nothing of it.
+   */
+  #storedOnce(key: string): Promise<string | undefined> {
+    const known = this.#reads.get(key)
+    if (known !== undefined) return known
+    const read = this.#stored(key).finally(() => this.#reads.delete(key))
+    this.#reads.set(key, read)
+    return read
   }
 
   async #stored(key: string): Promise<string | undefined> {
@@ -83,7 +101,7 @@ export class DeliveryStorage implements AdapterStorage {
   }
 
   put(key: string, value: Json): void {
-    this.#put.set(VALUE + key, JSON.stringify(value))
+    this.#put.set(VALUE + key, checkOutput(value, { maxBytes: MAX_VALUE_BYTES, what: "stored value" }).text)
   }
 
   async claim(key: string): Promise<boolean> {

@@ -4,8 +4,9 @@
  *
  *     node program.js TASK-FILE FROM TO STEP
  *
- * It says "open" when it is open and "idle" when every job FROM, FROM + STEP … below TO has ended; then SIGTERM ends it.
- * executions.log: "start|end JOB NODE ATTEMPT PID"; messages.log: "JOB MESSAGE ADAPTER ATTEMPT PID TIME"; acknowledged.log: "submitted|ended INDEX JOB STATUS".
+ * It says "open" when it is open and "idle" when every job FROM, FROM + STEP … below TO has ended; SIGTERM ends it.
+ * executions.log: "start|end JOB NODE ATTEMPT PID"; messages.log: "JOB MESSAGE ADAPTER ATTEMPT PID TIME";
+ * acknowledged.log: "submitted|ended INDEX JOB STATUS".
  * A line is one O_APPEND write: it is there whole or not at all, and survives the death of its writer.
  */
 import { openSync, readFileSync, writeSync } from "node:fs"
@@ -91,10 +92,14 @@ async function retrying(submit) {
   }
 }
 
-await Promise.all(Array.from({ length: WINDOW }, work))
+let isClosing = false
 process.once("SIGTERM", async () => {
+  isClosing = true
   await umbra.close()
   process.exit(0)
+})
+await Promise.all(Array.from({ length: WINDOW }, work)).catch(error => {
+  if (!isClosing) throw error
 })
 setInterval(() => {}, 1000)
 console.log("idle")

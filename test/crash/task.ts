@@ -11,7 +11,7 @@ export async function writeTask(parts: {
   readonly folder: string
   readonly location: string
   readonly workload: TaskWorkload
-  /** Deaths after which a node or a message is blamed; none is, unless told. */
+  /** A node or message is hit by more deaths here than in a lifetime: none of them is its own fault, unless told. */
   readonly lossLimit?: number
 }): Promise<string> {
   const { folder, location, workload, lossLimit = 10_000 } = parts
@@ -22,7 +22,6 @@ export async function writeTask(parts: {
     workflows: workload.shapes.map(shape => shape.definition),
     jobs: workload.jobs,
     engine: {
-      // A node is hit by more deaths here than in a lifetime; none of them is its own fault.
       lossLimit,
       parkAfterMs: 200,
       largeOutputBytes: 2000,

@@ -231,6 +231,7 @@ export function world(drawn: Drawn) {
         }),
         adapters: registry,
         names: { input: null, job: {} },
+        isReplay: false,
         secrets: () => undefined,
         random: () => 0.5,
         lossLimit: 1000,
@@ -240,6 +241,7 @@ export function world(drawn: Drawn) {
           input: { life },
           log: silentLog,
           now: () => Date.now(),
+          isSure: () => true,
           after: (ms, fire) => {
             const timer = setTimeout(fire, ms)
             return () => clearTimeout(timer)

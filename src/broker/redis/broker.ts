@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import type { BrokerHost, Call, Outcome, RemoteWorkers, Task, TaskName } from "../port.ts"
+import type { BrokerHost, Call, CallAnswer, RemoteWorkers, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
 import { type Keys, WORKERS } from "./keys.ts"
@@ -143,7 +143,7 @@ export class RedisBroker implements RemoteWorkers {
     return this.isUp && this.runs(handler)
   }
 
-  call(call: Call, signal: AbortSignal): Promise<Outcome | null> {
+  call(call: Call, signal: AbortSignal): Promise<CallAnswer> {
     return this.#calls.make(call, signal)
   }
 
@@ -271,7 +271,7 @@ export class RedisBroker implements RemoteWorkers {
 
   #lost(tasks: readonly Outstanding[]): void {
     const lost = tasks.filter(task => this.#forget(task))
-    const attempts = lost.filter(({ name }) => !this.#calls.answer(name, null))
+    const attempts = lost.filter(({ name }) => !this.#calls.answer(name, "lost"))
     if (attempts.length > 0) this.#parts.host.events.lost(attempts.map(({ task }) => task))
   }
 

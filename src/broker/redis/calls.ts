@@ -1,9 +1,9 @@
-import type { Call, Outcome, Task } from "../port.ts"
+import type { Call, CallAnswer, Task } from "../port.ts"
 import { nameOf } from "../task-name.ts"
 
 interface Waiting {
   readonly task: Task
-  readonly answered: (outcome: Outcome | null) => void
+  readonly answered: (outcome: CallAnswer) => void
 }
 
 /**
@@ -26,12 +26,12 @@ export class Calls {
     this.#cancel = parts.cancel
   }
 
-  make(call: Call, signal: AbortSignal): Promise<Outcome | null> {
+  make(call: Call, signal: AbortSignal): Promise<CallAnswer> {
     const task = callTask(call, ++this.#called)
     const name = nameOf(task)
     return new Promise(resolve => {
       const giveUp = () => this.#giveUp(name)
-      const answered = (outcome: Outcome | null) => {
+      const answered = (outcome: CallAnswer) => {
         // A signal may outlive a million calls.
         signal.removeEventListener("abort", giveUp)
         resolve(outcome)
@@ -43,7 +43,7 @@ export class Calls {
   }
 
   /** False: that is no call, or nobody waits for it any more. */
-  answer(name: string, outcome: Outcome | null): boolean {
+  answer(name: string, outcome: CallAnswer): boolean {
     const call = this.#waiting.get(name)
     if (call === undefined) return false
     this.#waiting.delete(name)

@@ -36,6 +36,8 @@ export interface Suspicion {
   readonly route: number
   readonly seq: number
   readonly losses: number
+  /** Deliveries of it that failed; left out: none. */
+  readonly attempts?: number
 }
 
 export function newProgress(routes: number): PipelineProgress {

@@ -6,7 +6,13 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import pg from "pg"
 import { decodeProgress, type PipelineProgress } from "../../../src/core/pipeline/progress.ts"
-import type { LineageRow, MessageRow, PipelineStore } from "../../../src/journal/pipeline-store.ts"
+import type {
+  DeadLetterRow,
+  LineageRow,
+  MessageKey,
+  MessageRow,
+  PipelineStore,
+} from "../../../src/journal/pipeline-store.ts"
 import type { Journal } from "../../../src/journal/port.ts"
 import { forestProblems } from "../../pipeline/forest.ts"
 import { readAcknowledged } from "../check.ts"
@@ -48,7 +54,11 @@ export async function checkPipelines(parts: {
     const content = await readContent(journal.pipelines, id)
     const of = { content, calls: calls.get(id) ?? [], names: routeNames(shape) }
     const acknowledgedAt = commitsAt === null ? lastCallOf(content) : await commitTimes(commitsAt, content)
-    const found = [...judgeContent(content, shape), ...calledAfterwards(of, acknowledgedAt)]
+    const found = [
+      ...judgeContent(content, shape),
+      ...strangers(content, index),
+      ...calledAfterwards(of, acknowledgedAt),
+    ]
     violations.push(...found.map(each => `job ${index} (${id}): ${each}`))
     counts.messages += content.messages.length
     counts.deadLetters += content.letters.length
@@ -62,7 +72,7 @@ export interface Content {
   readonly execution: number
   readonly progress: PipelineProgress
   readonly messages: readonly MessageRow[]
-  readonly letters: readonly MessageRow[]
+  readonly letters: readonly DeadLetterRow[]
   readonly lineage: readonly LineageRow[]
 }
 
@@ -88,11 +98,14 @@ function judgeContent(content: Content, shape: PipelineShape): string[] {
   for (const [route, name] of routeNames(shape).entries()) {
     const { tail, settled, waiting, done, dead } = progress.routes[route]!
     if (settled.upTo !== tail || waiting > 0) violations.push(`${name} has not drained`)
-    if (done + dead !== tail) violations.push(`${name}: ${done} done and ${dead} dead are not ${tail} messages`)
+    if (done + dead !== tail)
+      violations.push(`${name}: ${done} done and ${dead} dead are not ${tail} messages`)
     const bodies = bodiesOf(messages, route)
     if (bodies.length !== tail) violations.push(`${name} has ${bodies.length} messages, and says ${tail}`)
     violations.push(...difference(`messages of ${name}`, bodies, expected.bodies.get(name) ?? bodies))
-    violations.push(...difference(`dead letters of ${name}`, bodiesOf(letters, route), expected.dead.get(name)!))
+    violations.push(
+      ...difference(`dead letters of ${name}`, bodiesOf(letters, route), expected.dead.get(name)!),
+    )
     if (name === "grouped")
       violations.push(...difference("what was gathered", bodies.flatMap(membersOf).sort(), expected.grouped))
   }
@@ -104,8 +117,18 @@ const membersOf = (body: string) => (JSON.parse(body) as { of: string[] }).of
 function bodiesOf(messages: readonly MessageRow[], route: number): string[] {
   return messages
     .filter(message => message.route === route)
-    .map(({ body }) => body)
+    .map(({ body }) => {
+      const { job: _, ...rest } = JSON.parse(body) as { readonly job: number }
+      return JSON.stringify(rest)
+    })
     .sort()
+}
+
+/** Messages of another execution. */
+function strangers({ messages }: Content, index: number): string[] {
+  return messages
+    .filter(({ body }) => (JSON.parse(body) as { readonly job: number }).job !== index)
+    .map(({ route, seq, body }) => `${route}:${seq} is not its own: ${body}`)
 }
 
 function difference(what: string, found: readonly string[], expected: readonly string[]): string[] {
@@ -135,26 +158,29 @@ function calledAfterwards(
   const violations: string[] = []
   const seen = new Set<string>()
   for (const { message, adapter, attempt, pid, at } of of.calls) {
+    if (adapter.startsWith("stranger"))
+      violations.push(`${message} was delivered to another execution: ${adapter}`)
     const [name, seq] = message.split(":") as [string, string]
     const until = acknowledgedAt.get(`${of.names.indexOf(name)}:${seq}`)
     if (until !== undefined && at > until)
       violations.push(`${adapter} was called for ${message} ${at - until} ms after its acknowledgement`)
     const call = `${message} ${adapter} ${attempt} ${pid}`
-    if (seen.has(call)) violations.push(`${adapter} was called twice for attempt ${attempt} at ${message} in one process`)
+    if (seen.has(call))
+      violations.push(`${adapter} was called twice for attempt ${attempt} at ${message} in one process`)
     seen.add(call)
   }
   return violations
 }
 
 /** With one process after another the call that was acknowledged is the last one: until it ended. */
-function lastCallOf({ lineage }: Content): Map<string, number> {
+function lastCallOf({ lineage, letters }: Content): Map<string, number> {
   const found = new Map<string, number>()
-  for (const { route, seq, at, status } of lineage) {
-    const name = `${route}:${seq}`
-    if (status === "completed") found.set(name, Math.max(at, found.get(name) ?? 0))
-  }
+  for (const row of lineage) found.set(keyName(row), Math.max(row.at, found.get(keyName(row)) ?? 0))
+  for (const letter of letters) found.delete(keyName(letter))
   return found
 }
+
+const keyName = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 /** When the acknowledgements became durable: with the lineage of the last attempt. Dead letters have none. */
 async function commitTimes(url: string, { execution, letters }: Content): Promise<Map<string, number>> {
@@ -166,7 +192,7 @@ async function commitTimes(url: string, { execution, letters }: Content): Promis
        from umbra.pipeline_lineage where execution = $1 group by route, seq`,
       [execution],
     )
-    const dead = new Set(letters.map(({ route, seq }) => `${route}:${seq}`))
+    const dead = new Set(letters.map(keyName))
     const times = rows.map(({ route, seq, at }) => [`${route}:${seq}`, at + FLUSH_MS] as const)
     return new Map(times.filter(([name]) => !dead.has(name)))
   } finally {
@@ -180,7 +206,14 @@ export async function readCalls(folder: string): Promise<Map<string, Call[]>> {
   for (const line of (await readFile(join(folder, "messages.log"), "utf8")).split("\n")) {
     const [job, message, adapter, attempt, pid, at] = line.split(" ")
     if (at === undefined) continue
-    const call = { job: job!, message: message!, adapter: adapter!, attempt: Number(attempt), pid: Number(pid), at: Number(at) }
+    const call = {
+      job: job!,
+      message: message!,
+      adapter: adapter!,
+      attempt: Number(attempt),
+      pid: Number(pid),
+      at: Number(at),
+    }
     const calls = byJob.get(job!)
     if (calls === undefined) byJob.set(job!, [call])
     else calls.push(call)

@@ -56,7 +56,7 @@ function definition(name: string, { size, step, concurrency, prefetch, keys }: F
   return {
     name,
     max_hops: MAX_HOPS,
-    init: { queue: "source", body: { from: 0, step, to: size } },
+    init: { queue: "source", body: { from: 0, job: "{{ input.index }}", step, to: size } },
     routes: [
       route("source", [{ type: "numbers" }], "work"),
       route("work", [{ type: "slow", config: { ms: 2 } }, { type: "flaky" }, { type: "fan" }], {
@@ -71,6 +71,7 @@ function definition(name: string, { size, step, concurrency, prefetch, keys }: F
   }
 }
 
+/** Without the number of the job, which is in all of them. */
 export interface Foretold {
   /** Bodies by route, sorted; those that depend on who came first are left out. */
   readonly bodies: ReadonlyMap<string, readonly string[]>
@@ -81,7 +82,9 @@ export interface Foretold {
 }
 
 export function foretell({ definition, size, keys }: PipelineShape): Foretold {
-  const bodies = new Map<string, string[]>((definition.routes as { name: string }[]).map(({ name }) => [name, []]))
+  const bodies = new Map<string, string[]>(
+    (definition.routes as { name: string }[]).map(({ name }) => [name, []]),
+  )
   const dead = new Map<string, string[]>([...bodies.keys()].map(name => [name, []]))
   const add = (route: string, body: object) => bodies.get(route)!.push(JSON.stringify(body))
   const { to, step } = (definition.init as { body: { to: number; step: number } }).body
