@@ -12,7 +12,12 @@ const picky = adapter("picky", ({ body }) => {
   return body
 })
 const patient = adapter("patient", () => new Promise<void>(resolve => (letGo = resolve)))
-const adapters = [numbers, picky, patient]
+/** Fails as a service does that may be better soon: what a breaker counts. */
+const shaky = adapter("shaky", ({ body }) => {
+  if ((body as { n: number }).n % 2 === 0) throw new Error("not now")
+  return body
+})
+const adapters = [numbers, picky, patient, shaky]
 
 const flow = {
   name: "flow",
@@ -176,7 +181,8 @@ describe("metrics of pipelines", () => {
     const stage = await openStage({ umbra: { adapters } })
     onTestFinished(() => stage.close())
     const handling = { retries: 0, circuit_breaker: { min_calls: 1, failure_rate: 0.1, open_seconds: 0.01 } }
-    const definition = { ...flow, routes: [source, { ...work, error_handling: handling }, store] }
+    const shakyWork = { ...work, adapters: [{ type: "shaky" }], error_handling: handling }
+    const definition = { ...flow, routes: [source, shakyWork, store] }
     await post(stage, "/workflows", definition)
     await post(stage, "/workflows", waits)
     for (let i = 0; i < 2; i++)
