@@ -6,6 +6,7 @@
  *    rows.
  * 2. A message is begun only if it is durable, and nobody works on it or has settled it.
  */
+import type { Fault } from "../core/faults.ts"
 import type { BreakerState } from "../core/pipeline/breaker.ts"
 import { Concurrency } from "../core/pipeline/concurrency.ts"
 import type { RouteProgress } from "../core/pipeline/progress.ts"
@@ -155,7 +156,7 @@ export class RouteRun implements ChainEvents {
     const latencyMs = performance.now() - passage.begunAt
     // How soon something fails says nothing about what there is room for.
     if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
-    else if (ending.result.fault.retryable) this.#concurrency.overloaded()
+    else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
     this.figures.ended(latencyMs, 1 + ending.members.length)
     this.#inHand -= 1
     if ("fault" in ending.result)
@@ -205,4 +206,11 @@ export class RouteRun implements ChainEvents {
     this.#chain.stop()
     this.inlet.stop()
   }
+}
+
+const overloadStatuses = new Set<unknown>([429, 503])
+
+/** The other side says that it has too much to do. Other failures say nothing about how many are too many. */
+function isOverload({ code, retry_after_seconds, details }: Fault): boolean {
+  return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
 }
