@@ -5,6 +5,7 @@ import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
 import { fleet } from "./fleet.ts"
 import { items } from "./items.ts"
+import { pipelines } from "./pipelines.ts"
 import { roles } from "./roles.ts"
 import { server } from "./server.ts"
 import { stopServices } from "./services.ts"
@@ -24,6 +25,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   server,
   fleet,
   roles,
+  pipelines,
 }
 
 const asked = process.argv.slice(2)

@@ -1,10 +1,12 @@
 /**
  * `npm run crash -- --kills 200 --jobs 2000 --seed 7 --store pglite|postgres|both` kills processes that run jobs, at
- * every failpoint and at random times, and then checks that nothing was lost and nothing completed ran again.
+ * every failpoint and at random times, and then checks that nothing was lost and nothing completed ran again. With
+ * `--pipelines` the jobs are executions of pipelines, the kills at any time, and every message is accounted for.
  * Exit 0: nothing found; 1: violations, each on a line; the seed repeats the plan of a run.
  */
 import { parseArgs } from "node:util"
 import { type CampaignOptions, campaign, type Report } from "../test/crash/campaign.ts"
+import { type PipelineReport, pipelineCampaign } from "../test/crash/pipelines/campaign.ts"
 import { main } from "./interruption.ts"
 import { startPostgres } from "./services/postgres.ts"
 import { show } from "./services/run.ts"
@@ -12,7 +14,8 @@ import { show } from "./services/run.ts"
 const { values } = parseArgs({
   options: {
     kills: { type: "string", default: "200" },
-    jobs: { type: "string", default: "2000" },
+    jobs: { type: "string" },
+    pipelines: { type: "boolean", default: false },
     seed: { type: "string", default: String(Math.floor(Math.random() * 2 ** 32)) },
     store: { type: "string", default: "both" },
     verbose: { type: "boolean", default: false },
@@ -21,10 +24,15 @@ const { values } = parseArgs({
 
 type Run = Omit<CampaignOptions, "location">
 
+const places = [
+  ["pglite", onPglite],
+  ["postgres", onPostgres],
+] as const
+
 await main(async signal => {
   const run: Run = {
     kills: wholeNumber("kills"),
-    jobs: wholeNumber("jobs"),
+    jobs: wholeNumber("jobs", values.pipelines ? 200 : 2000),
     seed: wholeNumber("seed"),
     ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
   }
@@ -33,39 +41,52 @@ await main(async signal => {
   if ((await show("npm", ["run", "--silent", "build"], { signal })) !== 0)
     throw new Error("the build failed, so nothing was run")
   let violations = 0
-  if (values.store !== "postgres")
-    violations += print("embedded database, 1 process", run, await onPglite(run))
-  if (values.store !== "pglite") violations += print("PostgreSQL, 2 processes", run, await onPostgres(run))
+  for (const [name, at] of places)
+    if (values.store === name || values.store === "both") violations += await at(run)
   return violations === 0 ? 0 : 1
 })
 
-function onPglite(run: Run): Promise<Report> {
-  return campaign({ ...run, location: null })
+async function onPglite(run: Run): Promise<number> {
+  return campaignAt("embedded database, 1 process", { ...run, location: null })
 }
 
-async function onPostgres(run: Run): Promise<Report> {
-  const postgres = await startPostgres()
+async function onPostgres(run: Run): Promise<number> {
+  const postgres = await startPostgres({ settings: { track_commit_timestamp: "on" } })
   try {
-    return await campaign({ ...run, location: postgres.url, processes: 2 })
+    const processes = values.pipelines ? 3 : 2
+    return await campaignAt(`PostgreSQL, ${processes} processes`, {
+      ...run,
+      location: postgres.url,
+      processes,
+    })
   } finally {
     await postgres.stop()
   }
 }
 
 /** Answers the number of violations. */
-function print(store: string, { seed }: Run, report: Report): number {
-  const { jobs, executions, repeated, deaths, violations } = report
+async function campaignAt(store: string, options: CampaignOptions): Promise<number> {
+  const report = values.pipelines ? await pipelineCampaign(options) : await campaign(options)
+  const { jobs, deaths, violations } = report
   const kills = [...deaths.values()].reduce((sum, count) => sum + count, 0)
-  console.log(`${store}: ${kills} kills over ${jobs} jobs, seed ${seed}`)
+  console.log(`${store}: ${kills} kills over ${jobs} jobs, seed ${options.seed}`)
   console.log(`  killed ${[...deaths].map(([place, count]) => `${place} ${count}`).join(", ")}`)
-  console.log(`  ${executions} executions, ${repeated} of them again after a failure or a lost outcome`)
+  console.log(`  ${figuresOf(report)}`)
   for (const violation of violations) console.log(`  VIOLATION ${violation}`)
   console.log(`  ${violations.length} violations`)
   return violations.length
 }
 
-function wholeNumber(name: "kills" | "jobs" | "seed"): number {
-  const value = Number(values[name])
+function figuresOf(report: Report | PipelineReport): string {
+  const { repeated } = report
+  if ("executions" in report)
+    return `${report.executions} executions, ${repeated} of them again after a failure or a lost outcome`
+  const { messages, deadLetters, calls } = report
+  return `${messages} messages, ${deadLetters} dead letters, ${calls} calls, ${repeated} of them again after a death`
+}
+
+function wholeNumber(name: "kills" | "jobs" | "seed", unlessTold?: number): number {
+  const value = Number(values[name] ?? unlessTold)
   if (Number.isInteger(value) && value >= 0) return value
   throw new Error(`--${name} ${values[name]}: write a whole number`)
 }

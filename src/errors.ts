@@ -2,6 +2,7 @@
  * The one table of errors. A code never changes its meaning; `docs/errors.md` lists exactly these codes
  * (test/shape/errors.test.ts). E1xx: what a user wrote. E2xx: rendering templates. E3xx: commands to a job.
  * E4xx: why a node failed. E5xx: storage. E6xx: the process and its configuration.
+ * E7xx: pipelines.
  */
 export interface ErrorKind {
   /** A few words, the heading in docs/errors.md. */
@@ -16,17 +17,18 @@ const kind = (title: string, status: number, retryable = false): ErrorKind => ({
 
 export const errorTable = {
   E101: kind("invalid document", 422),
-  E102: kind("config fails the handler's schema", 422),
+  E102: kind("config fails the schema of its handler or adapter", 422),
   E103: kind("unknown handler or adapter type", 422),
-  E104: kind("duplicate node id", 422),
+  E104: kind("duplicate id, name or reader of a queue", 422),
   E105: kind("missing dependency", 422),
   E106: kind("node depends on itself", 422),
   E107: kind("cycle", 422),
   E108: kind("no entry or no exit", 422),
-  E109: kind("unreachable node", 422),
+  E109: kind("unreachable node or route", 422),
   E110: kind("template syntax", 422),
   E111: kind("reference to an unknown name", 422),
   E112: kind("secret where it would be stored", 422),
+  E113: kind("queue that no route reads", 422),
 
   E201: kind("missing value in a template", 422),
   E202: kind("template cannot be evaluated", 422),
@@ -109,6 +111,24 @@ export const errorTable = {
   E660: kind("no such provider", 404),
   E661: kind("webhook is not authentic", 401),
   E662: kind("webhook cannot be read", 422),
+
+  E701: kind("circuit breaker is open", 503, true),
+  E702: kind("too many concurrent executions", 429, true),
+  E703: kind("emitted to a kind without a queue", 422),
+  E704: kind("message has passed too many routes", 422),
+  E705: kind("message emits too much", 422),
+  E706: kind("no such message", 404),
+  E707: kind("job is no pipeline", 422),
+  E708: kind("nothing to replay", 409),
+  E709: kind("message ended its process too often", 422),
+  E710: kind("workflow does not fit here", 422),
+  E711: kind("not possible on workers", 422),
+  E720: kind("adapters cannot be loaded", 400),
+  E721: kind("file not allowed", 403),
+  E722: kind("file of a pipeline cannot be read", 500, true),
+  E723: kind("file of a pipeline cannot be written", 500, true),
+  E724: kind("line cannot be read", 422),
+  E725: kind("message does not fit the adapter", 422),
 } as const satisfies Record<string, ErrorKind>
 
 export type ErrorCode = keyof typeof errorTable

@@ -7,7 +7,14 @@ export type { Json, JsonObject } from "./core/json.ts"
 export type { JobStatus, NodeStatus } from "./core/states.ts"
 export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view.ts"
 export * from "./definition/builder.ts"
-export { handlerCatalog, loadWorkflow, type Problem, validateWorkflow } from "./definition/index.ts"
+export {
+  adapterCatalog,
+  handlerCatalog,
+  loadWorkflow,
+  type Problem,
+  validateWorkflow,
+} from "./definition/index.ts"
+export type { PipelineDefinition, RouteDefinition } from "./definition/pipeline/schema.ts"
 export type { NodeDefinition, WorkflowDefinition } from "./definition/schema.ts"
 export type { JobActivity } from "./engine/activity.ts"
 export type { WorkerView } from "./engine/fleet.ts"
@@ -20,6 +27,21 @@ export type { SubmitOptions, WorkflowSource } from "./engine/submissions.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
+export {
+  type Adapter,
+  type AdapterContext,
+  type AdapterDefinition,
+  type AdapterStorage,
+  type DefinedAdapter,
+  defineAdapter,
+  type Emission,
+  type EmitOptions,
+  emission,
+  type Gathering,
+  type Message,
+} from "./pipeline/adapter.ts"
+export { adapters } from "./pipeline/adapters/specs.ts"
+export { discoverAdapters } from "./pipeline/discover.ts"
 export { type HttpProviderOptions, httpProvider } from "./provider/http-provider.ts"
 export type { HttpProviderDefinition } from "./provider/http-spec.ts"
 export { loadProviders } from "./provider/load.ts"

@@ -5,6 +5,9 @@ import { partitionOf } from "./engine/ids.ts"
 import type { EngineSettings } from "./engine/settings.ts"
 import type { FeedSettings } from "./feed/settings.ts"
 import type { Log } from "./log.ts"
+import type { Adapter } from "./pipeline/adapter.ts"
+import type { AdapterSettings } from "./pipeline/adapters/settings.ts"
+import type { PipelineSettings } from "./pipeline/settings.ts"
 import type { ExternalServicesOptions } from "./provider/services.ts"
 import type { Role } from "./roles.ts"
 import type { Handler } from "./worker/handler.ts"
@@ -14,7 +17,14 @@ import type { WorkerSettings } from "./worker/settings.ts"
 export interface UmbraOptions extends ExternalServicesOptions {
   /** Handlers of your own, beside the built-in ones. */
   readonly handlers?: readonly Handler[]
+  /** Adapters of your own for pipelines, beside the built-in ones. */
+  readonly adapters?: readonly Adapter[]
   readonly engine?: Partial<EngineSettings>
+  readonly pipeline?: Partial<PipelineSettings>
+  /** false: executions of pipelines whose jobs this engine owns wait for another that runs them. */
+  readonly runsPipelines?: boolean
+  /** What of this machine pipelines may use. */
+  readonly files?: Partial<AdapterSettings>
   readonly worker?: Partial<WorkerSettings>
   readonly feed?: Partial<FeedSettings>
   /** `redis://…`: nodes whose handlers this process does not have run in workers elsewhere (docs/fleet.md). */

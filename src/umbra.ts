@@ -1,51 +1,44 @@
-import { RoutedBroker } from "./broker/routed.ts"
+import type { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
+import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { routesHandler } from "./definition/pipeline/compile.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
-import { Engine, type JobCommand } from "./engine/engine.ts"
+import type { Engine, JobCommand } from "./engine/engine.ts"
 import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
-import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
-import { type ItemPage, type ItemPageQuery, Queries } from "./engine/queries.ts"
+import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
-import { engineSettings } from "./engine/settings.ts"
-import {
-  type Admit,
-  Submissions,
-  type SubmitOptions,
-  type Submitted,
-  type WorkflowSource,
-} from "./engine/submissions.ts"
+import type { Admit, Submissions, SubmitOptions, Submitted, WorkflowSource } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
-import { Watchers } from "./engine/watchers.ts"
+import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
-import { Live } from "./feed/live.ts"
-import { feedSettings } from "./feed/settings.ts"
+import type { Live } from "./feed/live.ts"
 import { sharingOf } from "./journal/location.ts"
 import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
-import { silentLog } from "./log.ts"
+import { adapterRegistry } from "./pipeline/adapters/registered.ts"
+import type { Pipelines } from "./pipeline/pipelines.ts"
 import { ExternalServices } from "./provider/services.ts"
 import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
 import { mustFit, type Roles, roleNames, rolesOf } from "./roles.ts"
 import { inSubmitSpan } from "./trace.ts"
-import { redisOf, type UmbraOptions } from "./umbra-options.ts"
-import { version } from "./version.ts"
-import { FleetCatalog } from "./worker/fleet-catalog.ts"
+import type { UmbraOptions } from "./umbra-options.ts"
+import { isRunning, type WiringParts, wire } from "./wiring.ts"
+import type { FleetCatalog } from "./worker/fleet-catalog.ts"
 import type { Handler } from "./worker/handler.ts"
 import { HandlerRegistry } from "./worker/registry.ts"
-import { TaskRunner } from "./worker/runner.ts"
-import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
+import { workerSettings } from "./worker/settings.ts"
 
 export type { UmbraOptions } from "./umbra-options.ts"
 
@@ -63,11 +56,12 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
+  const adapters = adapterRegistry(options, settings)
   // Before a folder is made for nothing.
   mustFit(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
-    const umbra = new Umbra({ journal, location, handlers, services, settings, options, roles })
+    const umbra = new Umbra({ journal, location, handlers, adapters, services, settings, options, roles })
     await umbra.start()
     return umbra
   } catch (error) {
@@ -78,100 +72,39 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
 
 export class Umbra {
   readonly handlers: FleetCatalog
+  /** What pipelines may be made of. */
+  readonly adapters: AdapterCatalog
   readonly roles: Roles
   readonly queries: Queries
   /** What `POST /webhooks/{provider}` lets in. */
   readonly webhooks: Webhooks
+  /** P1 to P6: lineage, dead letters and replays of executions. */
+  readonly pipelines: Pipelines
   readonly #services: ExternalServices
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #submissions: Submissions
-  readonly #watchers = new Watchers()
+  readonly #watchers: Watchers
   readonly #live: Live
   readonly #maxOutputBytes: number
-  #broker!: RoutedBroker
+  readonly #broker: RoutedBroker
 
-  constructor(parts: {
-    journal: Journal
-    location: string | Journal
-    handlers: HandlerRegistry
-    services: ExternalServices
-    settings: WorkerSettings
-    options: UmbraOptions
-    roles: Roles
-  }) {
-    const { journal, location, handlers, services, settings, options, roles } = parts
-    const log = options.log ?? silentLog
-    const clock = options.clock ?? systemClock
-    const figures = engineSettings(options.engine)
-    const now = () => clock.now()
-    const workers = () => this.workers()
-    this.handlers = new FleetCatalog(handlers, { runsNodes: roles.has("worker"), workers })
-    const { served } = this.handlers
-    const runner = new TaskRunner({ handlers: served, settings, log, now, secrets: services.secrets })
-    this.roles = roles
-    this.#services = services
-    this.#maxOutputBytes = settings.maxOutputBytes
-    this.#journal = journal
-    this.#engine = new Engine({
-      journal,
-      location: journal.capabilities.exclusive || typeof location !== "string" ? null : location,
-      settings: figures,
-      clock,
-      log,
-      broker: host => {
-        const { concurrency } = settings
-        this.#broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log) })
-        return this.#broker
-      },
-      observer: {
-        changed: job => this.#live.changed(job),
-        ended: job => this.#live.ended(job),
-        progressed: (job, node) => this.#live.progressed(job, node),
-        followed: isFollowed => this.#live.followed(isFollowed),
-        released: () => this.#live.released(),
-      },
-      worker: () => ({
-        version,
-        handlers: served.names(),
-        concurrency: settings.concurrency,
-        running: this.#broker.running,
-        queued: this.#broker.queued,
-      }),
-      providers: services.calls(log),
-      takesPartitions: roles.has("engine"),
-    })
-    this.webhooks = services.webhooks({
-      store: journal.providers,
-      told: partitions => this.#engine.tell(partitions),
-    })
-    this.#live = new Live({
-      journal,
-      plans: this.#engine.plans,
-      log,
-      settings: feedSettings(options.feed),
-      id: this.#engine.id,
-      leaseMs: figures.leaseSeconds * 1000,
-      now,
-      retentionSeconds: figures.retentionSeconds,
-      watchers: this.#watchers,
-      follow: isFollowing => this.#engine.follow(isFollowing),
-      beatNow: () => this.#engine.beatNow(),
-    })
-    this.#submissions = new Submissions({
-      journal,
-      engine: this.#engine,
-      handlers: this.handlers,
-      ttlSeconds: figures.ttlSeconds,
-      now,
-    })
-    this.queries = new Queries({
-      journal,
-      plans: this.#engine.plans,
-      largeOutputBytes: figures.largeOutputBytes,
-      live: id => this.#engine.live(id),
-      isRunning: (job, task) => this.#isRunning(job, task),
-    })
+  constructor(parts: WiringParts) {
+    const wired = wire(parts)
+    this.roles = parts.roles
+    this.#services = parts.services
+    this.#journal = parts.journal
+    this.#maxOutputBytes = parts.settings.maxOutputBytes
+    this.handlers = wired.handlers
+    this.adapters = wired.adapters
+    this.queries = wired.queries
+    this.webhooks = wired.webhooks
+    this.pipelines = wired.pipelines
+    this.#engine = wired.engine
+    this.#submissions = wired.submissions
+    this.#watchers = wired.watchers
+    this.#live = wired.live
+    this.#broker = wired.broker
   }
 
   async start(): Promise<void> {
@@ -228,7 +161,8 @@ export class Umbra {
   measures() {
     const { measures: engine, owner } = this.#engine
     const attempts = this.#broker.measures
-    return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
+    const { measures: pipelines } = this.pipelines
+    return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, those that died not long ago too. */
@@ -317,14 +251,14 @@ export class Umbra {
   /** What workers of this process do for the job right now, and what nobody here can do. */
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
-      isRunning: (job, task) => this.#isRunning(job, task),
-      hasHandler: name => this.handlers.served.get(name) !== undefined,
+      isRunning: (job, task) => isRunning(this.#broker, job, task),
+      hasHandler: name => this.serves(name),
     })
   }
 
-  #isRunning(job: LiveJob, task: { readonly node: number; readonly item?: number }): boolean {
-    const current = currentTask(job, task)
-    return current !== null && this.#broker.isRunning(current)
+  /** Can this process run nodes with this handler? */
+  serves(handler: string): boolean {
+    return handler === routesHandler || this.handlers.served.get(handler) !== undefined
   }
 
   /** Does this process own the job's partition? */

@@ -3,40 +3,70 @@ import type { AttemptMeasures } from "./measures.ts"
 import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 
+/** Tasks that the engine's process does by itself, beside its workers. */
+export interface TaskLane extends Pick<Broker, "runs" | "dispatch" | "cancel" | "drain"> {
+  isRunning(task: TaskName): boolean
+}
+
 export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
   readonly host: BrokerHost
   /** null: there is nobody elsewhere. */
   readonly redis: Omit<RedisBrokerParts, "host"> | null
+  /** Pipelines. */
+  readonly lane: TaskLane
 }
 
 /** Tasks for handlers that this process has run here, with no hop; all others go to workers elsewhere, if there are any. */
 export class RoutedBroker implements Broker {
   readonly remote?: RemoteWorkers
+  readonly #lane: TaskLane
   readonly #local: LocalBroker
   readonly #remote: RedisBroker | null
 
-  constructor({ host, redis, ...parts }: RoutedBrokerParts) {
+  constructor({ host, redis, lane, ...parts }: RoutedBrokerParts) {
+    this.#lane = lane
     this.#local = new LocalBroker({ ...parts, events: host.events })
     this.#remote = redis === null ? null : new RedisBroker({ ...redis, host })
-    if (this.#remote !== null) this.remote = remoteOf(this.#local, this.#remote)
+    if (this.#remote !== null) this.remote = remoteOf(this, this.#remote)
   }
 
   runs(handler: string): boolean {
-    return this.#local.runs(handler) || this.#remote?.runs(handler) === true
+    return this.#lane.runs(handler) || this.#local.runs(handler) || this.#remote?.runs(handler) === true
+  }
+
+  /**
+   * May a worker elsewhere have a task for this handler? With Redis away nobody can say where it is. What can be done
+   * here does not wait for that.
+   */
+  isElsewhere(handler: string): boolean {
+    if (this.#remote === null || this.#lane.runs(handler)) return false
+    return this.#remote.isUp || !this.#local.runs(handler)
   }
 
   dispatch(task: Task): void {
-    if (this.#remote === null || this.#local.runs(task.handler)) this.#local.dispatch(task)
+    if (this.#lane.runs(task.handler)) this.#lane.dispatch(task)
+    else if (this.#remote === null || this.#local.runs(task.handler)) this.#local.dispatch(task)
     else this.#remote.dispatch(task)
   }
 
   cancel(task: TaskName): void {
-    this.#local.cancel(task)
+    this.cancelHere(task)
     this.#remote?.cancel(task)
   }
 
+  cancelHere(task: TaskName): void {
+    this.#lane.cancel(task)
+    this.#local.cancel(task)
+  }
+
+  isRunningHere(task: TaskName): boolean {
+    return this.#lane.isRunning(task) || this.#local.isRunningHere(task)
+  }
+
   async drain(graceMs: number): Promise<void> {
-    await Promise.all([this.#local.drain(graceMs), this.#remote?.drain()])
+    await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs)])
+    // Last: pipelines wait for what workers elsewhere have of theirs.
+    await this.#remote?.drain()
   }
 
   async close(): Promise<void> {
@@ -60,11 +90,11 @@ export class RoutedBroker implements Broker {
 
   /** Has a worker got it, as opposed to its waiting here? */
   isRunning(task: TaskName): boolean {
-    return this.#local.isRunning(task) || this.#remote?.isSent(task) === true
+    return this.isRunningHere(task) || this.#remote?.isSent(task) === true
   }
 }
 
-function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
+function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
   return {
     get live() {
       return remote.live
@@ -72,8 +102,7 @@ function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
     get dead() {
       return remote.dead
     },
-    // With Redis away nobody can say where a task is. What can be done here does not wait for that.
-    adopt: (task, handler) => (remote.isUp || !local.runs(handler)) && remote.adopt(task, handler),
+    adopt: (task, handler) => broker.isElsewhere(handler) && remote.adopt(task, handler),
     has: task => remote.has(task),
     came: partitions => remote.came(partitions),
     left: partitions => remote.left(partitions),
@@ -81,7 +110,7 @@ function remoteOf(local: LocalBroker, remote: RedisBroker): RemoteWorkers {
     call: (call, signal) => remote.call(call, signal),
     goOn: () => remote.goOn(),
     release: task => {
-      local.cancel(task)
+      broker.cancelHere(task)
       remote.release(task)
     },
   }

@@ -63,7 +63,7 @@ export function mermaidGraph({ name, nodes, edges }: GraphPicture): string {
 }
 
 /** In a quoted string of Graphviz a backslash starts an escape, and a line break would be kept. */
-const dotText = (text: string): string => text.replace(/["\\]/g, "\\$&").replace(/\r\n|\r|\n/g, "\\n")
+export const dotText = (text: string): string => text.replace(/["\\]/g, "\\$&").replace(/\r\n|\r|\n/g, "\\n")
 
 export function dotGraph({ name, nodes, edges }: GraphPicture): string {
   const lines = [

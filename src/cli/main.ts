@@ -9,6 +9,7 @@ import { version } from "../version.ts"
 import { exitCode, exitCodeOf } from "./exit.ts"
 import { jobsProgram } from "./jobs/program.ts"
 import {
+  adaptersOption,
   handlersOption,
   privateAddressesOption,
   providersOption,
@@ -33,6 +34,7 @@ program
   .argument("<file>", "the workflow")
   .option("--json", "print {valid, errors: [{code, message, path, line, column}]}")
   .addOption(handlersOption())
+  .addOption(adaptersOption())
   .addOption(providersOption())
   .action(async (file, options) => finish((await import("./validate.ts")).validate(file, options)))
 
@@ -43,6 +45,7 @@ program
   .argument("<file>", "the workflow")
   .addOption(new Option("--format <format>", "how").choices(["mermaid", "dot", "json"]).default("mermaid"))
   .addOption(handlersOption())
+  .addOption(adaptersOption())
   .action(async (file, options) => finish((await import("./graph.ts")).graph(file, options)))
 
 withSubmission(withStore(program.command("run")))
@@ -53,6 +56,7 @@ withSubmission(withStore(program.command("run")))
   )
   .argument("<file>", "the workflow")
   .addOption(handlersOption())
+  .addOption(adaptersOption())
   .addOption(providersOption())
   .addOption(withOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
@@ -66,6 +70,7 @@ withStore(program.command("resume"))
       "ended are COMPLETED, else 1.",
   )
   .addOption(handlersOption())
+  .addOption(adaptersOption())
   .addOption(providersOption())
   .option("--patience <seconds>", "stay for waits up to this long", seconds, 60)
   .addOption(privateAddressesOption())

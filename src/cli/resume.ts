@@ -10,6 +10,7 @@ import { engineSettings } from "../engine/settings.ts"
 import { openJournal } from "../journal/open.ts"
 import type { Journal } from "../journal/port.ts"
 import { openUmbra, type Umbra } from "../umbra.ts"
+import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
@@ -19,6 +20,7 @@ import { count, duration, paintFor } from "./terminal.ts"
 
 export interface ResumeOptions extends StoreOptions {
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
   readonly json?: boolean
   readonly patience: number
@@ -42,10 +44,11 @@ const LOOK_AGAIN_MS = 1000
 
 export async function resume(options: ResumeOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = existingStore(options)
   const { store, unfinished } = await lookFirst(location)
-  const umbra = await openUmbra(store, { handlers, providers, log: commandLog("warn").log })
+  const umbra = await openUmbra(store, { handlers, adapters, providers, log: commandLog("warn").log })
   const stop = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => {

@@ -5,6 +5,7 @@ import { UmbraError } from "../errors.ts"
 import type { Provider } from "../provider/provider.ts"
 import { openUmbra } from "../umbra.ts"
 import type { Handler } from "../worker/handler.ts"
+import { type AdapterModules, adaptersFor, loadUserAdapters, unknownTypeHint } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { mustFit } from "./input.ts"
@@ -21,6 +22,7 @@ import { paintFor } from "./terminal.ts"
 export interface RunOptions extends StoreOptions, SubmissionFlags {
   readonly input?: string
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
   /** Workflows that its nodes run. */
   readonly with?: readonly string[]
@@ -30,11 +32,12 @@ export interface RunOptions extends StoreOptions, SubmissionFlags {
 export async function run(file: string, options: RunOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const providers = await loadUserProviders(options)
-  const plan = await loadPlan(file, handlers)
+  const load = (source: string) => loadPlan(source, handlers, options)
+  const plan = await load(file)
   if (plan === null) return exitCode.invalid
   const others: Plan[] = []
   for (const other of options.with ?? []) {
-    const loaded = await loadPlan(other, handlers)
+    const loaded = await load(other)
     if (loaded === null) return exitCode.invalid
     others.push(loaded)
   }
@@ -43,7 +46,8 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
-  const umbra = await openUmbra(location, { handlers, providers, log: log.log })
+  const adapters = await loadUserAdapters(options)
+  const umbra = await openUmbra(location, { handlers, adapters, providers, log: log.log })
   try {
     for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
     const definition = plan.canonical as unknown as WorkflowDefinition
@@ -51,7 +55,9 @@ export async function run(file: string, options: RunOptions): Promise<number> {
     const title = `${plan.name}  job ${id}  in ${storeName(location)}`
     const stream = options.json ? process.stderr : process.stdout
     const flags = storeFlags(options)
-    await follow({ jobs: umbra, jobId: id, graph: plan, title, stream, log, flags, runsHere: true })
+    const look = async () => (await umbra.graph(id)).routes ?? []
+    const routes = plan.pipeline === null ? undefined : look
+    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, flags, runsHere: true })
     return await report(umbra, id, { ...options, flags, runsHere: true })
   } finally {
     await umbra.close()
@@ -69,14 +75,18 @@ function mustHaveProviders(plans: readonly Plan[], providers: readonly Provider[
   )
 }
 
-async function loadPlan(file: string, handlers: readonly Handler[]): Promise<Plan | null> {
+async function loadPlan(
+  file: string,
+  handlers: readonly Handler[],
+  modules: AdapterModules,
+): Promise<Plan | null> {
   const source = await readSource(file)
   const { name, text, format } = source
-  const loaded = loadWorkflow(text, { handlers: catalogWith(handlers), ...(format && { format }) })
+  const catalogs = { handlers: catalogWith(handlers), adapters: await adaptersFor(text, modules) }
+  const loaded = loadWorkflow(text, { ...catalogs, ...(format && { format }) })
   if (loaded.plan !== undefined) return loaded.plan
   const paint = paintFor(process.stderr)
   process.stderr.write(renderProblems(loaded.problems, { name, text, paint }))
-  if (loaded.problems.some(({ code }) => code === "E103"))
-    process.stderr.write(paint.dim("Handlers of your own are found with --handlers MODULE.\n"))
+  process.stderr.write(paint.dim(unknownTypeHint(loaded.problems)))
   return null
 }

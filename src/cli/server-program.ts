@@ -1,7 +1,7 @@
 /** `umbra serve`, `umbra worker`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
-  countFrom1,
+  adaptersOption,
   handlersOption,
   privateAddressesOption,
   providersOption,
@@ -32,6 +32,7 @@ export function serveProgram(finish: Finish): Command {
     .addOption(rolesOption())
     .option("--port <number>", "the port to listen on; 0 for any that is free", port, 7070)
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(redisOption())
     .addOption(privateAddressesOption())
@@ -47,10 +48,11 @@ export function workerProgram(finish: Finish): Command {
     )
     .addOption(redisOption())
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(queuesOption())
-    .option("--concurrency <number>", "tasks that run at once", countFrom1)
-    .option("--prefetch <number>", "tasks that it takes beyond those", countFrom1)
+    .option("--concurrency <number>", "tasks that run at once", count)
+    .option("--prefetch <number>", "tasks that it takes beyond those; 0 for none", countFrom0)
     .option("--port <number>", "serve /health and /ready on this port", port)
     .option("--host <address>", "the address for them", "127.0.0.1")
     .addOption(privateAddressesOption())
@@ -112,6 +114,12 @@ function amount(text: string): number {
 function count(text: string): number {
   const n = wholeNumber(text)
   if (n < 1) throw new InvalidArgumentError("It must be a whole number above 0.")
+  return n
+}
+
+function countFrom0(text: string): number {
+  const n = wholeNumber(text)
+  if (n < 0) throw new InvalidArgumentError("It must be a whole number, 0 or more.")
   return n
 }
 

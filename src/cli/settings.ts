@@ -9,6 +9,8 @@ import { engineTable } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { feedTable } from "../feed/settings.ts"
 import { journalTable } from "../journal/settings.ts"
+import { adapterTable } from "../pipeline/adapters/settings.ts"
+import { pipelineTable } from "../pipeline/settings.ts"
 import { providerTable } from "../provider/settings.ts"
 import { rolesTable } from "../roles.ts"
 import { serverTable } from "../server/settings.ts"
@@ -25,7 +27,18 @@ interface SettingOptions {
 const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
 
 const variables: ReadonlySet<string> = new Set([
-  ...[engineTable, workerTable, journalTable, serverTable, feedTable, providerTable, redisTable, rolesTable]
+  ...[
+    engineTable,
+    workerTable,
+    journalTable,
+    serverTable,
+    feedTable,
+    providerTable,
+    redisTable,
+    rolesTable,
+    adapterTable,
+    pipelineTable,
+  ]
     .flatMap(table => Object.values(table))
     .map(({ variable }) => variable),
   ...places,

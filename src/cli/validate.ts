@@ -1,7 +1,9 @@
 /** `umbra validate FILE`: every problem of a definition at once, for people or (`--json`) for programs. */
 import { loadWorkflow } from "../definition/index.ts"
+import type { Plan } from "../definition/plan.ts"
 import type { Problem } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
+import { adaptersFor, unknownTypeHint } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadCatalog, loadUserProviders } from "./handlers.ts"
 import { renderProblems, sortProblems } from "./problems.ts"
@@ -11,6 +13,7 @@ import { count, paintFor, printable } from "./terminal.ts"
 export interface ValidateOptions {
   readonly json?: boolean
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
 }
 
@@ -33,19 +36,23 @@ export async function validate(file: string, options: ValidateOptions): Promise<
 async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
   try {
     const [source, handlers] = await Promise.all([readSource(file), loadCatalog(options.handlers ?? [])])
-    const loaded = loadWorkflow(source.text, { handlers, ...(source.format && { format: source.format }) })
+    const adapters = await adaptersFor(source.text, options)
+    const format = source.format && { format: source.format }
+    const loaded = loadWorkflow(source.text, { handlers, adapters, ...format })
     if (loaded.plan === undefined) return { source, problems: loaded.problems, summary: "" }
-    const { name, nodes, dependencies } = loaded.plan
-    return {
-      source,
-      problems: [],
-      ...(await warningsOf(nodes, options)),
-      summary: `${name}, ${count(nodes.length, "node")}, ${count(dependencies.items.length, "edge")}`,
-    }
+    const { plan } = loaded
+    return { source, problems: [], ...(await warningsOf(plan.nodes, options)), summary: summaryOf(plan) }
   } catch (error) {
     if (!(error instanceof UmbraError)) throw error
     return { problems: [{ code: error.code, message: error.message, path: "" }], summary: "" }
   }
+}
+
+function summaryOf({ name, nodes, dependencies, pipeline }: Plan): string {
+  if (pipeline === null)
+    return `${name}, ${count(nodes.length, "node")}, ${count(dependencies.items.length, "edge")}`
+  const adapters = pipeline.routes.reduce((sum, route) => sum + route.adapters.length, 0)
+  return `${name}, ${count(pipeline.routes.length, "route")}, ${count(adapters, "adapter")}`
 }
 
 /** A provider that is not known here may be known where the workflow runs: only a list of them says more. */
@@ -75,10 +82,7 @@ function renderHuman(file: string, { source, problems, warnings = [], summary }:
     return `${paint.green(`✓ ${name} is valid`)} (${summary})\n${noted}`
   }
   const listing = renderProblems(problems, { name, paint, ...(source && { text: source.text }) })
-  const unknownHandler = problems.some(({ code }) => code === "E103")
-  return unknownHandler
-    ? `${listing}${paint.dim("Handlers of your own are found with --handlers MODULE.")}\n`
-    : listing
+  return `${listing}${paint.dim(unknownTypeHint(problems))}`
 }
 
 function renderJson({ problems, warnings }: Verdict): string {

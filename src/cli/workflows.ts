@@ -34,21 +34,23 @@ export async function show(reference: string, options: WorkflowsOptions): Promis
     return exitCode.ok
   }
   const paint = paintFor(process.stdout)
-  const { nodes, description } = workflow.definition
+  const { definition } = workflow
   const { stringify } = await import("yaml")
   const facts = [
     ["workflow", workflow.name],
     ["version", `${workflow.version} of ${versions.map(row => row.version).join(", ")}`],
     ["stored", workflow.created_at],
     ["hash", workflow.hash],
-    ["about", description ?? ""],
-    ["nodes", String(nodes.length)],
+    ["about", definition.description ?? ""],
+    "routes" in definition
+      ? ["routes", String(definition.routes.length)]
+      : ["nodes", String(definition.nodes.length)],
     ["aliases", (workflow.aliases ?? []).map(({ alias }) => alias).join(", ")],
   ] as const
   const lines = facts
     .filter(([, value]) => value !== "")
     .map(([label, value]) => `${paint.dim(label.padEnd(9))} ${printable(value)}`)
-  process.stdout.write(`${lines.join("\n")}\n\n${stringify(workflow.definition)}`)
+  process.stdout.write(`${lines.join("\n")}\n\n${stringify(definition)}`)
   return exitCode.ok
 }
 

@@ -3,13 +3,20 @@ import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
-import type { WorkflowDefinition } from "../definition/schema.ts"
+import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
 import type { JobFilter } from "../journal/port.ts"
+import type {
+  WrittenDeadLetter as DeadLetter,
+  WrittenDeadLetterPage as DeadLetterPage,
+  WrittenLineage as Lineage,
+  WrittenMessage as Message,
+} from "../pipeline/iso-times.ts"
+import type { DeadLettersQuery, ReplayWhich } from "../pipeline/queries.ts"
 
-export type { JobSnapshot, SignalOptions }
+export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalOptions }
 
 /** Whose job it is follows from the token. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
@@ -60,6 +67,22 @@ export interface RemoteItemPage {
 }
 
 export type RemoteEvent = Written<JobEvent, "at">
+
+/** `limit`: how many inputs, and how many outputs. */
+export interface LineageOptions extends Signalled {
+  readonly limit?: number
+}
+
+/** `after`: `next` of the page before; `limit` is the size of a page. */
+export interface DeadLettersOptions extends DeadLettersQuery, Signalled {}
+
+export interface ReplayOptions extends ReplayWhich, Signalled {}
+
+/** The new job, as it began. */
+export interface ReplayJob extends JobSnapshot {
+  /** Dead letters that it begins with. */
+  readonly replayed: number
+}
 
 export interface JobPage {
   readonly jobs: readonly JobSnapshot[]
@@ -168,7 +191,7 @@ export interface WorkflowVersion {
 }
 
 export interface StoredWorkflow extends WorkflowVersion {
-  readonly definition: WorkflowDefinition
+  readonly definition: Definition
   readonly aliases?: readonly Alias[]
 }
 
@@ -196,6 +219,9 @@ export interface WorkflowDiff {
   readonly nodes_added: readonly string[]
   readonly nodes_removed: readonly string[]
   readonly nodes_changed: readonly { readonly id: string; readonly keys: readonly string[] }[]
+  readonly routes_added: readonly string[]
+  readonly routes_removed: readonly string[]
+  readonly routes_changed: readonly { readonly name: string; readonly keys: readonly string[] }[]
   readonly keys_changed: readonly string[]
 }
 
@@ -204,6 +230,8 @@ export interface ValidWorkflow {
   readonly name: string
   readonly hash: string
   readonly nodes: number
+  /** Of a pipeline. */
+  readonly routes: number
 }
 
 export interface Token {

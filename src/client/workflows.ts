@@ -1,6 +1,5 @@
 /** Workflows of the server: their versions and aliases. */
-import type { Workflow } from "../definition/builder.ts"
-import type { WorkflowDefinition } from "../definition/schema.ts"
+import type { Definition, Workflow } from "../definition/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import type { Http } from "./http.ts"
 import type {
@@ -16,7 +15,7 @@ import type {
 } from "./types.ts"
 
 /** One made with the builder, a definition, or the text of a YAML document. */
-export type WorkflowDocument = Workflow | WorkflowDefinition | string
+export type WorkflowDocument = Workflow | Definition | string
 
 export class Workflows {
   readonly #http: Http
@@ -36,7 +35,7 @@ export class Workflows {
   }
 
   /** As `push`, once per object. What failed is tried anew, not remembered. */
-  pushOnce(workflow: Workflow | WorkflowDefinition, options: Signalled = {}): Promise<PushedWorkflow> {
+  pushOnce(workflow: Workflow | Definition, options: Signalled = {}): Promise<PushedWorkflow> {
     const text = JSON.stringify(definitionOf(workflow))
     const known = this.#pushed.get(workflow)
     if (known?.text === text) return known.pushed
@@ -145,6 +144,6 @@ function content(workflow: WorkflowDocument): { readonly body: unknown; readonly
     : { body: definitionOf(workflow) }
 }
 
-function definitionOf(workflow: Workflow | WorkflowDefinition): unknown {
+function definitionOf(workflow: Workflow | Definition): unknown {
   return "definition" in workflow ? workflow.definition : workflow
 }

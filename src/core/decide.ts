@@ -238,7 +238,7 @@ function recover(
     if (!isInFlight(state, node) || state.awaitingSlot.has(node) || !isMeant(node)) continue
     const retryAt = state.retryAt.get(node)
     if (retryAt !== undefined && retryAt > given.now) continue
-    if (state.started.has(node) && state.losses[node]! + 1 >= given.lossLimit)
+    if (isBlamed(state, node) && state.losses[node]! + 1 >= given.lossLimit)
       return [lostTooOften(state, node, given)]
     lost.push(node)
   }
@@ -246,6 +246,10 @@ function recover(
   if (ofItems[0]?.type === "item_failed") return ofItems
   const facts = lost.length > 0 ? [{ type: "tasks_lost" as const, at: given.now, nodes: lost }] : []
   return facts.length + ofItems.length > 0 ? [...facts, ...ofItems] : refuse("nothing_due")
+}
+
+function isBlamed({ started, graph }: JobState, node: number): boolean {
+  return started.has(node) && graph.nodes[node]!.resumes !== true
 }
 
 /** Of the others nobody knows that they ran: whoever comes next finds them as they are. */

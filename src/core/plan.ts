@@ -34,6 +34,8 @@ export interface RuleNode {
   readonly maxParallel?: number | null
   /** false: the other items of `for_each` go on when one has failed. */
   readonly failFast?: boolean
+  /** Its work goes on from where it was when its process died: that is nothing to blame it for. */
+  readonly resumes?: boolean
 }
 
 export interface Graph {

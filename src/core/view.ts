@@ -2,6 +2,7 @@ import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
+import type { RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
 import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
@@ -114,6 +115,8 @@ export interface GraphView {
   readonly pending_operations: number
   readonly completed_operations: number
   readonly usage: { readonly [key: string]: number }
+  /** Of a pipeline. */
+  readonly routes?: readonly RouteView[]
 }
 
 /** `places`: where nodes stand in the queue for a slot of their provider, from 1. */

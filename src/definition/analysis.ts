@@ -6,12 +6,14 @@
 import type { JsonObject } from "../core/json.ts"
 import type { Adjacency } from "../core/plan.ts"
 import type { ValueTemplate } from "../template/types.ts"
+import { type AdapterCatalog, adapterCatalog } from "./adapter.ts"
 import { rowLengths, transpose } from "./graph.ts"
 import type { HandlerCatalog } from "./handler.ts"
 import { checkInputSchema } from "./input-schema.ts"
 import { checkJson, isObject, sortedCopy } from "./json-value.ts"
 import { type DefinitionLimits, defaultLimits } from "./limits.ts"
 import { NodeAnalysis } from "./node-analysis.ts"
+import { type AnalysedPipeline, analysePipeline } from "./pipeline/analysis.ts"
 import { type Locate, type Problem, ProblemList } from "./problem.ts"
 import type { NodeDefinition, WorkflowDefinition } from "./schema.ts"
 import { checkHead, checkNodeShape } from "./shape.ts"
@@ -21,8 +23,12 @@ import { compileTemplates } from "./templates.ts"
 
 export interface AnalysisOptions {
   readonly handlers: HandlerCatalog
+  /** For pipelines; left out, no adapter is known. */
+  readonly adapters?: AdapterCatalog
   readonly locate?: Locate
   readonly limits?: Partial<DefinitionLimits>
+  /** Parts of the document could not be read, so nothing follows from what is not there. */
+  readonly isPartial?: boolean
 }
 
 /** A node without problems, with its templates compiled and its references resolved. */
@@ -37,8 +43,9 @@ export interface AnalysedNode {
 
 export interface Analysis {
   readonly problems: readonly Problem[]
-  /** Only if there are no problems. */
+  /** One of the two, only if there are no problems. */
   readonly workflow?: AnalysedWorkflow
+  readonly pipeline?: AnalysedPipeline
 }
 
 export interface AnalysedWorkflow {
@@ -63,6 +70,12 @@ export function analyseWorkflow(source: unknown, options: AnalysisOptions): Anal
   if (problems.size > 0) return { problems: problems.sorted() }
 
   const shape = { problems, suggest, limits }
+  if (isObject(source) && source.routes !== undefined) {
+    const { adapters = noAdapters, isPartial = false } = options
+    const pipeline =
+      source.nodes === undefined ? analysePipeline(source, { ...shape, adapters, isPartial }) : both(shape)
+    return pipeline === undefined ? { problems: problems.sorted() } : { problems: [], pipeline }
+  }
   const head = checkHead(source, shape)
   if (head === undefined) return { problems: problems.sorted() }
   if (isObject(head.input)) checkInputSchema(head.input, problems)
@@ -96,4 +109,13 @@ export function analyseWorkflow(source: unknown, options: AnalysisOptions): Anal
     ...{ dependencies, successors, inDegrees, order },
   }
   return { problems: [], workflow }
+}
+
+const noAdapters = adapterCatalog([])
+
+/** Which of the two was meant is not known, so neither is looked at. */
+function both({ problems }: { readonly problems: ProblemList }): undefined {
+  const message =
+    'A document has "nodes" (a workflow) or "routes" (a pipeline), not both. Remove one, or divide it into two documents.'
+  problems.add("E101", ["routes"], message, { key: true })
 }

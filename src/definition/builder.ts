@@ -6,15 +6,27 @@
  * Refs exist only after the node they read, so a built workflow has no cycle and no unknown reference.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
-import type { JsonObject } from "../core/json.ts"
+import type { AdapterSpec } from "./adapter.ts"
 import type { HandlerSpec } from "./handler.ts"
+import type { PipelineDefinition } from "./pipeline/schema.ts"
 import type { WorkflowDefinition } from "./schema.ts"
 import { emit } from "./typed/emit.ts"
 import { contentOf, Flow } from "./typed/flow.ts"
-import { inputJsonSchema, type SelfDescribing } from "./typed/input.ts"
+import { headOf, type InputOptions, type Settings } from "./typed/head.ts"
 import type { Resolved, TemplatedJson } from "./typed/types.ts"
 
-export type { AnyFlow, Flow, JobInfo } from "./typed/flow.ts"
+export { type PipelineOptions, pipeline } from "./pipeline/builder.ts"
+export type {
+  AnyRoute,
+  ErrorHandlingOptions,
+  PipelineFlow,
+  Queue,
+  Route,
+  RouteOptions,
+} from "./pipeline/flow.ts"
+export type { PipelineTotals, RouteTotals } from "./pipeline/plan.ts"
+export type { AnyFlow, Flow } from "./typed/flow.ts"
+export type { JobInfo } from "./typed/job-refs.ts"
 export type {
   EachOptions,
   NodeHandle,
@@ -28,13 +40,18 @@ export type { ConfigOf, OutputOf, Ref, Resolved, Skippable, Templated } from "./
 
 declare const types: unique symbol
 
-/** A workflow and, for the compiler, the types of what its jobs take and give. */
-export interface Workflow<Input = unknown, Output = unknown> {
+/** A document of either kind: with nodes or with routes. */
+export type Definition = WorkflowDefinition | PipelineDefinition
+
+/** A workflow or a pipeline and, for the compiler, the types of what its jobs take and give. */
+export interface Workflow<Input = unknown, Output = unknown, D extends Definition = Definition> {
   readonly name: string
   /** Plain JSON: what `compileWorkflow`, a YAML file or the API take. */
-  readonly definition: WorkflowDefinition
+  readonly definition: D
   /** The handlers its nodes name, each once. */
   readonly handlers: readonly HandlerSpec[]
+  /** The adapters its routes name, each once. */
+  readonly adapters: readonly AdapterSpec[]
   /** The workflows its nodes run, each once: stored together with it. */
   readonly workflows: readonly Workflow[]
   /** Exists for the compiler only. */
@@ -46,18 +63,7 @@ export type WorkflowInput<W extends Workflow> = W extends Workflow<infer Input, 
 /** What a job of this workflow gives. */
 export type WorkflowOutput<W extends Workflow> = W extends Workflow<unknown, infer Output> ? Output : never
 
-interface Settings {
-  readonly description?: string
-  /** A job that is not done by then becomes EXPIRED. */
-  readonly ttlSeconds?: number
-}
-
-/** Without `inputJsonSchema` the schema must be one that can write itself as JSON Schema: zod 4.2 or later, arktype. */
-export type WorkflowOptions<S extends StandardSchemaV1> = Settings &
-  (
-    | { readonly input: S & SelfDescribing; readonly inputJsonSchema?: never }
-    | { readonly input: S; readonly inputJsonSchema: JsonObject }
-  )
+export type WorkflowOptions<S extends StandardSchemaV1> = Settings & InputOptions<S>
 
 type Build<Input, Output> = (flow: Flow<Input>) => Output
 // biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of the build function
@@ -68,30 +74,27 @@ type OutputFrom<Output> = [Output] extends [TemplatedJson] ? Resolved<Output> : 
 export function workflow<const Output extends SomeOutput>(
   name: string,
   build: Build<unknown, Output>,
-): Workflow<unknown, OutputFrom<Output>>
+): Workflow<unknown, OutputFrom<Output>, WorkflowDefinition>
 export function workflow<const Output extends SomeOutput>(
   name: string,
   options: Settings & { readonly input?: never },
   build: Build<unknown, Output>,
-): Workflow<unknown, OutputFrom<Output>>
+): Workflow<unknown, OutputFrom<Output>, WorkflowDefinition>
 export function workflow<S extends StandardSchemaV1, const Output extends SomeOutput>(
   name: string,
   options: WorkflowOptions<S>,
   build: Build<StandardSchemaV1.InferOutput<S>, Output>,
-): Workflow<StandardSchemaV1.InferInput<S>, OutputFrom<Output>>
-export function workflow(name: string, ...rest: unknown[]): Workflow {
+): Workflow<StandardSchemaV1.InferInput<S>, OutputFrom<Output>, WorkflowDefinition>
+export function workflow(name: string, ...rest: unknown[]): Workflow<unknown, unknown, WorkflowDefinition> {
   const build = rest.pop() as Build<unknown, unknown>
   const options = (rest[0] ?? {}) as Partial<WorkflowOptions<StandardSchemaV1>>
   const flow = new Flow<unknown>(name)
   const output = build(flow)
   const { nodes, handlers, workflows, place } = contentOf(flow)
   const definition: WorkflowDefinition = {
-    name,
-    ...(options.description !== undefined && { description: options.description }),
-    ...(options.input && { input: options.inputJsonSchema ?? inputJsonSchema(name, options.input) }),
+    ...headOf(name, options),
     nodes,
     ...(output !== undefined && { output: emit(output, place("output")) }),
-    ...(options.ttlSeconds !== undefined && { ttl_seconds: options.ttlSeconds }),
   }
-  return Object.freeze({ name, definition, handlers, workflows })
+  return Object.freeze({ name, definition, handlers, adapters: Object.freeze([]), workflows })
 }

@@ -1,5 +1,4 @@
 /** A workflow without problems becomes a plan: immutable, and the same for every way of writing the same content. */
-import { createHash, type Hash } from "node:crypto"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Adjacency, RetryPolicy } from "../core/plan.ts"
 import {
@@ -8,6 +7,9 @@ import {
   type AnalysisOptions,
   analyseWorkflow,
 } from "./analysis.ts"
+import { withoutDefaults } from "./canonical.ts"
+import { hashOf } from "./hash.ts"
+import { pipelinePlan } from "./pipeline/compile.ts"
 import type { Plan, PlanNode } from "./plan.ts"
 import type { Problem } from "./problem.ts"
 import { defaultRetryPolicy, type RetryDefinition, retryDefaults } from "./schema.ts"
@@ -17,7 +19,8 @@ export type CompileResult =
   | { readonly plan?: undefined; readonly problems: readonly Problem[] }
 
 export function compileWorkflow(source: unknown, options: AnalysisOptions): CompileResult {
-  const { problems, workflow } = analyseWorkflow(source, options)
+  const { problems, workflow, pipeline } = analyseWorkflow(source, options)
+  if (pipeline !== undefined) return { plan: pipelinePlan(pipeline) }
   return workflow === undefined ? { problems } : { plan: planOf(workflow) }
 }
 
@@ -32,6 +35,7 @@ function planOf(workflow: AnalysedWorkflow): Plan {
     exits: exitsOf(successors),
     providers: Object.freeze([...new Set(workflow.nodes.flatMap(node => node.definition.provider ?? []))]),
     ttlSeconds: head.ttl_seconds ?? null,
+    pipeline: null,
   })
 }
 
@@ -65,30 +69,6 @@ function exitsOf({ starts }: Adjacency): Int32Array {
   const exits: number[] = []
   for (let i = 0; i + 1 < starts.length; i++) if (starts[i] === starts[i + 1]) exits.push(i)
   return Int32Array.from(exits)
-}
-
-/** Nodes written at a time: the text of a large workflow would take tens of megabytes at once. */
-const nodesPerUpdate = 1000
-
-/** sha256 of `JSON.stringify(canonical)`. */
-function hashOf(canonical: JsonObject): string {
-  const hash = createHash("sha256")
-  let separator = "{"
-  for (const [key, value] of Object.entries(canonical)) {
-    hash.update(`${separator}${JSON.stringify(key)}:`)
-    if (key === "nodes") hashNodes(hash, value as readonly Json[])
-    else hash.update(JSON.stringify(value))
-    separator = ","
-  }
-  return hash.update("}").digest("hex")
-}
-
-function hashNodes(hash: Hash, nodes: readonly Json[]): void {
-  for (let i = 0; i < nodes.length; i += nodesPerUpdate) {
-    const text = JSON.stringify(nodes.slice(i, i + nodesPerUpdate)).slice(1, -1)
-    hash.update(`${i === 0 ? "[" : ","}${text}`)
-  }
-  hash.update("]")
 }
 
 /**
@@ -125,18 +105,9 @@ function canonicalNode(
   node.id = definition.id
   if (definition.max_parallel != null) node.max_parallel = definition.max_parallel
   if (definition.provider != null) node.provider = definition.provider
-  const retry = definition.retry == null ? undefined : canonicalRetry(definition.retry)
+  const retry = definition.retry == null ? undefined : withoutDefaults(definition.retry, retryDefaults)
   if (retry !== undefined) node.retry = retry
   if (definition.timeout_seconds != null) node.timeout_seconds = definition.timeout_seconds
   if (when !== null) node.when = when.source
   return node
-}
-
-function canonicalRetry(retry: RetryDefinition): JsonObject | undefined {
-  const kept: Record<string, number> = {}
-  for (const key of Object.keys(retryDefaults).sort() as (keyof typeof retryDefaults)[]) {
-    const value = retry[key]
-    if (value != null && value !== retryDefaults[key]) kept[key] = value
-  }
-  return Object.keys(kept).length === 0 ? undefined : kept
 }

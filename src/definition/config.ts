@@ -1,15 +1,42 @@
 /**
- * Does a node's config fit its handler's schema (E102)? Templates may stand anywhere in it and their values are known
+ * Does a config fit the schema of its handler or adapter (E102)? Templates may stand anywhere in it and their values are known
  * only when the node runs, where the rendered config is checked again. So an issue counts here only if no value a
  * template could take would remove it.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
-import type { HandlerSpec } from "./handler.ts"
+import { isTemplate } from "../template/index.ts"
 import { valueAt } from "./json-value.ts"
+import type { DocumentPath, ProblemList } from "./problem.ts"
 import type { Suggester } from "./suggest.ts"
 
-export interface ConfigIssue {
+/** Whose config it is: a handler's or an adapter's. */
+interface Configured {
+  readonly config?: StandardSchemaV1
+}
+
+export interface ConfigCheck {
+  readonly owner: Configured
+  /** How messages call it: `handler "x"`. */
+  readonly title: string
+  readonly config: Json
+  /** Where the config stands; asked for only where something is wrong. */
+  readonly path: () => DocumentPath
+}
+
+export function checkConfig(
+  { owner, title, config, path }: ConfigCheck,
+  { problems, suggest }: { readonly problems: ProblemList; readonly suggest: Suggester },
+): void {
+  if (owner.config === undefined) return
+  for (const issue of configIssues(owner, config, suggest)) {
+    const text = /[.?]$/.test(issue.message) ? issue.message : `${issue.message}.`
+    const message = `The config does not fit ${title}: ${text}`
+    problems.add("E102", [...path(), ...issue.path], message, { key: issue.key })
+  }
+}
+
+interface ConfigIssue {
   readonly path: readonly (string | number)[]
   readonly message: string
   /** The key itself is the problem, not its value. */
@@ -26,22 +53,11 @@ interface RichIssue {
   readonly errors?: readonly (readonly RichIssue[])[]
 }
 
-export interface ConfigCheck {
-  readonly isTemplate: (text: string) => boolean
-  readonly suggest: Suggester
-}
-
-export function configIssues(
-  handler: HandlerSpec,
-  config: Json,
-  { isTemplate, suggest }: ConfigCheck,
-): ConfigIssue[] {
-  const result = runSchema(handler, config)
+function configIssues(owner: Configured, config: Json, suggest: Suggester): ConfigIssue[] {
+  const result = runSchema(owner, config)
   if (result?.issues === undefined) return []
-  const certain = (result.issues as readonly RichIssue[]).filter(issue =>
-    isCertain(issue, config, isTemplate),
-  )
-  const known = keysOfShape(handler.config)
+  const certain = (result.issues as readonly RichIssue[]).filter(issue => isCertain(issue, config))
+  const known = keysOfShape(owner.config)
   const issues: ConfigIssue[] = []
   const misspelt = new Set<string | number>()
   for (const issue of certain) {
@@ -78,9 +94,9 @@ function wording(issue: RichIssue, path: readonly (string | number)[], config: J
 }
 
 /** A schema that is asynchronous or throws on text where it expects something else is left to the run. */
-function runSchema(handler: HandlerSpec, config: Json): StandardSchemaV1.Result<unknown> | undefined {
+function runSchema(owner: Configured, config: Json): StandardSchemaV1.Result<unknown> | undefined {
   try {
-    const result = handler.config?.["~standard"].validate(config)
+    const result = owner.config?.["~standard"].validate(config)
     if (!(result instanceof Promise)) return result
     result.catch(() => undefined)
   } catch {
@@ -96,7 +112,7 @@ function keysOf(issue: RichIssue): (string | number)[] {
   })
 }
 
-function isCertain(issue: RichIssue, root: Json, isTemplate: (text: string) => boolean): boolean {
+function isCertain(issue: RichIssue, root: Json): boolean {
   let value: Json | undefined = root
   for (const key of keysOf(issue)) {
     if (typeof value === "string") return !isTemplate(value)
@@ -105,23 +121,23 @@ function isCertain(issue: RichIssue, root: Json, isTemplate: (text: string) => b
   }
   if (typeof value === "string") return !isTemplate(value)
   if (typeof value !== "object" || value === null) return true
-  return isCertainOfContainer(issue, value, isTemplate)
+  return isCertainOfContainer(issue, value)
 }
 
 /** Issues that a list or mapping has whatever the templates inside it yield. */
 const certainCodes = new Set(["invalid_type", "unrecognized_keys", "too_small", "too_big"])
 
-function isCertainOfContainer(issue: RichIssue, value: Json, isTemplate: (text: string) => boolean): boolean {
-  if (!holdsTemplate(value, isTemplate)) return true
+function isCertainOfContainer(issue: RichIssue, value: Json): boolean {
+  if (!holdsTemplate(value)) return true
   if (issue.code === "invalid_union" && issue.errors !== undefined && issue.errors.length > 0) {
     // Some branch may fit once the templates are filled in: nothing is certain.
-    return issue.errors.every(branch => branch.some(inner => isCertain(inner, value, isTemplate)))
+    return issue.errors.every(branch => branch.some(inner => isCertain(inner, value)))
   }
   return issue.code !== undefined && certainCodes.has(issue.code)
 }
 
-function holdsTemplate(value: Json, isTemplate: (text: string) => boolean): boolean {
+function holdsTemplate(value: Json): boolean {
   if (typeof value === "string") return isTemplate(value)
   if (typeof value !== "object" || value === null) return false
-  return Object.values(value).some(member => holdsTemplate(member, isTemplate))
+  return Object.values(value).some(member => holdsTemplate(member))
 }

@@ -1,6 +1,17 @@
 /** Cycles among the nodes that Kahn's algorithm could not order: one per strongly connected component, O(V + E). */
 import type { Adjacency } from "../core/plan.ts"
 
+/** Names shown of a long cycle, at its beginning and at its end. */
+const shownNames = 10
+
+/** `a → b → a` */
+export function cycleText(names: readonly string[]): string {
+  const shown = names.length === 0 ? [] : [...names, names[0]!]
+  const hidden = shown.length - 2 * shownNames
+  if (hidden > 1) shown.splice(shownNames, hidden, `… ${hidden} more …`)
+  return shown.join(" → ")
+}
+
 /** Each cycle as positions, beginning with its earliest node in the document; each waits for the next. */
 export function findCycles(dependencies: Adjacency, remaining: Int32Array): number[][] {
   const component = stronglyConnected(dependencies, remaining)

@@ -7,7 +7,12 @@ export interface DefinitionLimits {
   readonly nodes: number
   /** Dependencies of all nodes together, declared or referred to. */
   readonly edges: number
-  /** Characters of a node id. */
+  readonly routes: number
+  /** Adapters of one route. */
+  readonly adapters: number
+  /** Messages that a pipeline's job begins with. */
+  readonly initMessages: number
+  /** Characters of a node id, or of the name of a route, queue or kind. */
   readonly idLength: number
   /** Levels of lists and mappings inside each other. */
   readonly depth: number
@@ -20,6 +25,9 @@ export const defaultLimits: DefinitionLimits = Object.freeze({
   yamlBytes: 8 * 1024 * 1024,
   nodes: 100_000,
   edges: 1_000_000,
+  routes: 1000,
+  adapters: 100,
+  initMessages: 10_000,
   idLength: 128,
   depth: 100,
   aliasValues: 100_000,

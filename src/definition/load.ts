@@ -1,3 +1,4 @@
+import type { AdapterCatalog } from "./adapter.ts"
 import type { CompileResult } from "./compile.ts"
 import { compileWorkflow } from "./compile.ts"
 import { type DocumentOptions, parseDocument } from "./document.ts"
@@ -5,14 +6,16 @@ import type { HandlerCatalog } from "./handler.ts"
 
 export interface LoadOptions extends DocumentOptions {
   readonly handlers: HandlerCatalog
+  /** For pipelines; left out, no adapter is known. */
+  readonly adapters?: AdapterCatalog
 }
 
 /** Text to plan, or to everything that is wrong with it, with lines and columns. */
 export function loadWorkflow(text: string, options: LoadOptions): CompileResult {
   const { value, problems, unread = [], locate } = parseDocument(text, options)
   if (value === undefined) return { problems }
-  const { handlers, limits } = options
-  const compiled = compileWorkflow(value, { handlers, locate, ...(limits === undefined ? {} : { limits }) })
+  const { format: _, ...rest } = options
+  const compiled = compileWorkflow(value, { ...rest, locate, isPartial: unread.length > 0 })
   if (problems.length === 0) return compiled
   const known = new Set(unread)
   const causes =

@@ -22,3 +22,5 @@ export const reservedIds: ReadonlySet<string> = new Set([
 ])
 
 export const idPattern = /^[A-Za-z_][A-Za-z0-9_-]*$/
+/** The same in words. */
+export const idWords = "letters, digits, _ and -, not beginning with a digit or -"

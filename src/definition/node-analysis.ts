@@ -1,11 +1,11 @@
 /** The nodes of one workflow: ids, handlers, configs, templates and the dependencies that follow from them. */
 import type { Adjacency } from "../core/plan.ts"
-import { isTemplate } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import type { AnalysedNode } from "./analysis.ts"
-import { configIssues } from "./config.ts"
+import { checkConfig } from "./config.ts"
 import { RowBuilder } from "./graph.ts"
 import type { HandlerCatalog, HandlerSpec } from "./handler.ts"
+import type { ShapeContext } from "./issues.ts"
 import { emptyObject, sortedCopy } from "./json-value.ts"
 import { NodeEdges, type SeenMarks } from "./node-edges.ts"
 import { brokenIdsOf, usableId } from "./node-ids.ts"
@@ -19,7 +19,7 @@ import {
   type TemplateSite,
 } from "./references.ts"
 import type { NodeDefinition } from "./schema.ts"
-import type { ShapeContext, SoundNode } from "./shape.ts"
+import type { SoundNode } from "./shape.ts"
 import type { EdgeOrigin } from "./structure.ts"
 import { compileTemplates } from "./templates.ts"
 
@@ -113,7 +113,11 @@ export class NodeAnalysis {
   #node(definition: SoundNode, position: number): AnalysedNode {
     const handler = this.#handler(definition, position)
     const config = this.#compile(definition.config ?? emptyObject, position, "config")
-    if (handler?.config !== undefined) this.#checkConfig(handler, config, position)
+    if (handler?.config !== undefined) {
+      const path = () => ["nodes", position, "config"]
+      const title = `handler "${handler.name}"`
+      checkConfig({ owner: handler, title, config: config.source, path }, this.#options)
+    }
     if (handler?.needsProvider === true && definition.provider == null) {
       const message = `Handler "${handler.name}" needs "provider": it does the node's work. Add it to the node.`
       this.#options.problems.add("E101", ["nodes", position, "handler"], message)
@@ -140,25 +144,13 @@ export class NodeAnalysis {
     const { handlers, problems, suggest } = this.#options
     const handler = handlers.get(definition.handler)
     if (handler !== undefined) return handler
-    const nearest = suggest.nearest(definition.handler, handlers.names())
-    const known = handlers.names().slice(0, 20).join(", ") || "none"
-    const advice = nearest === undefined ? `Known are: ${known}.` : `Did you mean "${nearest}"?`
+    const advice = suggest.advice(definition.handler, handlers.names())
     problems.add(
       "E103",
       ["nodes", position, "handler"],
       `No handler is called "${definition.handler}". ${advice}`,
     )
     return undefined
-  }
-
-  #checkConfig(handler: HandlerSpec, config: ValueTemplate, position: number): void {
-    const { suggest } = this.#options
-    for (const issue of configIssues(handler, config.source, { isTemplate, suggest })) {
-      const text = /[.?]$/.test(issue.message) ? issue.message : `${issue.message}.`
-      const message = `The config does not fit handler "${handler.name}": ${text}`
-      const path = ["nodes", position, "config", ...issue.path]
-      this.#options.problems.add("E102", path, message, { key: issue.key })
-    }
   }
 
   #checkForEach(forEach: ValueTemplate, position: number): void {

@@ -1,6 +1,7 @@
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Graph, RuleNode } from "../core/plan.ts"
 import type { ValueTemplate } from "../template/types.ts"
+import type { PipelinePlan } from "./pipeline/plan.ts"
 
 /** One node, compiled. Everything a definition left out has its default here. */
 export interface PlanNode extends RuleNode {
@@ -29,4 +30,6 @@ export interface Plan extends Graph {
   readonly ttlSeconds: number | null
   /** The definition in canonical form: what is stored, and what `hash` is of. */
   readonly canonical: Json
+  /** A document with routes: its one node runs them. null: a document with nodes. */
+  readonly pipeline: PipelinePlan | null
 }

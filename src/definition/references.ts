@@ -9,27 +9,44 @@ import type { Suggester } from "./suggest.ts"
 
 /** Where a template stands, and so what it may read. */
 export interface TemplateSite {
-  readonly kind: "config" | "when" | "for_each" | "output"
+  readonly kind: "config" | "when" | "for_each" | "output" | "init"
+  /** What exists in templates of this kind of document, besides node ids. */
+  readonly world: TemplateWorld
   /** Inside the config of a node with `for_each`: `item` and `index` exist. */
   readonly hasItem: boolean
   /** Why a secret here would be stored, or `null` where secrets may stand. */
   readonly storedBecause: string | null
 }
 
-const stored = { hasItem: false, storedBecause: "what it yields is stored with the job" }
+export interface TemplateWorld {
+  readonly names: readonly string[]
+  /** The same for people. */
+  readonly known: string
+  /** Whose config may hold a secret. */
+  readonly user: "handler" | "adapter"
+}
+
+const world: TemplateWorld = {
+  names: rootNames,
+  known: "node ids, input, nodes, job, and item and index in a node with for_each",
+  user: "handler",
+}
+
+const stored = { world, hasItem: false, storedBecause: "what it yields is stored with the job" }
 
 /** The kinds of places, made once: 100,000 nodes share them. */
 export const sites = {
-  config: { kind: "config", hasItem: false, storedBecause: null },
-  itemConfig: { kind: "config", hasItem: true, storedBecause: null },
+  config: { kind: "config", world, hasItem: false, storedBecause: null },
+  itemConfig: { kind: "config", world, hasItem: true, storedBecause: null },
   when: { kind: "when", ...stored },
   for_each: { kind: "for_each", ...stored },
-  output: { kind: "output", hasItem: false, storedBecause: "a job's output is stored" },
+  output: { kind: "output", world, hasItem: false, storedBecause: "a job's output is stored" },
 } as const satisfies Record<string, TemplateSite>
 
 /** A config that its handler stores as it is. */
 export function storedConfig(hasItem: boolean): TemplateSite {
-  return { kind: "config", hasItem, storedBecause: "this handler's output is its config, which is stored" }
+  const storedBecause = "this handler's output is its config, which is stored"
+  return { kind: "config", world, hasItem, storedBecause }
 }
 
 export interface ReferenceContext {
@@ -95,11 +112,12 @@ class TemplateCheck {
     for (const reference of this.#found.template.references) {
       const position = this.#context.positions.get(reference.name)
       if (position !== undefined) reads.node(position, this, reference.offset)
+      else if (!this.#found.site.world.names.includes(reference.name)) this.#unknown(reference)
       else if (reference.name === "nodes") this.#nodes(reference, reads)
       else if (reference.name === "job") this.#job(reference)
       else if (reference.name === "secrets") this.#secret(reference)
       else if (reference.name === "item" || reference.name === "index") this.#item(reference)
-      else if (reference.name !== "input") this.#unknown(reference)
+      else if (reference.name === "message") this.#message(reference)
     }
   }
 
@@ -139,8 +157,9 @@ class TemplateCheck {
   }
 
   #secret(reference: Reference): void {
-    if (this.#found.site.storedBecause !== null) {
-      const message = `A secret may not stand here: ${this.#found.site.storedBecause}. Use it in the config of the handler that needs it.`
+    const { storedBecause, world } = this.#found.site
+    if (storedBecause !== null) {
+      const message = `A secret may not stand here: ${storedBecause}. Use it in the config of the ${world.user} that needs it.`
       this.#report("E112", reference, message)
       return
     }
@@ -161,6 +180,13 @@ class TemplateCheck {
     )
   }
 
+  #message(reference: Reference): void {
+    if (this.#found.site.kind === "config") return
+    const text =
+      '"message" exists only in the config of an adapter. An initial message is made from "input" and "job".'
+    this.#report("E111", reference, text)
+  }
+
   #unknown(reference: Reference): void {
     if (reference.offset < this.#reportedUpTo || this.#context.brokenIds.has(reference.name)) return
     const hyphenated = this.#hyphenatedId(reference.offset)
@@ -170,22 +196,19 @@ class TemplateCheck {
       this.#report("E111", reference, message)
       return
     }
+    const { world } = this.#found.site
     if (reference.name === "loop") {
-      this.#report(
-        "E111",
-        reference,
-        '"loop" exists only inside {% for %}. In a node with "for_each" use "index".',
-      )
+      const instead = world.names.includes("index") ? ' In a node with "for_each" use "index".' : ""
+      this.#report("E111", reference, `"loop" exists only inside {% for %}.${instead || " Remove it."}`)
       return
     }
     const hint = this.#context.suggest.hint(reference.name, this.#knownNames())
-    const advice =
-      hint || " Known are node ids, input, nodes, job, and item and index in a node with for_each."
+    const advice = hint || ` Known are ${world.known}.`
     this.#report("E111", reference, `Nothing is called "${reference.name}".${advice}`)
   }
 
   *#knownNames(): Iterable<string> {
-    yield* rootNames
+    yield* this.#found.site.world.names
     yield* this.#context.positions.keys()
   }
 

@@ -1,10 +1,11 @@
 /**
- * The one statement of a workflow document's shape. Validation, the types and the editors' JSON Schema all come
- * from here. Optional keys may also be null, which means the same as leaving them out: a YAML key with nothing
- * behind it, or a serialiser that writes every field.
+ * The one statement of the shape of a document with nodes (those with routes: pipeline/schema.ts). Validation, the
+ * types and the editors' JSON Schema all come from here. Optional keys may also be null, which means the same as leaving
+ * them out: a YAML key with nothing behind it, or a serialiser that writes every field.
  */
 import { z } from "zod"
 import type { RetryPolicy } from "../core/plan.ts"
+import { backoffFields, documentFields, label, seconds } from "./fields.ts"
 import { idPattern } from "./names.ts"
 
 /** What `retry` means where it is left out: waits of 15 s and 30 s, each shortened by up to a tenth at random. */
@@ -24,19 +25,6 @@ export const defaultRetryPolicy: RetryPolicy = Object.freeze({
   jitter: retryDefaults.jitter,
 })
 
-/** A hundred years. Timers beyond it are a mistake, and would overflow a date. */
-const maxSeconds = 3_155_760_000
-
-const seconds = (what: string) => z.number().positive().max(maxSeconds).describe(what)
-/** Names are stored and compared as text, which holds no control character and no half of a character. */
-const label = (what: string) =>
-  z
-    .string()
-    .min(1)
-    .max(200)
-    .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
-    .describe(what)
-
 const retrySchema = z
   .strictObject({
     max_attempts: z
@@ -45,34 +33,9 @@ const retrySchema = z
       .max(1000)
       .nullish()
       .describe(`Tries in all, the first included. Default ${retryDefaults.max_attempts}.`),
-    initial_seconds: z
-      .number()
-      .min(0)
-      .max(maxSeconds)
-      .nullish()
-      .describe(`Wait before the second try. Default ${retryDefaults.initial_seconds}.`),
-    max_seconds: z
-      .number()
-      .min(0)
-      .max(maxSeconds)
-      .nullish()
-      .describe(`No wait is longer. Default ${retryDefaults.max_seconds}.`),
-    multiplier: z
-      .number()
-      .min(1)
-      .max(100)
-      .nullish()
-      .describe(`Each wait is this many times the one before. Default ${retryDefaults.multiplier}.`),
-    jitter: z
-      .number()
-      .min(0)
-      .max(1)
-      .nullish()
-      .describe(`Share of the wait that is random, 0 to 1. Default ${retryDefaults.jitter}.`),
+    ...backoffFields(retryDefaults),
   })
   .describe("What happens when the node fails in a way that may pass.")
-
-export const retryKeys: readonly string[] = retrySchema.keyof().options
 
 export const nodeSchema = z.strictObject({
   id: z
@@ -109,15 +72,8 @@ export const nodeSchema = z.strictObject({
 })
 
 const workflowFields = {
-  $schema: z.string().nullish().describe("For editors; not part of the workflow."),
-  name: label("Name of the workflow."),
-  description: z.string().max(10_000).nullish(),
-  input: z
-    .record(z.string(), z.unknown())
-    .nullish()
-    .describe("JSON Schema (2020-12) of the job's input. Defaults in it are applied."),
+  ...documentFields,
   output: z.unknown().optional().describe("Template of the job's output, of any shape."),
-  ttl_seconds: seconds("A job that is not done by then becomes EXPIRED.").nullish(),
 }
 
 export const workflowSchema = z
@@ -130,8 +86,3 @@ export const headSchema = z.strictObject({ ...workflowFields, nodes: z.array(z.u
 export type WorkflowDefinition = z.input<typeof workflowSchema>
 export type NodeDefinition = z.input<typeof nodeSchema>
 export type RetryDefinition = z.input<typeof retrySchema>
-
-/** The JSON Schema that editors use. */
-export function workflowJsonSchema(): Record<string, unknown> {
-  return z.toJSONSchema(workflowSchema, { target: "draft-2020-12", io: "input" }) as Record<string, unknown>
-}

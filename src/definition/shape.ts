@@ -1,17 +1,25 @@
 /** Does the document have the shape that the schema states? Every deviation is an E101 in words of our own. */
-import type { z } from "zod"
 import { isTemplate } from "../template/index.ts"
-import { isObject, valueAt } from "./json-value.ts"
-import type { DefinitionLimits } from "./limits.ts"
-import { reservedIds } from "./names.ts"
-import { type DocumentPath, formatPath, type ProblemList } from "./problem.ts"
-import { headSchema, type NodeDefinition, nodeSchema, retryKeys, type WorkflowDefinition } from "./schema.ts"
-import type { Suggester } from "./suggest.ts"
+import { checkShape, describe, type ShapeContext, type ShapeWords, without } from "./issues.ts"
+import { isObject } from "./json-value.ts"
+import { idWords, reservedIds } from "./names.ts"
+import type { DocumentPath } from "./problem.ts"
+import { headSchema, type NodeDefinition, nodeSchema, type WorkflowDefinition } from "./schema.ts"
 
-export interface ShapeContext {
-  readonly problems: ProblemList
-  readonly suggest: Suggester
-  readonly limits: DefinitionLimits
+const words: ShapeWords = {
+  document: "workflow",
+  entries: { nodes: "node" },
+  expected: {
+    id: idWords,
+    config: "a mapping",
+    input: "a mapping, the JSON Schema of the job's input",
+    nodes: "a list of nodes",
+    dependencies: "a list of node ids",
+    "dependencies[]": "the id of a node, as text",
+    retry: "a mapping",
+    when: "true, false or a template",
+    for_each: "a list or a template",
+  },
 }
 
 /** The document's own keys. The nodes are looked at one by one, by `checkNodeShape`. */
@@ -21,8 +29,8 @@ export function checkHead(source: unknown, context: ShapeContext): Partial<Workf
     context.problems.add("E101", [], message)
     return undefined
   }
-  const parsed = headSchema.safeParse(Array.isArray(source.nodes) ? { ...source, nodes: [] } : source)
-  if (!parsed.success) reportIssues(parsed.error.issues, source, [], context)
+  const seen = Array.isArray(source.nodes) ? { ...source, nodes: [] } : source
+  checkShape({ schema: headSchema, source: seen, path: [], words }, context)
   return source as Partial<WorkflowDefinition>
 }
 
@@ -40,9 +48,8 @@ export function checkNodeShape(
     context.problems.add("E101", path, message)
     return undefined
   }
-  const parsed = nodeSchema.safeParse(source)
-  if (!parsed.success) reportIssues(parsed.error.issues, source, path, context)
-  const node = parsed.success ? (source as SoundNode) : without(source, parsed.error.issues)
+  const issues = checkShape({ schema: nodeSchema, source, path, words }, context)
+  const node: SoundNode = without(source, issues, ["dependencies"])
   checkId(node.id, path, context)
   for (const key of ["max_parallel", "fail_fast"] as const) {
     if (node[key] == null || source.for_each != null) continue
@@ -53,24 +60,22 @@ export function checkNodeShape(
   return node
 }
 
-function without(source: Record<string, unknown>, issues: readonly Issue[]): SoundNode {
-  const sound = { ...source }
-  // A list of dependencies with one wrong item still names the others.
-  for (const { path } of issues)
-    if (path[0] !== "dependencies" || path.length === 1) delete sound[String(path[0])]
-  return sound
+/** `what` is the word for such names: "id", "queue". */
+export function checkLength(
+  what: string,
+  name: string,
+  path: DocumentPath,
+  { problems, limits }: Pick<ShapeContext, "problems" | "limits">,
+): void {
+  if (name.length <= limits.idLength) return
+  const message = `The ${what} has ${name.length} characters; at most ${limits.idLength} are allowed (limit idLength).`
+  problems.add("E101", path, message)
 }
 
 function checkId(id: unknown, path: DocumentPath, { problems, limits }: ShapeContext): void {
   if (typeof id !== "string") return
   const idPath = [...path, "id"]
-  if (id.length > limits.idLength) {
-    problems.add(
-      "E101",
-      idPath,
-      `The id has ${id.length} characters; at most ${limits.idLength} are allowed (limit idLength).`,
-    )
-  }
+  checkLength("id", id, idPath, { problems, limits })
   if (reservedIds.has(id)) {
     problems.add(
       "E101",
@@ -87,91 +92,4 @@ function checkIsTemplate(node: SoundNode, path: DocumentPath, { problems }: Shap
     const message = `"${key}" is text without a template, so it would always mean the same. Write "{{ ${text.slice(0, 80)} }}".`
     problems.add("E101", [...path, key], message)
   }
-}
-
-type Issue = z.core.$ZodIssue
-
-function reportIssues(
-  issues: readonly Issue[],
-  source: unknown,
-  base: DocumentPath,
-  context: ShapeContext,
-): void {
-  // What a misspelt key was meant to be: that it is missing follows from the misspelling.
-  const meant = new Set<string | undefined>()
-  for (const issue of issues) {
-    if (issue.code !== "unrecognized_keys") continue
-    const path = [...base, ...(issue.path as (string | number)[])]
-    for (const key of issue.keys) meant.add(reportUnknownKey([...path, key], context))
-  }
-  for (const issue of issues) {
-    const inner = issue.path as (string | number)[]
-    const path = [...base, ...inner]
-    if (issue.code === "unrecognized_keys") continue
-    if (valueAt(source, inner) === undefined) {
-      if (inner.length === 1 && meant.has(String(inner[0]))) continue
-      const owner = base.length === 0 ? "The workflow" : "The node"
-      context.problems.add(
-        "E101",
-        path,
-        `${owner} has no "${String(inner.at(-1))}". Add it: ${expected(issue, inner)}.`,
-      )
-    } else {
-      const found = describe(valueAt(source, inner))
-      const what = formatPath(inner.slice(inner.findLastIndex(part => typeof part === "string")))
-      context.problems.add("E101", path, `"${what}" is ${found}; expected ${expected(issue, inner)}.`)
-    }
-  }
-}
-
-/** Answers with the key that was probably meant. */
-function reportUnknownKey(path: DocumentPath, { problems, suggest }: ShapeContext): string | undefined {
-  const key = String(path.at(-1))
-  const owner = path.at(-2)
-  const known =
-    owner === undefined
-      ? headSchema.keyof().options
-      : owner === "retry"
-        ? retryKeys
-        : nodeSchema.keyof().options
-  const nearest = suggest.nearest(key, known)
-  const advice = nearest === undefined ? `Known are ${known.join(", ")}.` : `Did you mean "${nearest}"?`
-  problems.add("E101", path, `Unknown key ${JSON.stringify(key)}. ${advice}`, { key: true })
-  return nearest
-}
-
-const words: Readonly<Record<string, string>> = {
-  id: "letters, digits, _ and -, not beginning with a digit or -",
-  config: "a mapping",
-  input: "a mapping, the JSON Schema of the job's input",
-  nodes: "a list of nodes",
-  dependencies: "a list of node ids",
-  retry: "a mapping",
-  when: "true, false or a template",
-  for_each: "a list or a template",
-}
-
-const kinds: Readonly<Record<string, string>> = { int: "a whole number", number: "a number", string: "text" }
-
-function expected(issue: Issue, inner: readonly PropertyKey[]): string {
-  if (inner[0] === "dependencies" && inner.length > 1) return "the id of a node, as text"
-  const known = words[String(inner.at(-1))]
-  if (known !== undefined) return known
-  if (issue.code === "invalid_type") return kinds[issue.expected] ?? `a ${issue.expected}`
-  if (issue.code === "too_small") {
-    if (issue.origin === "string") return "text that is not empty"
-    return `${issue.inclusive ? "at least" : "more than"} ${issue.minimum}`
-  }
-  if (issue.code === "too_big")
-    return `at most ${issue.maximum}${issue.origin === "string" ? " characters" : ""}`
-  return issue.message.replace(/^Invalid input: expected /, "")
-}
-
-/** What was found, in words short enough for a message. */
-function describe(value: unknown): string {
-  if (value === null) return "nothing (null)"
-  if (Array.isArray(value)) return "a list"
-  if (typeof value === "object") return "a mapping"
-  if (typeof value === "string") return value.length > 40 ? `"${value.slice(0, 40)}…"` : JSON.stringify(value)
-  return String(value)
 }

@@ -6,7 +6,7 @@
  * itself remains for a workflow without nodes, E109 for a node that the order misses with no cycle before it.
  */
 import type { Adjacency } from "../core/plan.ts"
-import { findCycles } from "./cycles.ts"
+import { cycleText, findCycles } from "./cycles.ts"
 import { type Sorted, topologicalOrder } from "./graph.ts"
 import type { DocumentPath, ProblemList } from "./problem.ts"
 
@@ -41,13 +41,8 @@ export function checkStructure(structure: Structure, problems: ProblemList): Sor
   return sorted
 }
 
-/** Ids shown of a long cycle, at its beginning and at its end. */
-const shownIds = 10
-
 function reportCycle(cycle: readonly number[], structure: Structure, problems: ProblemList): void {
-  const names = [...cycle, cycle[0]!].map(position => structure.ids[position] ?? `nodes[${position}]`)
-  const hidden = names.length - 2 * shownIds
-  if (hidden > 1) names.splice(shownIds, hidden, `… ${hidden} more …`)
+  const names = cycle.map(position => structure.ids[position] ?? `nodes[${position}]`)
   const origins = cycle.slice(0, 100).map((from, i) => {
     const to = cycle[(i + 1) % cycle.length]!
     return { from, to, ...structure.originOf(from, to) }
@@ -58,7 +53,7 @@ function reportCycle(cycle: readonly number[], structure: Structure, problems: P
   )
   const because = described.length > 0 ? ` It comes from reading ${described.join(", ")}.` : ""
   const first = origins[0]!
-  const message = `Cycle: ${names.join(" → ")} (each waits for the next).${because} Remove one of these dependencies.`
+  const message = `Cycle: ${cycleText(names)} (each waits for the next).${because} Remove one of these dependencies.`
   problems.add("E107", first.path, message, first.offset === undefined ? {} : { offset: first.offset })
 }
 

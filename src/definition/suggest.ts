@@ -12,6 +12,13 @@ export class Suggester {
     return nearest === undefined ? "" : ` Did you mean "${nearest}"?`
   }
 
+  /** The same as a sentence that always helps: without a near name it lists those that are known. */
+  advice(wrong: string, known: readonly string[]): string {
+    const nearest = this.nearest(wrong, known)
+    if (nearest !== undefined) return `Did you mean "${nearest}"?`
+    return `Known are: ${known.slice(0, 20).join(", ") || "none"}.`
+  }
+
   nearest(wrong: string, known: Iterable<string>): string | undefined {
     if (wrong.length > 64) return undefined
     const lower = wrong.toLowerCase()

@@ -1,3 +1,4 @@
+import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { HandlerCatalog } from "../definition/handler.ts"
 import { compileWorkflow } from "../definition/index.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -31,11 +32,12 @@ export class Plans {
   }
 }
 
-/** What was validated when it was stored is not judged again by the handlers that happen to be here. */
+/** What was validated when it was stored is not judged again by the handlers and adapters that happen to be here. */
 const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
+const anyAdapter: AdapterCatalog = { get: type => ({ type }), types: () => [] }
 
 function compileStored(row: WorkflowRow): Plan {
-  const compiled = compileWorkflow(JSON.parse(row.definition), { handlers: anyHandler })
+  const compiled = compileWorkflow(JSON.parse(row.definition), { handlers: anyHandler, adapters: anyAdapter })
   if (compiled.plan !== undefined) return compiled.plan
   const problem = compiled.problems[0]
   throw new UmbraError(

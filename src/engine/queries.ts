@@ -1,10 +1,12 @@
 import { expand, type JobEvent } from "../core/events.ts"
 import { type ItemView, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
+import { routeViews } from "../core/pipeline/view.ts"
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
 import { type GraphView, graphView, type NodeView } from "../core/view.ts"
+import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter, JobRow } from "../journal/port.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
@@ -77,6 +79,14 @@ export class Queries {
 
   /** J19: the shadow graph, with what only this process knows of it where it runs here. */
   async graph(jobId: string): Promise<GraphView> {
+    const { plan, view } = await this.#graph(jobId)
+    if (plan.pipeline === null) return view
+    const execution = await this.#parts.journal.pipelines.readExecution(jobId)
+    const isOver = jobHasEnded(view.status)
+    return { ...view, routes: routeViews(plan.pipeline.routes, execution?.progress ?? null, isOver) }
+  }
+
+  async #graph(jobId: string): Promise<{ readonly plan: Plan; readonly view: GraphView }> {
     const live = this.#parts.live(jobId)
     const waits = live !== undefined && live.state.awaitingSlot.size > 0
     const places = waits ? await this.#places(jobId, live.state) : undefined
@@ -85,10 +95,10 @@ export class Queries {
         isRunning: (node: number) => this.#parts.isRunning?.(live, { node }) ?? false,
         progress: (node: number) => live.progress?.get(node),
       }
-      return graphView(live.state, overlay, places)
+      return { plan: live.plan, view: graphView(live.state, overlay, places) }
     }
-    const { state } = await this.fold(jobId)
-    return graphView(state, undefined, await this.#places(jobId, state))
+    const { plan, state } = await this.fold(jobId)
+    return { plan, view: graphView(state, undefined, await this.#places(jobId, state)) }
   }
 
   /** X5: where the job's nodes stand in the queues for slots. */

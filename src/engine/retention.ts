@@ -7,6 +7,8 @@ import type { Recovery } from "./recovery.ts"
 
 const EVERY_MS = 10 * 60_000
 const PAGE = 1000
+/** Rows of pipelines that are removed at a time. */
+const ROW_PAGE = 10_000
 const SHOW_DEAD_MS = 10 * 60_000
 
 /**
@@ -44,15 +46,23 @@ export class Retention {
   }
 
   async #run(): Promise<void> {
-    const { journal, clock, retentionSeconds, log } = this.#parts
-    const before = retentionSeconds === null ? 0 : clock.now() - retentionSeconds * 1000
+    const { journal, retentionSeconds, lineageRetentionSeconds, clock, log } = this.#parts
+    const before = this.#before(retentionSeconds)
     try {
       while (retentionSeconds !== null && !this.#stopped && (await this.#purgePage(before)));
+      // Even if lineage stays for ever: that of jobs which were just removed does not.
+      const purge = { before: this.#before(lineageRetentionSeconds), limit: ROW_PAGE }
+      while (!this.#stopped && (await journal.pipelines.purgeLineage(purge)) > 0);
       // Who died is shown for a while: whoever looks after the alarm should find its name.
       if (!this.#stopped) await journal.tidy({ before, silentSince: clock.now() - SHOW_DEAD_MS })
     } catch (error) {
       log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
     }
+  }
+
+  /** 0, when nothing is old: never. */
+  #before(seconds: number | null): number {
+    return seconds === null ? 0 : this.#parts.clock.now() - seconds * 1000
   }
 
   /** Is there more? */
@@ -77,5 +87,6 @@ interface RetentionParts {
   readonly partitions: () => readonly number[]
   readonly clock: Clock
   readonly retentionSeconds: number | null
+  readonly lineageRetentionSeconds: number | null
   readonly log: Log
 }

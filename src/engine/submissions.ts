@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
-import type { Workflow } from "../definition/builder.ts"
+import type { AdapterCatalog } from "../definition/adapter.ts"
+import type { Definition, Workflow } from "../definition/builder.ts"
 import {
   type CompileResult,
   checkInput,
@@ -9,18 +10,19 @@ import {
   type HandlerCatalog,
   type Plan,
   type Problem,
-  type WorkflowDefinition,
 } from "../definition/index.ts"
 import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
+import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
+import { anyExecution, type ClaimExecution } from "./execution-places.ts"
 import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
-export type WorkflowSource = Workflow | WorkflowDefinition | string
+export type WorkflowSource = Workflow | Definition | string
 
 export interface SubmitOptions {
   readonly owner?: string
@@ -70,6 +72,8 @@ export class Submissions {
   readonly #journal: Journal
   readonly #engine: Engine
   readonly #handlers: HandlerCatalog
+  readonly #adapters: AdapterCatalog | undefined
+  readonly #claimExecution: ClaimExecution
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -81,6 +85,8 @@ export class Submissions {
     journal: Journal
     engine: Engine
     handlers: HandlerCatalog
+    adapters?: AdapterCatalog
+    claimExecution?: ClaimExecution
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -91,6 +97,8 @@ export class Submissions {
     this.#versions = new Versions(parts.journal, parts.random)
     this.#engine = parts.engine
     this.#handlers = parts.handlers
+    this.#adapters = parts.adapters
+    this.#claimExecution = parts.claimExecution ?? anyExecution
     this.#ttlSeconds = parts.ttlSeconds
   }
 
@@ -112,24 +120,37 @@ export class Submissions {
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, began: null }
-        return this.#admitted(jobId, command, admit, () =>
+        return this.#admitted(jobId, { command, plan: stored.plan, admit }, () =>
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
       })
-    const jobId = this.#engine.newJobId()
-    return this.#admitted(jobId, command, admit, () => this.#engine.submit(jobId, stored.plan, command))
+    const asNew = (hurry?: Hurry) => {
+      const jobId = this.#engine.newJobId()
+      const store = () => this.#engine.submit(jobId, stored.plan, command, hurry)
+      return this.#admitted(jobId, { command, plan: stored.plan, admit }, store)
+    }
+    // Nobody has been told the id: if its engine does not answer, another has the job under another id.
+    return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
   }
 
   async #admitted(
     jobId: string,
-    command: Submit,
-    admit: Admit,
+    { command, plan, admit }: { command: Submit; plan: Plan; admit: Admit },
     store: () => Promise<number | null>,
   ): Promise<Submitted> {
     let createdAt: number | null = null
-    await admit(jobId, async () => {
-      createdAt = await store()
-    })
+    let isRefused = true
+    const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    try {
+      await admit(jobId, async () => {
+        isRefused = false
+        createdAt = await store()
+      })
+    } catch (error) {
+      // Whether a job that was sent to the store is there nobody knows; one that was not needs no place.
+      if (isRefused) await giveBack?.()
+      throw error
+    }
     const isNew = createdAt !== null
     return { jobId, isNew, began: createdAt === null ? null : snapshotOfBeginning(jobId, command, createdAt) }
   }
@@ -192,7 +213,7 @@ export class Submissions {
     owner: string,
     again: boolean,
   ): Promise<NewlyStored> {
-    const plan = planOf(source, this.#handlers)
+    const plan = planOf(source, { handlers: this.#handlers, adapters: this.#adapters })
     if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
     return this.#store(plan, owner)
   }
@@ -258,12 +279,22 @@ export class Submissions {
   }
 }
 
-function planOf(source: Exclude<WorkflowSource, string>, handlers: HandlerCatalog): Plan {
+function planOf(
+  source: Exclude<WorkflowSource, string>,
+  { handlers, adapters }: { handlers: HandlerCatalog; adapters: AdapterCatalog | undefined },
+): Plan {
   const definition = isMade(source) ? source.definition : source
-  return planOrThrow(compileWorkflow(definition, { handlers }))
+  return planOrThrow(
+    compileWorkflow(definition, { handlers, ...(adapters === undefined ? {} : { adapters }) }),
+  )
 }
 
 /** Made with the builder? Callers need not have types: what is given may be anything. */
+/** The submission was taken back. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof UmbraError && error.code === "E613"
+}
+
 function isMade(source: unknown): source is Workflow {
   return typeof source === "object" && source !== null && "definition" in source
 }

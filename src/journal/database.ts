@@ -28,7 +28,13 @@ export interface Session {
 }
 
 export type Statement = keyof typeof sql
-export type AppendStatement = "append" | "appendAgain" | "appendJobs" | "appendFacts" | "appendFact"
+export type AppendStatement =
+  | "append"
+  | "appendAgain"
+  | "appendJobs"
+  | "appendFacts"
+  | "appendFact"
+  | "pipelineCommit"
 export type Text = string | null
 export type Parameters = readonly Text[]
 export type Row = readonly Text[]

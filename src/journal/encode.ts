@@ -11,7 +11,7 @@ import type { Batch, JobChange, NewFact, NewJob, NewMessage, PartitionEpoch } fr
 import type { BegunOperation, LeftBehind } from "./provider-store.ts"
 
 const RECORD = "\u001e"
-const FIELD = "\u001f"
+export const FIELD = "\u001f"
 
 /** The shortest statement that does for this batch, and its parameters. */
 export function encodeBatch(batch: Batch): { statement: AppendStatement; parameters: Parameters } {
@@ -151,18 +151,18 @@ function newJobRecord(job: NewJob): string {
   ].join(FIELD)
 }
 
-function records<T>(items: readonly T[], record: (item: T, index: number) => string): string {
+export function records<T>(items: readonly T[], record: (item: T, index: number) => string): string {
   return items.length === 0 ? "" : items.map(record).join(RECORD)
 }
 
 /** Empty text is not JSON either, and would be read as "no value". */
-function json(text: string): string {
+export function json(text: string): string {
   if (text === "")
     throw new JournalDataError("an empty text is not JSON; JSON.stringify makes what can be stored")
   return plain(text)
 }
 
-function plain(text: string): string {
+export function plain(text: string): string {
   if (!text.includes(RECORD) && !text.includes(FIELD)) return text
   throw new JournalDataError(
     "a stored text holds the control character U+001E or U+001F; remove it, or escape it in JSON",

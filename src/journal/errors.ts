@@ -52,7 +52,7 @@ export function classify(error: unknown, label: string): Error {
     const message = `${label} refused the data: ${reason} (SQLSTATE ${state}). Nothing of it was stored.`
     return new JournalDataError(message, { cause: error, sqlState: state })
   }
-  if (state === null || PASSING.test(state)) {
+  if (mayPass(state)) {
     const message = `${label} cannot be reached or did not answer: ${reason}. Check that it is running.`
     return new JournalUnavailableError(message, { cause: error })
   }
@@ -60,8 +60,11 @@ export function classify(error: unknown, label: string): Error {
   return new UmbraError("E506", message, { cause: error, details: { sql_state: state } })
 }
 
+/** May the same statement succeed later? `state` null: it was not the server that failed, but the way to it. */
+export const mayPass = (state: string | null): boolean => state === null || PASSING.test(state)
+
 /** Only what the server said has a severity; a socket's `EPIPE` looks like a SQLSTATE and is none. */
-function sqlState(error: unknown): string | null {
+export function sqlState(error: unknown): string | null {
   const { code, severity } = (error ?? {}) as { readonly code?: unknown; readonly severity?: unknown }
   return typeof code === "string" && typeof severity === "string" ? code : null
 }

@@ -1,5 +1,7 @@
-/** Retention in memory: what `ended_jobs.sql`, `purge.sql` and `tidy.sql` do. */
+/** Retention in memory: what `ended_jobs.sql`, `purge.sql`, `tidy.sql` and `pipeline_trim.sql` do. */
+import type { StoredExecution } from "./memory-pipelines.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
+import { ABANDONED_MS, nameOf } from "./pipeline-rules.ts"
 import type * as port from "./port.ts"
 
 export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
@@ -27,6 +29,7 @@ export function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["
     store.waiting[job.partition]?.delete(job.id)
     for (const [key, { jobId }] of store.operations) if (jobId === job.id) store.operations.delete(key)
     for (const [key, { jobId }] of store.slots) if (jobId === job.id) store.slots.delete(key)
+    for (const [key, { jobId }] of store.executions) if (jobId === job.id) store.executions.delete(key)
   }
   for (const partition of held)
     store.feed[partition] = store.feed[partition]!.filter(fact => store.facts.has(fact.jobId))
@@ -51,4 +54,50 @@ export function tidyMemory(
     if (isSilent && !owners.has(id)) store.engines.delete(id)
     engine.purgedBeat = engine.beat
   }
+}
+
+/** Lineage of executions that ended before then, and the messages that it is about, but for those that are parked. */
+export function trimInMemory(
+  store: MemoryStore,
+  { before, limit }: { readonly before: number; readonly limit: number },
+): number {
+  settleExecutions(store, before)
+  let gone = 0
+  for (const execution of store.executions.values()) {
+    // One alone might take its message along.
+    if (gone > 0 && limit - gone < 2) break
+    if (execution.endedAt !== null && execution.endedAt < before) gone += trim(execution, limit - gone)
+  }
+  return gone
+}
+
+/** Whose job has ended though nobody said so; and claims whose job was never stored. */
+function settleExecutions({ executions, jobs }: MemoryStore, before: number): void {
+  for (const [id, execution] of executions) {
+    if (execution.endedAt !== null) continue
+    const job = jobs.get(execution.jobId)
+    if (job === undefined && execution.claimedAt < before - ABANDONED_MS) executions.delete(id)
+    const finishedAt = job?.finishedAt ?? -1
+    if (finishedAt >= execution.claimedAt) execution.endedAt = finishedAt
+  }
+}
+
+/** A message may go with each row of lineage, so half of the limit are rows of lineage. */
+function trim({ queues, lineage, parked }: StoredExecution, limit: number): number {
+  const page = Math.max(1, Math.floor(limit / 2))
+  let left = page
+  const trimmed = new Set<string>()
+  for (const [name, rows] of lineage) {
+    if (left === 0) break
+    left -= rows.splice(0, left).length
+    if (rows.length === 0) lineage.delete(name)
+    if (!parked.has(name)) trimmed.add(name)
+  }
+  let gone = page - left
+  for (const [route, queue] of trimmed.size === 0 ? [] : queues) {
+    const kept = queue.filter(message => !trimmed.has(nameOf(message)))
+    gone += queue.length - kept.length
+    queues.set(route, kept)
+  }
+  return gone
 }

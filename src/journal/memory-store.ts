@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto"
+import type { StoredExecution } from "./memory-pipelines.ts"
 import type * as port from "./port.ts"
 import type {
   BegunOperation,
@@ -35,10 +36,12 @@ export interface MemoryStore {
   readonly operations: Map<string, StoredOperation>
   readonly events: StoredEvent[]
   readonly providerErrors: Map<string, ProviderErrorRow[]>
+  readonly executions: Map<number, StoredExecution>
   readonly listeners: Set<(partition: number) => void>
   readonly feedListeners: Set<(news: string) => void>
   id: string
   messages: number
+  lastExecution: number
 }
 
 export interface StoredSlot extends SlotKey {
@@ -88,10 +91,12 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
     operations: new Map(),
     events: [],
     providerErrors: new Map(),
+    executions: new Map(),
     listeners: new Set(),
     feedListeners: new Set(),
     id: randomUUID(),
     messages: 0,
+    lastExecution: 0,
   }
 }
 

@@ -9,6 +9,7 @@ import { nextVersion } from "../core/version.ts"
 import { JournalUnavailableError } from "./errors.ts"
 import { appendToMemory, checkBatch, checkedJson, putMessage } from "./memory-append.ts"
 import { MemoryFeed } from "./memory-feed.ts"
+import { MemoryPipelineStore } from "./memory-pipeline-store.ts"
 import { MemoryProviderStore } from "./memory-provider-store.ts"
 import { MemoryRegistry } from "./memory-registry.ts"
 import { endedInMemory, purgeMemory, tidyMemory } from "./memory-retention.ts"
@@ -33,6 +34,7 @@ class MemoryJournal implements port.Journal {
       this.#notify([message])
     },
   )
+  readonly pipelines = new MemoryPipelineStore(() => this.#store)
   readonly #opened: MemoryStore
   #closed = false
 

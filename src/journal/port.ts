@@ -1,5 +1,6 @@
 import type { JobStatus } from "../core/states.ts"
 import type { JournalFeed } from "./feed.ts"
+import type { PipelineStore } from "./pipeline-store.ts"
 import type { BegunOperation, LeftBehind, ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
 import type { RetryFigures } from "./retry.ts"
@@ -20,6 +21,8 @@ export interface Journal {
   readonly feed: JournalFeed
   /** External work: slots, rates, operations, webhooks. */
   readonly providers: ProviderStore
+  /** Executions of pipelines: messages, lineage, dead letters. */
+  readonly pipelines: PipelineStore
 
   /**
    * ONE statement, one commit. Rejects when the outcome is unknown (`JournalUnavailableError`: send the same batch

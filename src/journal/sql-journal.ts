@@ -7,12 +7,14 @@ import { randomUUID } from "node:crypto"
 import type { Database, Row } from "./database.ts"
 import { arrayLiteral, encodeAgain, encodeBatch, sentRecords, textArrayLiteral } from "./encode.ts"
 import { isDuplicate } from "./errors.ts"
+import type { PipelineStore } from "./pipeline-store.ts"
 import type * as port from "./port.ts"
 import type { ProviderStore } from "./provider-store.ts"
 import type { Registry } from "./registry.ts"
 import { RESTORED_EPOCHS } from "./restored.ts"
 import * as rows from "./rows.ts"
 import { type FeedNews, SqlFeed } from "./sql-feed.ts"
+import { SqlPipelineStore } from "./sql-pipeline-store.ts"
 import { SqlProviderStore } from "./sql-provider-store.ts"
 import { SqlRegistry } from "./sql-registry.ts"
 
@@ -49,6 +51,7 @@ export class SqlJournal implements port.Journal {
   readonly registry: Registry
   readonly feed: SqlFeed
   readonly providers: ProviderStore
+  readonly pipelines: PipelineStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
   readonly #afterClose: (() => Promise<void>) | undefined
@@ -60,6 +63,7 @@ export class SqlJournal implements port.Journal {
     this.registry = new SqlRegistry(database)
     this.feed = new SqlFeed(database, options.feedNews ?? null)
     this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
+    this.pipelines = new SqlPipelineStore(database)
     this.#wakeUps = options.wakeUps ?? null
     this.#afterClose = options.afterClose
     this.capabilities = options.capabilities

@@ -2,6 +2,7 @@
 import { z } from "zod"
 import { jobStatuses } from "../core/states.ts"
 import { type ErrorCode, errorTable } from "../errors.ts"
+import { route } from "./route-schema.ts"
 
 const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
 
@@ -212,6 +213,7 @@ export const graph = z
     pending_operations: z.number().int(),
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
+    routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
   })
   .meta({ id: "Graph" })
 
@@ -317,6 +319,9 @@ const diffExample = {
   nodes_added: ["invoice"],
   nodes_removed: [],
   nodes_changed: [{ id: "price", keys: ["config"] }],
+  routes_added: [],
+  routes_removed: [],
+  routes_changed: [],
   keys_changed: ["output"],
 }
 
@@ -328,6 +333,9 @@ export const diff = z
     nodes_added: z.array(z.string()),
     nodes_removed: z.array(z.string()),
     nodes_changed: z.array(z.object({ id: z.string(), keys: z.array(z.string()) })),
+    routes_added: z.array(z.string()),
+    routes_removed: z.array(z.string()),
+    routes_changed: z.array(z.object({ name: z.string(), keys: z.array(z.string()) })),
     keys_changed: z.array(z.string()).meta({ description: "What else differs: input, output, …" }),
   })
   .meta({ examples: [diffExample] })

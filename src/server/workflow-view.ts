@@ -34,22 +34,40 @@ type Keys = Record<string, unknown>
 
 /** Both are canonical: what means the same is written the same. */
 export function diffOf(before: string, after: string) {
-  const { nodes: oldNodes, ...oldRest } = JSON.parse(before) as Keys & { nodes: (Keys & { id: string })[] }
-  const { nodes: newNodes, ...newRest } = JSON.parse(after) as Keys & { nodes: (Keys & { id: string })[] }
-  const [old, now] = [byId(oldNodes), byId(newNodes)]
+  const [old, now] = [divided(before), divided(after)]
+  const [nodes, routes] = [changes(old.nodes, now.nodes), changes(old.routes, now.routes)]
   return {
-    nodes_added: [...now.keys()].filter(id => !old.has(id)),
-    nodes_removed: [...old.keys()].filter(id => !now.has(id)),
-    nodes_changed: [...now].flatMap(([id, node]) => {
-      const keys = changedKeys(old.get(id) ?? node, node)
-      return keys.length === 0 ? [] : [{ id, keys }]
-    }),
-    keys_changed: changedKeys(oldRest, newRest),
+    nodes_added: nodes.added,
+    nodes_removed: nodes.removed,
+    nodes_changed: nodes.changed.map(([id, keys]) => ({ id, keys })),
+    routes_added: routes.added,
+    routes_removed: routes.removed,
+    routes_changed: routes.changed.map(([name, keys]) => ({ name, keys })),
+    keys_changed: changedKeys(old.rest, now.rest),
   }
 }
 
-function byId(nodes: readonly (Keys & { id: string })[]): Map<string, Keys> {
-  return new Map(nodes.map(node => [node.id, node]))
+/** A document has nodes or routes; a later version may be of the other kind. */
+function divided(definition: string) {
+  const {
+    nodes = [],
+    routes = [],
+    ...rest
+  } = JSON.parse(definition) as Keys & Record<"nodes" | "routes", Keys[]>
+  const by = (key: string, entries: readonly Keys[]) =>
+    new Map(entries.map(entry => [String(entry[key]), entry]))
+  return { nodes: by("id", nodes), routes: by("name", routes), rest }
+}
+
+function changes(old: ReadonlyMap<string, Keys>, now: ReadonlyMap<string, Keys>) {
+  return {
+    added: [...now.keys()].filter(name => !old.has(name)),
+    removed: [...old.keys()].filter(name => !now.has(name)),
+    changed: [...now].flatMap(([name, entry]) => {
+      const keys = changedKeys(old.get(name) ?? entry, entry)
+      return keys.length === 0 ? [] : [[name, keys] as const]
+    }),
+  }
 }
 
 function changedKeys(before: Keys, after: Keys): string[] {

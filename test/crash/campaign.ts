@@ -55,8 +55,11 @@ export async function campaign(options: CampaignOptions): Promise<Report> {
 }
 
 /** Each process has its share of the jobs and dies again and again; how far it may get rises with each death. */
-async function killAll(task: string, options: CampaignOptions): Promise<Map<string, number>> {
-  const { kills, jobs, processes = 1, tell } = options
+export async function killAll(
+  task: string,
+  options: CampaignOptions & { readonly draw?: DrawFate },
+): Promise<Map<string, number>> {
+  const { kills, jobs, processes = 1, draw = drawFate, tell } = options
   const deaths = new Map<string, number>()
   let spent = 0
   const dieAgainAndAgain = async (from: number): Promise<void> => {
@@ -64,7 +67,7 @@ async function killAll(task: string, options: CampaignOptions): Promise<Map<stri
     while (spent < kills) {
       const number = ++spent
       const to = Math.ceil((jobs * number) / kills)
-      const fate = drawFate(random, number)
+      const fate = draw(random, number)
       const place = await live({ task, from, to, step: processes }, fate)
       deaths.set(place, (deaths.get(place) ?? 0) + 1)
       tell?.(`kill ${number}/${kills}: ${place}${fate.failpoint === undefined ? "" : ` (${fate.failpoint})`}`)
@@ -74,9 +77,11 @@ async function killAll(task: string, options: CampaignOptions): Promise<Map<stri
   return deaths
 }
 
-interface Fate {
+export type DrawFate = (random: Random, number: number) => Fate
+
+export interface Fate {
   readonly failpoint?: string
-  readonly since?: "start" | "open"
+  readonly since?: "start" | "open" | "begun"
   readonly afterMs?: number
 }
 
@@ -105,7 +110,8 @@ async function live(options: LifeOptions, fate: Fate): Promise<string> {
       return "at start"
     }
     if (!(await life.says("open", OPEN_MS))) return fate.failpoint!.split(":")[0]!
-    if (fate.since === "open") {
+    if (fate.since !== undefined) {
+      await life.says(fate.since, IDLE_MS)
       await delay(fate.afterMs)
       return "at random"
     }
@@ -117,7 +123,7 @@ async function live(options: LifeOptions, fate: Fate): Promise<string> {
 }
 
 /** Nobody kills any more: everything must end, and closing must be clean. */
-async function finish(task: string, { jobs, processes = 1 }: CampaignOptions): Promise<void> {
+export async function finish(task: string, { jobs, processes = 1 }: CampaignOptions): Promise<void> {
   const lives = Array.from(
     { length: processes },
     (_, from) => new Life({ task, from, to: jobs, step: processes }),

@@ -158,7 +158,7 @@ async function allJobs(journal: Journal): Promise<Map<string, JobRow>> {
   }
 }
 
-async function readAcknowledged(folder: string) {
+export async function readAcknowledged(folder: string) {
   const ids = new Map<number, string>()
   const violations: string[] = []
   for (const line of await readLines(join(folder, "acknowledged.log"))) {

@@ -4,18 +4,22 @@
  *
  *     node program.js TASK-FILE FROM TO STEP
  *
- * It says "open" when it is open and "idle" when every job FROM, FROM + STEP … below TO has ended; then SIGTERM ends it.
- * executions.log: "start|end JOB NODE ATTEMPT PID"; acknowledged.log: "submitted|ended INDEX JOB STATUS".
+ * It says "open" when it is open, "begun" when the first message is delivered, and "idle" when every job FROM,
+ * FROM + STEP … below TO has ended; SIGTERM ends it.
+ * executions.log: "start|end JOB NODE ATTEMPT PID"; messages.log: "JOB MESSAGE ADAPTER ATTEMPT PID TIME";
+ * acknowledged.log: "submitted|ended INDEX JOB STATUS".
  * A line is one O_APPEND write: it is there whole or not at all, and survives the death of its writer.
  */
 import { openSync, readFileSync, writeSync } from "node:fs"
 import { join } from "node:path"
 import { openUmbra } from "../../dist/umbra.js"
 import { loggedHandlers } from "./handlers.js"
+import { loggedAdapters } from "./pipelines/adapters.js"
 
 const [file, from, to, step] = process.argv.slice(2)
 const task = JSON.parse(readFileSync(file, "utf8"))
 const executions = openSync(join(task.folder, "executions.log"), "a")
+const messages = openSync(join(task.folder, "messages.log"), "a")
 const acknowledged = openSync(join(task.folder, "acknowledged.log"), "a")
 /** Jobs that this process waits for at once. */
 const WINDOW = 20
@@ -28,9 +32,20 @@ function tell(fields, message) {
   )
 }
 
+let hasBegun = false
+function begun() {
+  if (!hasBegun) console.log("begun")
+  hasBegun = true
+}
+
 const umbra = await openUmbra(task.location, {
   handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
+  adapters: loggedAdapters(words => {
+    writeSync(messages, `${words} ${process.pid} ${Date.now()}\n`)
+    begun()
+  }),
   engine: task.engine,
+  pipeline: task.pipeline,
   log,
 })
 console.log("open")
@@ -87,10 +102,15 @@ async function retrying(submit) {
   }
 }
 
-await Promise.all(Array.from({ length: WINDOW }, work))
+let isClosing = false
 process.once("SIGTERM", async () => {
+  isClosing = true
   await umbra.close()
   process.exit(0)
 })
+await Promise.all(Array.from({ length: WINDOW }, work)).catch(error => {
+  if (!isClosing) throw error
+})
 setInterval(() => {}, 1000)
+begun()
 console.log("idle")

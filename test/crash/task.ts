@@ -1,14 +1,20 @@
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
-import type { Workload } from "./workload.ts"
+
+export interface TaskWorkload {
+  readonly shapes: readonly { readonly definition: object }[]
+  readonly jobs: readonly number[]
+}
 
 /** What program.js reads. Answers the file. */
 export async function writeTask(parts: {
   readonly folder: string
   readonly location: string
-  readonly workload: Workload
+  readonly workload: TaskWorkload
+  /** A node or message is hit by more deaths here than in a lifetime: none of them is its own fault, unless told. */
+  readonly lossLimit?: number
 }): Promise<string> {
-  const { folder, location, workload } = parts
+  const { folder, location, workload, lossLimit = 10_000 } = parts
   const file = join(folder, "task.json")
   const task = {
     folder,
@@ -16,8 +22,7 @@ export async function writeTask(parts: {
     workflows: workload.shapes.map(shape => shape.definition),
     jobs: workload.jobs,
     engine: {
-      // A node is hit by more deaths here than in a lifetime; none of them is its own fault.
-      lossLimit: 10_000,
+      lossLimit,
       parkAfterMs: 200,
       largeOutputBytes: 2000,
       leaseSeconds: 2,

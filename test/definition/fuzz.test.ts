@@ -1,5 +1,5 @@
 /**
- * 100,000 mutated documents, as text and as values. Whatever comes in, what comes out is a plan or problems, each with
+ * Mutated documents of both kinds, as text and as values. Whatever comes in, what comes out is a plan or problems, each with
  * a known code, a message, a path that can be read, and a place inside the text.
  */
 import { describe, expect, it } from "vitest"
@@ -7,8 +7,10 @@ import { stringify } from "yaml"
 import { type CompileResult, compileWorkflow, loadWorkflow } from "../../src/definition/index.ts"
 import { errorTable } from "../../src/errors.ts"
 import { handlers } from "./catalog.ts"
+import { adapters } from "./pipeline/catalog.ts"
 
-const documents = 100_000
+const catalogs = { handlers, adapters }
+
 const seed = Number(process.env.UMBRA_FUZZ_SEED ?? Date.now() % 1_000_000_000)
 
 /** mulberry32: small, and the same everywhere. */
@@ -54,8 +56,43 @@ const workflow = {
   ttl_seconds: 9,
 }
 
-const jsonText = JSON.stringify(workflow)
-const yamlText = stringify(workflow)
+const pipeline = {
+  name: "fuzz",
+  input: { type: "object", properties: { n: { type: "integer", default: 1 } } },
+  max_hops: 3,
+  init: [{ queue: "a", body: { x: "{{ input.n }}" } }, { body: "{{ job.id }}" }],
+  routes: [
+    {
+      name: "a",
+      inbound: "a",
+      adapters: [
+        { type: "http_fetch", config: { url: "{{ message.url }}", timeout: 3 } },
+        { type: "transform", config: { value: ["{{ message }}"] } },
+      ],
+      outbound: { default: "d", link: "a" },
+      concurrency: 4,
+      backpressure: { min_concurrency: 2 },
+      error_handling: { retries: 2, backoff: { jitter: 0 }, circuit_breaker: { min_calls: 3 } },
+    },
+    { name: "d", inbound: "d", adapters: [{ type: "echo" }], run_on: "workers", rate: 5 },
+  ],
+  ttl_seconds: 9,
+}
+
+interface Subject {
+  readonly source: object
+  readonly json: string
+  readonly yaml: string
+  readonly documents: number
+}
+const subject = (source: object, documents: number): Subject => ({
+  source,
+  json: JSON.stringify(source),
+  yaml: stringify(source),
+  documents,
+})
+const subjects = { workflows: subject(workflow, 100_000), pipelines: subject(pipeline, 20_000) }
+
 const pieces = [
   ...[
     '"',
@@ -199,7 +236,7 @@ class Mutator {
     if (Array.isArray(target) && action === 0) target.push(target[0])
     else if (action === 1) delete target[key]
     else if (action === 2 && !Array.isArray(target))
-      target[this.pick(["id", "when", "cofnig", key])] = target[key]
+      target[this.pick(["id", "when", "cofnig", "inbound", "nodes", key])] = target[key]
     else target[key] = fresh(this.pick(values))
   }
 }
@@ -224,20 +261,22 @@ function fault(result: CompileResult, text?: string): string | undefined {
 }
 
 /** One in ten is YAML, which takes as long to read as all the others together. */
-function draw(number: number): { text?: string; value?: unknown } {
+function draw({ source, json, yaml }: Subject, number: number): { text?: string; value?: unknown } {
   const mutator = new Mutator(seed + number)
   const kind = number % 10
-  if (kind === 0) return { text: mutator.text(yamlText) }
-  if (kind <= 4) return { text: mutator.text(jsonText) }
-  if (kind <= 6) return { text: safeJson(mutator.value(workflow)) }
-  return { value: mutator.value(workflow) }
+  if (kind === 0) return { text: mutator.text(yaml) }
+  if (kind <= 4) return { text: mutator.text(json) }
+  if (kind <= 6) return { text: safeJson(mutator.value(source)) }
+  return { value: mutator.value(source) }
 }
 
-function tryOne(number: number): { found: string | undefined; isPlan: boolean; what: unknown } {
-  const { text, value } = draw(number)
+function tryOne(
+  subject: Subject,
+  number: number,
+): { found: string | undefined; isPlan: boolean; what: unknown } {
+  const { text, value } = draw(subject, number)
   try {
-    const result =
-      text === undefined ? compileWorkflow(value, { handlers }) : loadWorkflow(text, { handlers })
+    const result = text === undefined ? compileWorkflow(value, catalogs) : loadWorkflow(text, catalogs)
     return { found: fault(result, text), isPlan: result.plan !== undefined, what: text ?? value }
   } catch (error) {
     return { found: `threw ${(error as Error).stack}`, isPlan: false, what: text ?? value }
@@ -249,20 +288,25 @@ function safeJson(value: unknown): string {
 }
 
 describe("fuzz", () => {
-  it(`J4 ${documents} mutated documents (UMBRA_FUZZ_SEED=${seed}) give plans or explained problems`, {
-    timeout: 120_000,
-  }, () => {
-    let plans = 0
-    for (let number = 0; number < documents; number++) {
-      const { found, isPlan, what } = tryOne(number)
-      if (isPlan) plans++
-      if (found !== undefined)
-        expect.fail(
-          `seed ${seed}, document ${number}: ${found}\n${typeof what === "string" ? what : String(safeJson(what))}`,
-        )
-    }
-    // Both sides are really reached.
-    expect(plans).toBeGreaterThan(documents / 50)
-    expect(plans).toBeLessThan(documents / 2)
-  })
+  it.each(Object.entries(subjects))(
+    `J4 P1 mutated %s (UMBRA_FUZZ_SEED=${seed}) give plans or explained problems`,
+    {
+      timeout: 120_000,
+    },
+    (_, subject) => {
+      const { documents } = subject
+      let plans = 0
+      for (let number = 0; number < documents; number++) {
+        const { found, isPlan, what } = tryOne(subject, number)
+        if (isPlan) plans++
+        if (found !== undefined)
+          expect.fail(
+            `seed ${seed}, document ${number}: ${found}\n${typeof what === "string" ? what : String(safeJson(what))}`,
+          )
+      }
+      // Both sides are really reached.
+      expect(plans).toBeGreaterThan(documents / 50)
+      expect(plans).toBeLessThan(documents / 2)
+    },
+  )
 })

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { collectLog, flow, gate, handler, open, openOn, states, until } from "./stage.ts"
 
@@ -94,7 +94,47 @@ describe("time to live", () => {
     expect((await second.job(running.id)).status).not.toBe("COMPLETED")
     busy.open()
   })
+
+  it("P5 what was done to a pipeline's messages is removed after a time of its own, the rest with the job", async () => {
+    const [clock, store] = [new VirtualClock(), createMemoryStore()]
+    const engine = { retentionSeconds: 7200, lineageRetentionSeconds: 3600 }
+    const umbra = await openOn(store, { clock, engine })
+    const job = await umbra.submit(flow([{ id: "a", handler: "input" }]))
+    await job.wait()
+    const { pipelines } = openMemory(store)
+    const execution = await processOne(store, job.id, clock.now())
+    const lineage = () => pipelines.readLineage({ execution, keys: [{ route: 0, seq: 1 }], limit: 9 })
+    clock.advance(3_000_000)
+    await new Promise(resolve => setImmediate(resolve))
+    expect(await lineage()).toHaveLength(1)
+    clock.advance(1_200_001)
+    await until("lineage is gone", async () => (await lineage()).length === 0)
+    expect(await pipelines.findMessages(execution, [{ route: 0, seq: 1 }])).toEqual([])
+    expect(await pipelines.readExecution(job.id)).not.toBeNull()
+    clock.advance(3_600_000)
+    await until("all is gone", async () => (await pipelines.readExecution(job.id)) === null)
+  })
 })
+
+/** An execution of this job that has ended, with one message that was acknowledged. */
+async function processOne(store: MemoryStore, jobId: string, at: number): Promise<number> {
+  const { pipelines } = openMemory(store)
+  const execution = (await pipelines.claimExecution({ jobId, at, limit: 1, claimMs: 1000 }))!
+  const key = { route: 0, seq: 1 }
+  await pipelines.commit({
+    fence: { partition: 0, epoch: store.partitions[0]!.epoch },
+    ...{ execution, commit: 1, progress: "{}", parked: [], unparked: [], stored: [] },
+    messages: [{ ...key, parent: null, root: 1, hops: 0, at, body: "1" }],
+    lineage: [
+      {
+        ...{ ...key, attempt: 1, adapter: 0, at, durationUs: 1, status: "completed" },
+        ...{ into: null, emitted: null, error: null },
+      },
+    ],
+  })
+  await pipelines.endExecution({ jobId, at })
+  return execution
+}
 
 describe("close", () => {
   it("S5 lets running handlers end and makes their results durable", async () => {

@@ -159,6 +159,22 @@ describe("the examples run as they are", () => {
     expect(stdout).toContain("5 operations, at most 2 at once\n")
   })
 
+  it("crawl/: P2 to P4 a site is crawled, embedded and stored, whatever fails; a dead letter is replayed", async () => {
+    const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-crawl-"))
+    const before = left()
+    const { code, stdout, stderr } = await run("examples/crawl/main.js")
+    expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+    expect(stdout).toMatch(/^COMPLETED\nfetch: 8 done, 7 failed tries, 1 dead\nchunk: 8 done/)
+    expect(stdout).toMatch(
+      /store: \d done, 1 failed tries, 0 dead\nstored 10 chunks of 8 pages, each with 26 numbers/,
+    )
+    expect(stdout).toContain("/prices was asked for 3 times, / once: true\n")
+    expect(stdout).toContain("dead: fetch /broken, 4 tries, E410\n")
+    expect(stdout).toContain("replayed 1: COMPLETED, now 11 chunks of 9 of 9 pages\n")
+    expect(stdout).toContain('nearest to "goats": The ferry to the goats is late. The goats do not mind.\n')
+    expect(left()).toEqual(before)
+  })
+
   it("demo: every claim holds, nothing is left behind, in less than 30 s", { timeout: 60_000 }, async () => {
     const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
     const before = left()

@@ -6,6 +6,10 @@ import { feedContract } from "./contract/feed.ts"
 import { inboxContract } from "./contract/inbox.ts"
 import { jobsContract } from "./contract/jobs.ts"
 import { ownershipContract } from "./contract/ownership.ts"
+import { pipelineClaimsContract } from "./contract/pipeline-claims.ts"
+import { pipelineCommitsContract } from "./contract/pipeline-commits.ts"
+import { pipelineReadingsContract } from "./contract/pipeline-readings.ts"
+import { pipelineRetentionContract } from "./contract/pipeline-retention.ts"
 import { providersContract } from "./contract/providers.ts"
 import { registryContract } from "./contract/registry.ts"
 import { retentionContract } from "./contract/retention.ts"
@@ -17,23 +21,36 @@ export interface OpenStage extends Stage {
 }
 
 export function journalContract(name: string, open: () => Promise<OpenStage>): void {
-  describe(`${name} keeps the journal's contract`, () => {
+  suite(`${name} keeps the journal's contract`, open, [
+    appendContract,
+    dataContract,
+    jobsContract,
+    workflowsContract,
+    registryContract,
+    providersContract,
+    ownershipContract,
+    inboxContract,
+    retentionContract,
+    feedContract,
+  ])
+  // On a store of their own: tests that take a partition each leave none.
+  suite(`${name} keeps the contract of pipelines`, open, [
+    pipelineCommitsContract,
+    pipelineReadingsContract,
+    pipelineClaimsContract,
+    pipelineRetentionContract,
+  ])
+}
+
+type Part = (stage: () => Stage) => void
+
+function suite(name: string, open: () => Promise<OpenStage>, parts: readonly Part[]): void {
+  describe(name, () => {
     let stage: OpenStage
     beforeAll(async () => {
       stage = await open()
     })
     afterAll(() => stage?.close())
-
-    const current = (): Stage => stage
-    appendContract(current)
-    dataContract(current)
-    jobsContract(current)
-    workflowsContract(current)
-    registryContract(current)
-    providersContract(current)
-    ownershipContract(current)
-    inboxContract(current)
-    retentionContract(current)
-    feedContract(current)
+    for (const part of parts) part(() => stage)
   })
 }

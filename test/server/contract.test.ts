@@ -91,6 +91,9 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
       nodes_added: ["new"],
       nodes_removed: ["gone"],
       nodes_changed: [{ id: "other", keys: ["config", "timeout_seconds"] }],
+      routes_added: [],
+      routes_removed: [],
+      routes_changed: [],
       keys_changed: ["output"],
     })
     expect((await ask("/workflows/diff/diff?from=1&to=9")).status).toBe(404)

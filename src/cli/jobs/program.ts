@@ -2,6 +2,7 @@
 import { Command, Option } from "commander"
 import type { JobStatus } from "../../core/states.ts"
 import {
+  adaptersOption,
   countFrom1,
   handlersOption,
   label,
@@ -63,6 +64,7 @@ export function jobsProgram(finish: Finish): Command {
       "stay until the job has ended; its nodes run in this process unless a server or another engine has it",
     )
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(privateAddressesOption())
     .addOption(json)

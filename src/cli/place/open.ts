@@ -38,7 +38,7 @@ export async function openPlace(options: PlaceOptions, { make = false }: Wanted 
   return openStore({
     location: make ? storeLocation(options) : existingStore(options),
     owner: options.owner,
-    handlers: options.handlers ?? [],
+    modules: options,
     flags: storeFlags(options),
   })
 }

@@ -4,6 +4,7 @@ import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import { deleteAlias, moveAlias } from "../../server/move-alias.ts"
 import { aliasView, moveView, summaryView, versionView } from "../../server/workflow-view.ts"
+import { type AdapterModules, adaptersFor } from "../adapters.ts"
 import { loadCatalog } from "../handlers.ts"
 import type { PlaceWorkflows } from "./place.ts"
 import type { Store } from "./store.ts"
@@ -15,19 +16,22 @@ const MANY_MOVES = 1000
 export class StoreWorkflows implements PlaceWorkflows {
   readonly #store: Store
   readonly #owner: string
-  readonly #handlers: readonly string[]
+  readonly #modules: AdapterModules
 
   constructor(
     store: Store,
-    { owner, handlers }: { readonly owner: string; readonly handlers: readonly string[] },
+    { owner, modules }: { readonly owner: string; readonly modules: AdapterModules },
   ) {
     this.#store = store
     this.#owner = owner
-    this.#handlers = handlers
+    this.#modules = modules
   }
 
   async push(text: string): Promise<PushedWorkflow> {
-    const { plan, problems } = loadWorkflow(text, { handlers: await loadCatalog(this.#handlers) })
+    const { plan, problems } = loadWorkflow(text, {
+      handlers: await loadCatalog(this.#modules.handlers ?? []),
+      adapters: await adaptersFor(text, this.#modules),
+    })
     if (plan === undefined)
       throw new UmbraError(problems[0]?.code ?? "E101", "the workflow has problems.", {
         details: { problems },

@@ -3,15 +3,20 @@
  * journal alone, which disturbs nobody; for a command, the engine that owns the job, and if there is none (always so for
  * a folder, which one process holds at a time) this process, as an engine that runs no node.
  */
+
 import { localOwner } from "../../engine/ids.ts"
+import { Plans } from "../../engine/plans.ts"
+import { noSuchJob, type Queries } from "../../engine/queries.ts"
 import { Reader } from "../../engine/reader.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port.ts"
 import type { Registry } from "../../journal/registry.ts"
+import { PipelineQueries } from "../../pipeline/queries.ts"
 import { limitsOf } from "../../server/limits.ts"
 import { Tokens, tokenView } from "../../server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
 import { workerSettings } from "../../worker/settings.ts"
+import type { AdapterModules } from "../adapters.ts"
 import { commandLog } from "../log.ts"
 import { storeName } from "../store.ts"
 import type { Place } from "./place.ts"
@@ -21,18 +26,18 @@ import { StoreWorkflows } from "./store-workflows.ts"
 export interface StorePlaceOptions {
   readonly location: string
   readonly owner: string | undefined
-  readonly handlers: readonly string[]
+  readonly modules: AdapterModules
   readonly flags: string
 }
 
-export function openStore({ location, owner, handlers, flags }: StorePlaceOptions): Place {
+export function openStore({ location, owner, modules, flags }: StorePlaceOptions): Place {
   const store = new Store(location)
   const jobs = new StoreJobs(store, owner)
   return {
     name: storeName(location),
     flags,
     jobs,
-    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, handlers }),
+    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, modules }),
     tokens: tokensOf(store),
     get isRun() {
       return jobs.isRun
@@ -61,6 +66,17 @@ export class Store {
 
   async reader(): Promise<Reader> {
     return new Reader(await this.journal(), { maxSignalBytes: workerSettings().maxOutputBytes })
+  }
+
+  async pipelines(): Promise<PipelineQueries> {
+    const journal = await this.journal()
+    const plans = new Plans(journal)
+    const row: Queries["row"] = async id => {
+      const found = await journal.readJob(id)
+      if (found === null) throw noSuchJob(id)
+      return found
+    }
+    return new PipelineQueries({ store: journal.pipelines, plans, row })
   }
 
   async registry(): Promise<Registry> {
@@ -94,7 +110,7 @@ export class Store {
   }
 
   async #openEngine(): Promise<Umbra> {
-    const options: UmbraOptions = { roles: ["engine"], log: commandLog("error").log }
+    const options: UmbraOptions = { roles: ["engine"], runsPipelines: false, log: commandLog("error").log }
     const journal = await this.journal()
     // A folder is open once only: the engine takes the journal over, and closes it.
     this.#isHandedOver = journal.capabilities.exclusive

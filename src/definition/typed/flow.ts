@@ -4,7 +4,8 @@ import type { Workflow } from "../builder.ts"
 import type { HandlerSpec } from "../handler.ts"
 import type { NodeDefinition } from "../schema.ts"
 import type { Place } from "./emit.ts"
-import { expression, member, nodePath } from "./expression.ts"
+import { expression, nodePath } from "./expression.ts"
+import { JobRefs } from "./job-refs.ts"
 import {
   AddedNode,
   type AnyNode,
@@ -17,9 +18,11 @@ import {
   type RunEachOptions,
   type RunOptions,
 } from "./node.ts"
+import { useOnce } from "./once.ts"
 import { refTo } from "./ref.ts"
 import type {
   ConfigOf,
+  IsOptional,
   Known,
   OutputOf,
   Ref,
@@ -30,19 +33,8 @@ import type {
   TemplatedJson,
 } from "./types.ts"
 
-/** What a template can read of the job itself. */
-export interface JobInfo {
-  readonly id: string
-  readonly workflow: string
-  readonly workflow_version: number
-  readonly owner: string
-  readonly created_at: string
-}
-
-/** Config can be left out where nothing in it is required. */
-type NodeArguments<Config, Options> = undefined extends Config
-  ? [config?: Templated<Config>, options?: Options]
-  : Record<never, never> extends Config
+type NodeArguments<Config, Options> =
+  IsOptional<Config> extends true
     ? [config?: Templated<Config>, options?: Options]
     : [config: Templated<Config>, options?: Options]
 
@@ -58,13 +50,12 @@ export let contentOf: (flow: AnyFlow) => {
 }
 
 const transform: HandlerSpec = { name: "transform" }
-const childWorkflow: HandlerSpec = { name: "workflow" }
+/** What runs a child, and where its config names it. */
+const handlerOf = ({ definition }: Workflow) => ("routes" in definition ? "pipeline" : "workflow")
 
 /** Any builder, whatever its job's input is: what a function that adds nodes to several workflows takes. */
-export class AnyFlow {
-  readonly job: Ref<JobInfo>
+export class AnyFlow extends JobRefs {
   readonly #name: string
-  protected readonly origins: ReadonlySet<object> = new Set([this])
   readonly #nodes = new Map<string, NodeDefinition>()
   readonly #added = new Set<AnyNode>()
   readonly #handlers = new Map<string, HandlerSpec>()
@@ -80,8 +71,8 @@ export class AnyFlow {
   }
 
   constructor(name: string) {
+    super()
     this.#name = name
-    this.job = refTo(expression("job", this.origins, true))
   }
 
   /** Adds a node. Nodes whose output the config or `when` reads come first by themselves. */
@@ -115,7 +106,7 @@ export class AnyFlow {
     return this.#addEach({ id, handler: handler.name, items, config, options })
   }
 
-  /** Adds a node that runs another workflow as a child job; its output is that job's. */
+  /** Adds a node that runs another workflow, or a pipeline, as a child job; its output is that job's. */
   run<Input, Output, const Options extends RunOptions = RunOptions>(
     id: string,
     child: Workflow<Input, Output>,
@@ -123,7 +114,7 @@ export class AnyFlow {
     options?: Options,
   ): NodeHandle<WithWhen<Known<Output>, Options>> {
     const config = this.#childConfig(child, input, options)
-    return this.#add({ id, handler: childWorkflow.name, config, options: options ?? {} })
+    return this.#add({ id, handler: handlerOf(child), config, options: options ?? {} })
   }
 
   /** Adds a node that runs another workflow once per item of a list, each as a child job. */
@@ -136,7 +127,7 @@ export class AnyFlow {
   ): NodeHandle<WithWhen<Known<Output>[], Options>> {
     const config = (item: Ref<Item>, index: Ref<number>) =>
       this.#childConfig(child, input(item, index), options)
-    return this.#addEach({ id, handler: childWorkflow.name, items, config, options })
+    return this.#addEach({ id, handler: handlerOf(child), items, config, options })
   }
 
   #addEach<Item, Output>(each: {
@@ -164,13 +155,11 @@ export class AnyFlow {
           "Rename one of them.",
       )
     this.#workflows.set(child.name, child)
-    const workflow = options?.at === undefined ? child.name : `${child.name}@${options.at}`
-    return { workflow, ...(input === undefined ? {} : { input: input as TemplatedJson }) }
-  }
-
-  /** A secret by its name: filled in where the handler runs, stored nowhere. For a handler's config only. */
-  secret(name: string): Ref<string> {
-    return refTo(member(expression("secrets", this.origins, true), name))
+    const reference = options?.at === undefined ? child.name : `${child.name}@${options.at}`
+    return {
+      [handlerOf(child)]: reference,
+      ...(input === undefined ? {} : { input: input as TemplatedJson }),
+    }
   }
 
   #place(path: string, more: Iterable<object> = []): Place {
@@ -187,15 +176,8 @@ export class AnyFlow {
   }
 
   #use(handler: HandlerSpec): void {
-    const known = this.#handlers.get(handler.name)
-    if (known !== undefined && known !== handler) {
-      throw new UmbraError(
-        "E103",
-        `workflow ${JSON.stringify(this.#name)} uses two different handlers called ${JSON.stringify(handler.name)}. ` +
-          "Rename one of them.",
-      )
-    }
-    this.#handlers.set(handler.name, handler)
+    const owner = `workflow ${JSON.stringify(this.#name)}`
+    useOnce(this.#handlers, { name: handler.name, thing: handler, what: "handler", owner })
   }
 }
 

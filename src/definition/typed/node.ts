@@ -6,6 +6,7 @@ import { idPattern, reservedIds } from "../names.ts"
 import type { NodeDefinition, RetryDefinition } from "../schema.ts"
 import { emit, type Place } from "./emit.ts"
 import type { Ref, RefOf, Templated } from "./types.ts"
+import { written } from "./written.ts"
 
 export type RetryOptions = Partial<RetryPolicy>
 
@@ -78,7 +79,7 @@ export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlyS
     ...(config !== undefined && { config: emit(config, at("config")) as Record<string, unknown> }),
     ...(dependencies?.length && { dependencies }),
     ...(options.timeoutSeconds !== undefined && { timeout_seconds: options.timeoutSeconds }),
-    ...(options.retry && { retry: retryDefinition(options.retry) }),
+    ...(options.retry && { retry: written(options.retry) as RetryDefinition }),
     ...(options.when !== undefined && { when: emit(options.when, at("when")) as string | boolean }),
     ...(options.provider !== undefined && { provider: options.provider }),
     ...(forEach !== undefined && { for_each: emit(forEach, at("for_each")) as string | unknown[] }),
@@ -94,16 +95,6 @@ function dependencyId(id: string, other: AnyNode, owned: ReadonlySet<unknown>): 
     `node ${JSON.stringify(id)}: after: [${String(other?.id)}] is no node of this workflow. ` +
       "Use what this flow's node() returned.",
   )
-}
-
-function retryDefinition(retry: RetryOptions): RetryDefinition {
-  return {
-    ...(retry.maxAttempts !== undefined && { max_attempts: retry.maxAttempts }),
-    ...(retry.initialSeconds !== undefined && { initial_seconds: retry.initialSeconds }),
-    ...(retry.maxSeconds !== undefined && { max_seconds: retry.maxSeconds }),
-    ...(retry.multiplier !== undefined && { multiplier: retry.multiplier }),
-    ...(retry.jitter !== undefined && { jitter: retry.jitter }),
-  }
 }
 
 /** Checked here as well as by the compiler: here the stack trace points at the line that added the node. */

@@ -78,7 +78,8 @@ export type TemplatedJson =
 export type Templated<T> =
   IsAny<T> extends true
     ? TemplatedJson
-    : unknown extends T
+    : // `[]`: otherwise each kind of JSON would be asked apart, without end.
+      [Json] extends [T]
       ? TemplatedJson
       : RefOf<Exclude<T, undefined>> | TemplatedParts<Exclude<T, undefined>>
 
@@ -120,8 +121,15 @@ type SchemaOutput<S> = S extends StandardSchemaV1 ? StandardSchemaV1.InferOutput
 /** A `HandlerSpec<Config, Output>` without its schemas' own types knows only what config is after parsing. */
 type InputOrOutput<S> = unknown extends SchemaInput<S> ? SchemaOutput<S> : SchemaInput<S>
 
-/** What a node of this handler is configured with: before defaults are filled in. */
-export type ConfigOf<H extends HandlerSpec> = InputOrOutput<NonNullable<H["config"]>>
+/** What a handler or adapter is configured with: before defaults are filled in. */
+export type ConfigOf<H extends Pick<HandlerSpec, "config">> = InputOrOutput<NonNullable<H["config"]>>
+
+/** Config can be left out where nothing in it is required. */
+export type IsOptional<Config> = undefined extends Config
+  ? true
+  : Record<never, never> extends Config
+    ? true
+    : false
 
 /** What a node of this handler gives. */
 export type OutputOf<H extends HandlerSpec> = Known<SchemaOutput<NonNullable<H["output"]>>>

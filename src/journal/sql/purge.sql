@@ -1,6 +1,6 @@
 -- Retention: removes these jobs ($3) with their facts, operations and slots, where the fence ($1 partitions, $2 epochs)
 -- holds as in append.sql and the job still is one that ended before $4. So what was retried meanwhile, by this owner or
--- the next, keeps its history.
+-- the next, keeps its history. A pipeline's rows may be millions: they are left to pipeline_remove_orphans.sql.
 with fence as materialized (
   select p.id
   from unnest($1::text::int[], $2::text::bigint[]) as f (id, epoch)
@@ -28,5 +28,11 @@ operations as (
 ),
 slots as (
   delete from umbra.slots using ended where slots.job_id = ended.id
+),
+executions as (
+  update umbra.executions as e
+  set is_orphan = true, ended_at = coalesce(e.ended_at, $4::text::bigint)
+  from ended
+  where e.job_id = ended.id
 )
 select count(*) from jobs

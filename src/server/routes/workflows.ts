@@ -181,7 +181,9 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     },
     async request => {
       const plan = planOf(request.body, request.headers["content-type"])
-      return { valid: true, name: plan.name, hash: plan.hash, nodes: plan.nodes.length }
+      const { name, hash, nodes, pipeline } = plan
+      const counts = pipeline === null ? [nodes.length, 0] : [0, pipeline.routes.length]
+      return { valid: true, name, hash, nodes: counts[0], routes: counts[1] }
     },
   )
 
@@ -194,7 +196,8 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
 
   function planOf(text: string, contentType = ""): Plan {
     const format = /^application\/json\b/i.test(contentType) ? "json" : "yaml"
-    const { plan, problems } = loadWorkflow(text, { handlers: umbra.handlers, format })
+    const { handlers, adapters } = umbra
+    const { plan, problems } = loadWorkflow(text, { handlers, adapters, format })
     if (plan !== undefined) return plan
     throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${problems.length} problem(s).`, {
       details: { problems },
@@ -217,5 +220,6 @@ const validAnswer = z
     name: z.string(),
     hash: z.string(),
     nodes: z.number().int(),
+    routes: z.number().int().meta({ description: "Of a pipeline." }),
   })
-  .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4 }] })
+  .meta({ examples: [{ valid: true, name: "order", hash: "9f2c41d0", nodes: 4, routes: 0 }] })

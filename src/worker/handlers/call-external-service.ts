@@ -4,7 +4,7 @@ import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { bodyOf, statusFault } from "../http/answer.ts"
-import type { HttpClient, HttpRequest } from "../http/client.ts"
+import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
 import { submitted } from "../waiting.ts"
 import { callExternalServiceSpec } from "./call-external-service-spec.ts"
 
@@ -19,20 +19,29 @@ export const callExternalService = (http: HttpClient, externalIdOf: ExternalIdOf
   defineHandler({
     ...callExternalServiceSpec,
     async run(config, ctx) {
-      const response = await http.send(requestOf(config, ctx))
-      if (!isExpected(response.status, config.expected_status)) throw statusFault(response, ctx.now())
+      const response = await requestAnswer(http, config, ctx)
       const answer = { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
       const externalId = ctx.provider === null ? undefined : externalIdOf(ctx.provider, answer)
       return externalId === undefined ? answer : submitted(externalId)
     },
   })
 
+/** What a request needs to know of whoever makes it. */
+export type Caller = Pick<HandlerContext, "signal" | "idempotencyKey" | "now">
+
+/** The answer, with one of the statuses that were expected. */
+export async function requestAnswer(http: HttpClient, config: Config, ctx: Caller): Promise<HttpResponse> {
+  const response = await http.send(requestOf(config, ctx))
+  if (isExpected(response.status, config.expected_status)) return response
+  throw statusFault(response, ctx.now())
+}
+
 function isExpected(status: number, expected: Config["expected_status"]): boolean {
   if (expected === undefined) return status >= 200 && status < 300
   return Array.isArray(expected) ? expected.includes(status) : status === expected
 }
 
-function requestOf(config: Config, ctx: HandlerContext): HttpRequest {
+function requestOf(config: Config, ctx: Caller): HttpRequest {
   const { method, timeout_seconds, follow_redirects, max_response_bytes } = config
   const key = repeatable.has(method) ? {} : { "idempotency-key": ctx.idempotencyKey }
   return {

@@ -5,6 +5,7 @@ import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
+import type { Caller } from "./call-external-service.ts"
 import { jsonAnswer } from "./llm-json.ts"
 import { llmServiceSpec } from "./llm-service-spec.ts"
 
@@ -36,21 +37,27 @@ type Completion = z.output<typeof completion>
 export const llmService = (http: HttpClient) =>
   defineHandler({
     ...llmServiceSpec,
-    async run(config, ctx) {
-      const response = await http.send(requestOf(config, ctx))
-      if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
-      const answer = completionOf(response)
-      const usage = usageOf(answer)
-      ctx.usage(usage)
-      const finish_reason = answer.choices[0]?.finish_reason ?? null
-      const text = textOf(answer)
-      const json =
-        config.json === false ? {} : { json: jsonAnswer({ text, schema: config.json, finish_reason }) }
-      return { text, ...json, model: answer.model ?? config.model, usage, finish_reason }
-    },
+    run: (config, ctx) => completeChat(http, config, ctx),
   })
 
-function requestOf(config: Config, ctx: HandlerContext): HttpRequest {
+/** `usage` is told what an answer cost even if it cannot be used. */
+export async function completeChat(
+  http: HttpClient,
+  config: Config,
+  ctx: Caller & Partial<Pick<HandlerContext, "usage">>,
+) {
+  const response = await http.send(requestOf(config, ctx))
+  if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
+  const answer = completionOf(response)
+  const usage = usageOf(answer)
+  ctx.usage?.(usage)
+  const finish_reason = answer.choices[0]?.finish_reason ?? null
+  const text = textOf(answer)
+  const json = config.json === false ? {} : { json: jsonAnswer({ text, schema: config.json, finish_reason }) }
+  return { text, ...json, model: answer.model ?? config.model, usage, finish_reason }
+}
+
+function requestOf(config: Config, ctx: Caller): HttpRequest {
   const headers = Object.entries(config.headers ?? {}).map(([name, value]) => [name.toLowerCase(), value])
   return {
     method: "POST",

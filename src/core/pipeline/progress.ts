@@ -1,0 +1,111 @@
+/**
+ * How far an execution is: what its routes have been given and what they have settled. Written whole with every commit,
+ * and all that a new owner needs to go on.
+ */
+import type { JsonObject } from "../json.ts"
+import { Settled } from "./settled.ts"
+
+export interface RouteProgress {
+  /** Seq of the last message of its queue. */
+  tail: number
+  /** Messages that need no delivery from the queue: acknowledged, parked, or dead. */
+  readonly settled: Settled
+  /** Acknowledged. */
+  done: number
+  /** Deliveries that failed. */
+  failed: number
+  /** Messages that wait for their next try. */
+  waiting: number
+  dead: number
+}
+
+export interface PipelineProgress {
+  readonly routes: readonly RouteProgress[]
+  /** Initial messages so far: each is the root of a tree. */
+  roots: number
+  /** All initial messages are there. */
+  isBegun: boolean
+  /** A process has it in hand. One that stops in order says so. */
+  isOpen: boolean
+  /** Tried again after a process died that had them in hand. */
+  suspects: readonly Suspicion[]
+}
+
+/** A message, and how many processes are known to have died while it was tried. */
+export interface Suspicion {
+  readonly route: number
+  readonly seq: number
+  readonly losses: number
+  /** Deliveries of it that failed; left out: none. */
+  readonly attempts?: number
+}
+
+export function newProgress(routes: number): PipelineProgress {
+  return {
+    roots: 0,
+    isBegun: false,
+    isOpen: false,
+    suspects: [],
+    routes: Array.from({ length: routes }, () => ({
+      tail: 0,
+      settled: new Settled(),
+      ...{ done: 0, failed: 0, waiting: 0, dead: 0 },
+    })),
+  }
+}
+
+/** Nothing queued, in flight or waiting for another try. */
+export function isDrained({ routes, isBegun }: PipelineProgress): boolean {
+  return isBegun && routes.every(({ tail, settled, waiting }) => settled.upTo === tail && waiting === 0)
+}
+
+/** Messages of the queue that are not settled, those in hand included. */
+export function unsettled({ tail, settled: { upTo, beyond } }: RouteProgress): number {
+  let count = tail - upTo
+  for (let i = 0; i < beyond.length; i += 2) count -= beyond[i + 1]! - beyond[i]! + 1
+  return count
+}
+
+/** As text; `live` is what the owner says of itself besides, for those who look. */
+export function encodeProgress(progress: PipelineProgress, live: JsonObject | null): string {
+  const { roots, isBegun, isOpen, suspects, routes } = progress
+  return JSON.stringify({
+    roots,
+    begun: isBegun,
+    open: isOpen,
+    ...(suspects.length === 0 ? {} : { suspects }),
+    routes: routes.map(({ settled, ...figures }) => ({
+      ...figures,
+      up_to: settled.upTo,
+      ...(settled.beyond.length === 0 ? {} : { beyond: settled.beyond }),
+    })),
+    ...(live === null ? {} : { live }),
+  })
+}
+
+export function decodeProgress(text: string): PipelineProgress & { readonly live: JsonObject | null } {
+  const { roots, begun, open, suspects, routes, live } = JSON.parse(text) as Encoded
+  return {
+    roots,
+    isBegun: begun,
+    isOpen: open,
+    suspects: suspects ?? [],
+    live: live ?? null,
+    routes: routes.map(({ up_to, beyond, ...figures }) => ({
+      ...figures,
+      settled: new Settled(up_to, beyond),
+    })),
+  }
+}
+
+interface Encoded {
+  readonly roots: number
+  readonly begun: boolean
+  readonly open: boolean
+  readonly suspects?: readonly Suspicion[]
+  readonly live?: JsonObject
+  readonly routes: readonly (Omit<RouteProgress, "settled"> & {
+    readonly up_to: number
+    readonly beyond?: readonly number[]
+  })[]
+}

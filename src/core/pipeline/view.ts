@@ -1,0 +1,78 @@
+/** Routes of an execution as JSON for people and programs, read off its stored progress. */
+import type { JsonObject } from "../json.ts"
+import type { BreakerState } from "./breaker.ts"
+import { decodeProgress, newProgress, unsettled } from "./progress.ts"
+
+export interface RouteView {
+  readonly name: string
+  readonly inbound: string
+  /** Queues by kind of message. */
+  readonly outbound: { readonly [kind: string]: string }
+  readonly adapters: readonly { readonly type: string; readonly breaker: BreakerState | null }[]
+  readonly queued: number
+  readonly in_flight: number
+  /** Messages that wait for another try. */
+  readonly waiting: number
+  readonly done: number
+  /** Deliveries that failed. */
+  readonly failed: number
+  readonly dead_lettered: number
+  /** Messages a second, lately. */
+  readonly rate: number
+  readonly latency_ms: number
+  /** How many may be in flight right now; null: the execution does not run. */
+  readonly concurrency: number | null
+}
+
+/** The part of a pipeline's plan that is shown. */
+export interface ShownRoute {
+  readonly name: string
+  readonly inbound: string
+  readonly adapters: readonly { readonly type: string }[]
+  readonly outbound: ReadonlyMap<string, number>
+}
+
+/** `progress` as it was stored; null: the execution has not begun. `isOver`: nothing is in flight any more. */
+export function routeViews(
+  routes: readonly ShownRoute[],
+  progress: string | null,
+  isOver: boolean,
+): readonly RouteView[] {
+  const decoded = progress === null ? { ...newProgress(routes.length), live: null } : decodeProgress(progress)
+  return routes.map((route, position) => {
+    const { settled: _, tail: _tail, ...figures } = decoded.routes[position]!
+    const left = unsettled(decoded.routes[position]!)
+    const live = isOver ? notRunning : { ...notRunning, ...liveOf(decoded.live, position) }
+    const inFlight = Math.min(live.in_flight, left)
+    return {
+      name: route.name,
+      inbound: route.inbound,
+      outbound: Object.fromEntries([...route.outbound].map(([kind, to]) => [kind, routes[to]!.inbound])),
+      adapters: route.adapters.map(({ type }, i) => ({ type, breaker: live.breakers[i] ?? null })),
+      queued: left - inFlight,
+      in_flight: inFlight,
+      waiting: figures.waiting,
+      done: figures.done,
+      failed: figures.failed,
+      dead_lettered: figures.dead,
+      rate: live.rate,
+      latency_ms: live.latency_ms,
+      concurrency: live.concurrency,
+    }
+  })
+}
+
+interface LiveRoute {
+  readonly in_flight: number
+  readonly concurrency: number | null
+  readonly rate: number
+  readonly latency_ms: number
+  readonly breakers: readonly (BreakerState | null)[]
+}
+
+const notRunning: LiveRoute = { in_flight: 0, concurrency: null, rate: 0, latency_ms: 0, breakers: [] }
+
+function liveOf(live: JsonObject | null, position: number): Partial<LiveRoute> {
+  const routes = (live?.routes ?? []) as unknown as readonly Partial<LiveRoute>[]
+  return routes[position] ?? {}
+}

@@ -1,0 +1,55 @@
+/** Fields that documents with nodes and documents with routes have in common. */
+import { z } from "zod"
+
+/** A hundred years. Timers beyond it are a mistake, and would overflow a date. */
+const maxSeconds = 3_155_760_000
+
+export const seconds = (what: string) => z.number().positive().max(maxSeconds).describe(what)
+
+/** Names are stored and compared as text, which holds no control character and no half of a character. */
+export const label = (what: string) =>
+  z
+    .string()
+    .min(1)
+    .max(200)
+    .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+    .describe(what)
+
+export const documentFields = {
+  $schema: z.string().nullish().describe("For editors; not part of the content."),
+  name: label("Name of the workflow."),
+  description: z.string().max(10_000).nullish(),
+  input: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .describe("JSON Schema (2020-12) of the job's input. Defaults in it are applied."),
+  ttl_seconds: seconds("A job that is not done by then becomes EXPIRED.").nullish(),
+}
+
+interface Backoff {
+  readonly initial_seconds: number
+  readonly max_seconds: number
+  readonly multiplier: number
+  readonly jitter: number
+}
+
+/** How long to wait before something is tried again. */
+export function backoffFields(defaults: Backoff) {
+  const wait = (what: string) => z.number().min(0).max(maxSeconds).nullish().describe(what)
+  return {
+    initial_seconds: wait(`Wait before the second try. Default ${defaults.initial_seconds}.`),
+    max_seconds: wait(`No wait is longer. Default ${defaults.max_seconds}.`),
+    multiplier: z
+      .number()
+      .min(1)
+      .max(100)
+      .nullish()
+      .describe(`Each wait is this many times the one before. Default ${defaults.multiplier}.`),
+    jitter: z
+      .number()
+      .min(0)
+      .max(1)
+      .nullish()
+      .describe(`Share of the wait that is random, 0 to 1. Default ${defaults.jitter}.`),
+  }
+}

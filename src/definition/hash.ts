@@ -1,0 +1,26 @@
+import { createHash, type Hash } from "node:crypto"
+import type { Json, JsonObject } from "../core/json.ts"
+
+/** Nodes written at a time: the text of a large workflow would take tens of megabytes at once. */
+const nodesPerUpdate = 1000
+
+/** sha256 of `JSON.stringify(canonical)`. */
+export function hashOf(canonical: JsonObject): string {
+  const hash = createHash("sha256")
+  let separator = "{"
+  for (const [key, value] of Object.entries(canonical)) {
+    hash.update(`${separator}${JSON.stringify(key)}:`)
+    if (key === "nodes") hashNodes(hash, value as readonly Json[])
+    else hash.update(JSON.stringify(value))
+    separator = ","
+  }
+  return hash.update("}").digest("hex")
+}
+
+function hashNodes(hash: Hash, nodes: readonly Json[]): void {
+  for (let i = 0; i < nodes.length; i += nodesPerUpdate) {
+    const text = JSON.stringify(nodes.slice(i, i + nodesPerUpdate)).slice(1, -1)
+    hash.update(`${i === 0 ? "[" : ","}${text}`)
+  }
+  hash.update("]")
+}

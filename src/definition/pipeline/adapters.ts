@@ -1,0 +1,108 @@
+/** The adapters of routes, and the bodies of initial messages: their types, their configs and what their templates read. */
+import { compileValue } from "../../template/index.ts"
+import type { ValueTemplate } from "../../template/types.ts"
+import type { AdapterCatalog, AdapterSpec } from "../adapter.ts"
+import { checkConfig } from "../config.ts"
+import type { ShapeContext } from "../issues.ts"
+import { emptyObject, sortedCopy } from "../json-value.ts"
+import type { DocumentPath } from "../problem.ts"
+import { checkReferences, type TemplateSite, type TemplateWorld } from "../references.ts"
+import { compileTemplates } from "../templates.ts"
+import type { AdapterPlan } from "./plan.ts"
+import { checkAdapter, type SoundInit } from "./shape.ts"
+
+export interface PipelineContext extends ShapeContext {
+  readonly adapters: AdapterCatalog
+  readonly isPartial: boolean
+}
+
+/** What templates of pipelines may read. */
+const world: TemplateWorld = {
+  names: ["message", "input", "job", "secrets"],
+  known: "message, input, job and secrets",
+  user: "adapter",
+}
+const initWorld: TemplateWorld = { ...world, known: "input and job" }
+const none = { world, hasItem: false }
+const sites = {
+  config: { kind: "config", ...none, storedBecause: null },
+  storedConfig: { kind: "config", ...none, storedBecause: "this adapter stores or sends on its config" },
+  init: { kind: "init", hasItem: false, world: initWorld, storedBecause: "messages are stored" },
+} as const satisfies Record<string, TemplateSite>
+
+const nothingRead = { node: () => {}, anyNode: () => {} }
+const noNodes = { positions: new Map<string, number>(), brokenIds: new Set<string>() }
+
+export function analyseAdapters(
+  sources: readonly unknown[] | undefined,
+  route: number,
+  context: PipelineContext,
+): readonly AdapterPlan[] {
+  if (sources === undefined) return []
+  const path = ["routes", route, "adapters"]
+  const { problems, limits } = context
+  if (sources.length === 0)
+    problems.add("E101", path, '"adapters" is an empty list; a route needs one adapter at least. Add it.')
+  if (sources.length > limits.adapters) {
+    const message = `The route has ${sources.length} adapters; at most ${limits.adapters} are allowed (limit adapters). Divide it into two routes.`
+    problems.add("E101", path, message)
+    return []
+  }
+  return sources.flatMap((source, i) => analyseAdapter(source, [...path, i], context) ?? [])
+}
+
+function analyseAdapter(
+  source: unknown,
+  path: DocumentPath,
+  context: PipelineContext,
+): AdapterPlan | undefined {
+  const adapter = checkAdapter(source, path, context)
+  if (adapter === undefined) return undefined
+  const { problems, suggest } = context
+  const spec = adapter.type === undefined ? undefined : findAdapter(adapter.type, path, context)
+  const configPath = [...path, "config"]
+  const config = compileTemplates(sortedCopy(adapter.config ?? emptyObject), () => configPath, problems)
+  if (spec !== undefined)
+    checkConfig({ owner: spec, title: titleOf(spec), config: config.source, path: () => configPath }, context)
+  const site = spec?.storesConfig === true ? sites.storedConfig : sites.config
+  checkReferences(
+    { value: config, path: configPath, site, reads: nothingRead },
+    { problems, suggest, ...noNodes },
+  )
+  return adapter.type === undefined ? undefined : { type: adapter.type, config }
+}
+
+const titleOf = ({ type, package: from }: AdapterSpec): string =>
+  from === undefined ? `adapter "${type}"` : `adapter "${type}" of package ${from}`
+
+function findAdapter(type: string, path: DocumentPath, context: PipelineContext): AdapterSpec | undefined {
+  const { adapters, problems, suggest } = context
+  const found = adapters.get(type)
+  if (found !== undefined) return found
+  const nearest = suggest.nearest(type, adapters.types())
+  const from = nearest === undefined ? undefined : adapters.get(nearest)?.package
+  const advice =
+    from === undefined
+      ? suggest.advice(type, adapters.types())
+      : `Did you mean "${nearest}" of package ${from}?`
+  problems.add("E103", [...path, "type"], `No adapter has the type "${type}". ${advice}`)
+  return undefined
+}
+
+/** What a job begins with where nothing is said. */
+export const wholeInput = "{{ input }}"
+const wholeInputTemplate = compileValue(wholeInput).value
+
+export function analyseBody(
+  { body, path }: SoundInit,
+  { problems, suggest }: PipelineContext,
+): ValueTemplate {
+  if (body == null) return wholeInputTemplate
+  const bodyPath = [...path, "body"]
+  const value = compileTemplates(sortedCopy(body), () => bodyPath, problems)
+  checkReferences(
+    { value, path: bodyPath, site: sites.init, reads: nothingRead },
+    { problems, suggest, ...noNodes },
+  )
+  return value
+}

@@ -1,0 +1,110 @@
+/** One pass over a pipeline: everything that is wrong with it, and all that a plan is made of. */
+import type { JsonObject } from "../../core/json.ts"
+import { checkInputSchema } from "../input-schema.ts"
+import type { ShapeContext } from "../issues.ts"
+import { isObject, sortedCopy } from "../json-value.ts"
+import { analyseAdapters, analyseBody, type PipelineContext } from "./adapters.ts"
+import type { AdapterPlan, InitPlan } from "./plan.ts"
+import { checkQueues, type Write } from "./queues.ts"
+import type { PipelineDefinition, RouteDefinition } from "./schema.ts"
+import { checkHead, checkInit, checkRoute, outboundOf, type SoundInit, type SoundRoute } from "./shape.ts"
+
+/** A pipeline without problems, with its templates compiled and its queues resolved. */
+export interface AnalysedPipeline {
+  readonly head: PipelineDefinition
+  readonly input: JsonObject | null
+  readonly routes: readonly AnalysedRoute[]
+  readonly positions: ReadonlyMap<string, number>
+  readonly readers: ReadonlyMap<string, number>
+  readonly init: readonly InitPlan[]
+}
+
+export interface AnalysedRoute {
+  readonly definition: RouteDefinition
+  readonly adapters: readonly AdapterPlan[]
+  /** By kind, sorted. */
+  readonly outbound: ReadonlyMap<string, number>
+}
+
+/** `undefined` if there are problems. */
+export function analysePipeline(
+  source: Record<string, unknown>,
+  context: PipelineContext,
+): AnalysedPipeline | undefined {
+  const { problems, limits } = context
+  const headIsWhole = checkHead(source, context) && !context.isPartial
+  if (isObject(source.input)) checkInputSchema(source.input, problems)
+  if (!Array.isArray(source.routes)) return undefined
+  if (source.routes.length === 0)
+    problems.add("E108", ["routes"], "The pipeline has no routes, so nothing would happen. Add at least one.")
+  if (source.routes.length > limits.routes) {
+    const message = `The pipeline has ${source.routes.length} routes; at most ${limits.routes} are allowed (limit routes). Split it.`
+    problems.add("E101", ["routes"], message)
+    return undefined
+  }
+  const checked = source.routes.map((route: unknown, i) => checkRoute(route, i, context))
+  const sound = checked.map(route => route?.definition)
+  const positions = positionsOf(sound, context)
+  const adapters = sound.map((route, i) => analyseAdapters(route?.adapters, i, context))
+  const inits = checkInit(source.init, context)
+  const first = sound[0]?.inbound
+  const bodies = inits?.map(init => analyseBody(init, context))
+  const readers = checkQueues(
+    {
+      routes: sound.map((route, i) => ({ name: route?.name ?? `routes[${i}]`, inbound: route?.inbound })),
+      writes: [...initWrites(inits ?? [], first), ...routeWrites(sound)],
+      isComplete: headIsWhole && inits !== undefined && checked.every(route => route?.writesKnown),
+      maxHops: !headIsWhole ? undefined : ((source.max_hops as number | null) ?? null),
+    },
+    context,
+  )
+  if (problems.size > 0) return undefined
+  return {
+    head: source as PipelineDefinition,
+    input: source.input == null ? null : (sortedCopy(source.input) as JsonObject),
+    routes: (sound as RouteDefinition[]).map((definition, i) => ({
+      definition,
+      adapters: adapters[i]!,
+      outbound: outboundPositions(definition, readers),
+    })),
+    positions,
+    readers,
+    init: inits!.map(({ queue }, i) => ({ route: readers.get(queue ?? first!)!, body: bodies![i]! })),
+  }
+}
+
+function positionsOf(
+  routes: readonly (SoundRoute | undefined)[],
+  { problems }: ShapeContext,
+): Map<string, number> {
+  const positions = new Map<string, number>()
+  for (const [position, route] of routes.entries()) {
+    if (route?.name === undefined) continue
+    const taken = positions.get(route.name)
+    if (taken === undefined) {
+      positions.set(route.name, position)
+      continue
+    }
+    const message = `The name "${route.name}" is taken by routes[${taken}]. Rename one of the two.`
+    problems.add("E104", ["routes", position, "name"], message)
+  }
+  return positions
+}
+
+function* initWrites(inits: readonly SoundInit[], first: string | undefined): Generator<Write> {
+  for (const { queue, path } of inits) {
+    if (queue != null) yield { from: null, queue, path: [...path, "queue"] }
+    else if (first !== undefined) yield { from: null, queue: first, path }
+  }
+}
+
+function* routeWrites(routes: readonly (SoundRoute | undefined)[]): Generator<Write> {
+  for (const [from, route] of routes.entries())
+    for (const { queue, at } of outboundOf(route ?? {}).values())
+      yield { from, queue, path: ["routes", from, ...at] }
+}
+
+function outboundPositions(route: SoundRoute, readers: ReadonlyMap<string, number>): Map<string, number> {
+  const kinds = [...outboundOf(route)].sort(([a], [b]) => (a < b ? -1 : 1))
+  return new Map(kinds.map(([kind, { queue }]) => [kind, readers.get(queue)!]))
+}

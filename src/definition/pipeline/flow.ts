@@ -1,0 +1,176 @@
+/** What the function that builds a pipeline gets: it adds routes and initial messages. */
+import type { Json } from "../../core/json.ts"
+import type { RetryPolicy } from "../../core/plan.ts"
+import { UmbraError } from "../../errors.ts"
+import type { AdapterSpec } from "../adapter.ts"
+import { idPattern, idWords } from "../names.ts"
+import { emit } from "../typed/emit.ts"
+import { expression } from "../typed/expression.ts"
+import { JobRefs } from "../typed/job-refs.ts"
+import { useOnce } from "../typed/once.ts"
+import { refTo } from "../typed/ref.ts"
+import type { ConfigOf, IsOptional, Known, Ref, Templated } from "../typed/types.ts"
+import { written } from "../typed/written.ts"
+import type { BackpressurePlan, BreakerPlan, RoutePlan } from "./plan.ts"
+import type { AdapterDefinition, InitDefinition, RouteDefinition } from "./schema.ts"
+
+declare const bodyOf: unique symbol
+
+/** A queue whose messages have a type: those who write to it and who reads it mean the same. */
+export interface Queue<Body> {
+  readonly name: string
+  /** Exists for the compiler only. */
+  readonly [bodyOf]?: (body: Body) => Body
+}
+
+/** A class so that a queue can be told from a mapping of kinds, one of which may be called "name". */
+class NamedQueue<Body> implements Queue<Body> {
+  readonly name: string
+
+  constructor(name: string) {
+    this.name = name
+  }
+}
+
+// biome-ignore lint/suspicious/noExplicitAny: a queue of any messages
+type AnyQueue = Queue<any> | string
+
+export interface ErrorHandlingOptions {
+  /** Tries of a message after the first. */
+  readonly retries?: number
+  readonly backoff?: Partial<Omit<RetryPolicy, "maxAttempts">>
+  readonly circuitBreaker?: Partial<BreakerPlan> | false
+  /** false: a message that cannot be processed fails the job. */
+  readonly deadLetter?: boolean
+}
+
+type Tuning = Partial<Pick<RoutePlan, "runOn" | "concurrency" | "prefetch">>
+
+export interface RouteOptions<Body = unknown> extends Tuning {
+  readonly inbound: Queue<Body> | string
+  /** For what its adapters emit, or one per kind. */
+  readonly outbound?: AnyQueue | { readonly [kind: string]: AnyQueue }
+  /** Messages begun in a second, at most. */
+  readonly rate?: number
+  readonly backpressure?: Partial<BackpressurePlan>
+  readonly errorHandling?: ErrorHandlingOptions
+}
+
+/** In a function the config can read the message as it comes to the adapter. */
+type AdapterConfig<Config, Body> = Templated<Config> | ((message: Ref<Known<Body>>) => Templated<Config>)
+
+type AdapterArguments<Config, Body> =
+  IsOptional<Config> extends true
+    ? [config?: AdapterConfig<Config, Body>]
+    : [config: AdapterConfig<Config, Body>]
+
+/** Any route that was added. */
+export interface AnyRoute {
+  readonly name: string
+}
+
+/** A route that was added. `Body` is what comes to the next adapter. */
+export interface Route<Body> extends AnyRoute {
+  /** Adds an adapter behind those that are there; what it answers is open, so `cast` says what comes to the next one. */
+  adapter<A extends AdapterSpec>(adapter: A, ...config: AdapterArguments<ConfigOf<A>, Body>): Route<Json>
+}
+
+/** What was built. A function beside the class, so that those who build see only what is meant for them. */
+export let contentOf: (flow: PipelineFlow<unknown>) => {
+  readonly routes: RouteDefinition[]
+  readonly init: InitDefinition[]
+  readonly adapters: readonly AdapterSpec[]
+}
+
+export class PipelineFlow<Input> extends JobRefs {
+  /** The job's input, defaults filled in. */
+  readonly input: Ref<Known<Input>> = refTo(expression("input", this.origins, true))
+  readonly #name: string
+  readonly #routes = new Map<string, RouteDefinition>()
+  readonly #init: InitDefinition[] = []
+  readonly #adapters = new Map<string, AdapterSpec>()
+
+  static {
+    contentOf = flow => ({
+      routes: [...flow.#routes.values()],
+      init: flow.#init,
+      adapters: [...flow.#adapters.values()],
+    })
+  }
+
+  constructor(name: string) {
+    super()
+    this.#name = name
+  }
+
+  /** A queue whose messages have this type. Where that is not needed, its name alone is enough. */
+  queue<Body>(name: string): Queue<Body> {
+    return new NamedQueue(name)
+  }
+
+  /** A message that a job begins with; without a body, the job's input. Without any, one for the first route. */
+  init<Body>(queue: Queue<Body> | string, body?: Templated<Body>): void {
+    const place = { path: `init[${this.#init.length}].body`, origins: this.origins }
+    this.#init.push({
+      queue: nameOf(queue),
+      ...(body !== undefined && { body: emit(body, place) }),
+    })
+  }
+
+  /** Adds a route; its adapters are added to what this returns. */
+  route<Body>(name: string, options: RouteOptions<Body>): Route<Body> {
+    checkName(name, this.#routes.has(name))
+    const { inbound, outbound, ...rest } = options
+    const adapters: AdapterDefinition[] = []
+    this.#routes.set(name, {
+      name,
+      inbound: nameOf(inbound),
+      ...(outbound !== undefined && { outbound: outboundNames(outbound) }),
+      ...written(rest),
+      adapters,
+    })
+    const add = (adapter: AdapterSpec, config: unknown): void => {
+      adapters.push(this.#adapter(adapter, config, `routes.${name}.adapters[${adapters.length}].config`))
+    }
+    const route: Route<Json> = {
+      name,
+      adapter(adapter, ...[config]) {
+        add(adapter, config)
+        return route
+      },
+    }
+    return route as unknown as Route<Body>
+  }
+
+  #adapter(adapter: AdapterSpec, config: unknown, path: string): AdapterDefinition {
+    const { type } = adapter
+    const owner = `pipeline ${JSON.stringify(this.#name)}`
+    useOnce(this.#adapters, { name: type, thing: adapter, what: "adapter", owner })
+    // An origin of its own: at every adapter `message` means something else.
+    const mine = {}
+    const given =
+      typeof config === "function" ? config(refTo(expression("message", new Set([mine]), true))) : config
+    if (given === undefined) return { type }
+    const place = { path, origins: new Set([...this.origins, mine]) }
+    return { type, config: emit(given, place) as Record<string, unknown> }
+  }
+}
+
+const nameOf = (queue: AnyQueue): string => (typeof queue === "string" ? queue : queue.name)
+
+function outboundNames(outbound: NonNullable<RouteOptions["outbound"]>): string | Record<string, string> {
+  if (typeof outbound === "string") return outbound
+  if (outbound instanceof NamedQueue) return outbound.name
+  return Object.fromEntries(Object.entries(outbound).map(([kind, queue]) => [kind, nameOf(queue)]))
+}
+
+/** Checked here as well as by the compiler: here the stack trace points at the line that added the route. */
+function checkName(name: string, taken: boolean): void {
+  if (taken)
+    throw new UmbraError(
+      "E104",
+      `there is already a route ${JSON.stringify(name)}. Give this one another name.`,
+    )
+  if (!idPattern.test(name))
+    throw new UmbraError("E101", `${JSON.stringify(name)} is no name of a route: use ${idWords}.`)
+}

@@ -1,0 +1,82 @@
+import type { RetryPolicy } from "../../core/plan.ts"
+import type { ValueTemplate } from "../../template/types.ts"
+
+/** A pipeline, compiled. Everything a definition left out has its default here. A queue is the inbound of one route. */
+export interface PipelinePlan {
+  readonly routes: readonly RoutePlan[]
+  /** Positions of routes by their name … */
+  readonly positions: ReadonlyMap<string, number>
+  /** … and by the queue that they read. */
+  readonly readers: ReadonlyMap<string, number>
+  /** Rendered with `input` when the execution begins. */
+  readonly init: readonly InitPlan[]
+  /** Through how many routes a message and those it comes from may go; null: the routes have no cycle. */
+  readonly maxHops: number | null
+}
+
+/** What a job of a pipeline gives. */
+export type PipelineTotals = {
+  readonly routes: { readonly [route: string]: RouteTotals }
+}
+
+export type RouteTotals = {
+  readonly messages: number
+  readonly done: number
+  /** Deliveries that failed. */
+  readonly failed: number
+  readonly dead_lettered: number
+}
+
+export interface InitPlan {
+  readonly route: number
+  readonly body: ValueTemplate
+}
+
+export interface RoutePlan {
+  readonly name: string
+  readonly inbound: string
+  readonly adapters: readonly AdapterPlan[]
+  /** Where emitted messages go, by kind; "default" is the kind of those that name none. */
+  readonly outbound: ReadonlyMap<string, number>
+  readonly runOn: "engine" | "workers"
+  /** Messages in hand at once, at most. */
+  readonly concurrency: number
+  /** Messages kept ready in memory, besides those in hand. */
+  readonly prefetch: number
+  /** Messages begun in a second; null: no limit. */
+  readonly rate: number | null
+  readonly backpressure: BackpressurePlan
+  readonly retry: RetryPolicy
+  /** false: a message that cannot be processed fails the execution. */
+  readonly deadLetter: boolean
+  /** null: none. */
+  readonly breaker: BreakerPlan | null
+}
+
+export interface AdapterPlan {
+  readonly type: string
+  /** May read `message`, `input`, `job` and `secrets`. */
+  readonly config: ValueTemplate
+}
+
+export interface BackpressurePlan {
+  /** Concurrency is found between `minConcurrency` and the route's `concurrency`; false: it is always the latter. */
+  readonly adaptive: boolean
+  readonly minConcurrency: number
+  /** How many times its usual latency a message may take before concurrency is lowered. */
+  readonly tolerance: number
+  /** With this many messages queued, the routes that write to the queue wait. */
+  readonly maxQueued: number
+}
+
+export interface BreakerPlan {
+  /** Share of failed calls, 0 … 1, at which it opens … */
+  readonly failureRate: number
+  /** … once there have been this many … */
+  readonly minCalls: number
+  /** … in this time. */
+  readonly windowSeconds: number
+  readonly openSeconds: number
+  /** Calls let through while it is half open; all must succeed for it to close. */
+  readonly trialCalls: number
+}

@@ -1,0 +1,192 @@
+/**
+ * The one statement of the shape of a pipeline, a document with routes. As in ../schema.ts, an optional key that is null
+ * counts as left out.
+ */
+import { z } from "zod"
+import { backoffFields, documentFields, label, seconds } from "../fields.ts"
+import { idPattern, idWords } from "../names.ts"
+
+/** What a route means where it says nothing (P4); docs/pipelines.md has the same table. */
+export const routeDefaults = Object.freeze({
+  run_on: "engine" as "engine" | "workers",
+  concurrency: 8,
+  prefetch: 64,
+  /** No limit. */
+  rate: null as number | null,
+  backpressure: Object.freeze({ adaptive: true, min_concurrency: 1, tolerance: 2, max_queued: 10_000_000 }),
+  error_handling: Object.freeze({
+    retries: 3,
+    backoff: Object.freeze({ initial_seconds: 1, max_seconds: 60, multiplier: 2, jitter: 0.1 }),
+    circuit_breaker: Object.freeze({
+      failure_rate: 0.5,
+      min_calls: 10,
+      window_seconds: 30,
+      open_seconds: 15,
+      trial_calls: 3,
+    }),
+    dead_letter: true,
+  }),
+})
+
+const { backpressure: pressure, error_handling: handling } = routeDefaults
+const breaker = handling.circuit_breaker
+
+const name = (what: string) => z.string().regex(idPattern, idWords).describe(what)
+const count = (what: string, { min = 1, max }: { min?: number; max: number }) =>
+  z.int().min(min).max(max).nullish().describe(what)
+
+export const adapterSchema = z.strictObject({
+  type: label("Type of the adapter."),
+  config: z
+    .record(z.string(), z.unknown())
+    .nullish()
+    .describe(
+      "What the adapter gets. Strings may hold templates, which read message, input, job and secrets.",
+    ),
+})
+
+const backpressureSchema = z
+  .strictObject({
+    adaptive: z
+      .boolean()
+      .nullish()
+      .describe(
+        `true: concurrency is found between min_concurrency and concurrency, from latency. Default ${pressure.adaptive}.`,
+      ),
+    min_concurrency: count(
+      `Messages in hand at once, at least, where it is adaptive. Default ${pressure.min_concurrency}.`,
+      { max: 100_000 },
+    ),
+    tolerance: z
+      .number()
+      .min(1)
+      .max(1000)
+      .nullish()
+      .describe(
+        `How many times its usual latency a message may take before concurrency is lowered. Default ${pressure.tolerance}.`,
+      ),
+    max_queued: count(
+      `With this many messages queued, the routes that write to the queue wait. Default ${pressure.max_queued}.`,
+      { max: 1_000_000_000_000 },
+    ),
+  })
+  .describe("How a route is kept from taking on more than it can do.")
+
+const breakerSchema = z
+  .strictObject({
+    failure_rate: z
+      .number()
+      .positive()
+      .max(1)
+      .nullish()
+      .describe(`Share of failed calls, 0 to 1, at which it opens. Default ${breaker.failure_rate}.`),
+    min_calls: count(`It stays closed with fewer calls than these. Default ${breaker.min_calls}.`, {
+      max: 1_000_000,
+    }),
+    window_seconds: seconds(
+      `Calls that began longer ago do not count. Default ${breaker.window_seconds}.`,
+    ).nullish(),
+    open_seconds: seconds(`How long it stays open. Default ${breaker.open_seconds}.`).nullish(),
+    trial_calls: count(
+      `Calls let through then; all must succeed for it to close. Default ${breaker.trial_calls}.`,
+      { max: 1000 },
+    ),
+  })
+  .describe("Stops calling an adapter that keeps failing. false: it is always called.")
+
+const errorHandlingSchema = z
+  .strictObject({
+    retries: count(`Tries of a message after the first. Default ${handling.retries}.`, { min: 0, max: 1000 }),
+    backoff: z
+      .strictObject(backoffFields(handling.backoff))
+      .nullish()
+      .describe("How long a message waits before it is tried again."),
+    circuit_breaker: z.union([z.literal(false), breakerSchema]).nullish(),
+    dead_letter: z
+      .boolean()
+      .nullish()
+      .describe(
+        `true: a message that failed for good is kept, and can be replayed; false: it fails the job. Default ${handling.dead_letter}.`,
+      ),
+  })
+  .describe("What happens when an adapter fails.")
+
+const queue = name("A queue. It exists by being named; one route reads it.")
+
+const routeFields = {
+  name: name("Unique name of the route."),
+  inbound: queue.describe("The queue that it reads; no other route may read it."),
+  outbound: z
+    .union([queue, z.record(z.string().regex(idPattern, idWords), queue)])
+    .nullish()
+    .describe("The queue for what it emits, or one per kind: { default: chunks, link: pages }."),
+  run_on: z
+    .enum(["engine", "workers"])
+    .nullish()
+    .describe(
+      `Where its adapters run: in the process that owns the job, or in the fleet's workers. Default ${routeDefaults.run_on}.`,
+    ),
+  concurrency: count(`Messages in hand at once, at most. Default ${routeDefaults.concurrency}.`, {
+    max: 100_000,
+  }),
+  prefetch: count(
+    `Messages kept ready in memory, besides those in hand. Default ${routeDefaults.prefetch}.`,
+    { max: 1_000_000 },
+  ),
+  rate: z
+    .number()
+    .positive()
+    .max(1_000_000)
+    .nullish()
+    .describe("Messages begun in a second, at most. Default: no limit."),
+  backpressure: backpressureSchema.nullish(),
+  error_handling: errorHandlingSchema.nullish(),
+}
+
+export const initSchema = z.strictObject({
+  queue: queue.nullish().describe("Where the message goes. Default: what the first route reads."),
+  body: z
+    .unknown()
+    .optional()
+    .describe("Any JSON; templates in it read input and job. Default: the job's input."),
+})
+
+const pipelineFields = {
+  ...documentFields,
+  name: label("Name of the pipeline."),
+  max_hops: count(
+    "Through how many routes a message and those it comes from may go. Needed where routes form a cycle.",
+    {
+      max: 1_000_000_000,
+    },
+  ),
+}
+
+export const pipelineSchema = z
+  .strictObject({
+    ...pipelineFields,
+    init: z
+      .union([initSchema, z.array(initSchema).min(1)])
+      .nullish()
+      .describe(
+        "The message or messages that a job begins with. Default: one, the job's input, for the first route.",
+      ),
+    routes: z
+      .array(z.strictObject({ ...routeFields, adapters: z.array(adapterSchema).min(1) }))
+      .min(1)
+      .describe("Each reads a queue and has its messages go through its adapters, in their order."),
+  })
+  .meta({ title: "Umbra pipeline" })
+
+/** The same without a look into lists: their entries are checked one by one, so that each has its own messages. */
+export const pipelineHeadSchema = z.strictObject({
+  ...pipelineFields,
+  init: z.unknown().optional(),
+  routes: z.array(z.unknown()),
+})
+export const routeHeadSchema = z.strictObject({ ...routeFields, adapters: z.array(z.unknown()) })
+
+export type PipelineDefinition = z.input<typeof pipelineSchema>
+export type RouteDefinition = PipelineDefinition["routes"][number]
+export type AdapterDefinition = z.input<typeof adapterSchema>
+export type InitDefinition = z.input<typeof initSchema>

@@ -1,0 +1,43 @@
+-- A place for the execution of job $1, claimed at $2: at most $3 are taken, and one whose job is not there counts for $4
+-- ms. $5: the version under which `open` counts; a place that was given since has raised it, and then this writes
+-- nothing and answers nothing. One that has its place already keeps it.
+--
+-- A place is taken while its job has not ended, whether or not anybody said that the execution did. A claim that is
+-- younger than the job's end is one for a retry that is about to be stored.
+with taken as materialized (
+  select e.id, e.job_id
+  from umbra.executions as e
+  left join umbra.jobs as j on j.id = e.job_id
+  where e.ended_at is null
+    and not e.is_orphan
+    and case
+      when j.id is not null and j.finished_at is null then true
+      else e.claimed_at > $2::text::bigint - $4::text::bigint and e.claimed_at > coalesce(j.finished_at, -1)
+    end
+),
+held as materialized (
+  select id from taken where job_id = $1::text::uuid
+),
+is_full as materialized (
+  select count(*) >= $3::text::bigint as so from taken
+),
+fence as materialized (
+  update umbra.execution_claims
+  set version = version + 1
+  where id = 1
+    and version = $5::text::bigint
+    and not (select so from is_full)
+    and not exists (select from held)
+  returning 1
+),
+claimed as (
+  insert into umbra.executions (job_id, claimed_at)
+  select $1::text::uuid, $2::text::bigint from fence
+  on conflict (job_id) do update set claimed_at = excluded.claimed_at, ended_at = null, is_trimmed = false
+  returning id
+)
+select id from held
+union all
+select id from claimed
+union all
+select null where (select so from is_full) and not exists (select from held)

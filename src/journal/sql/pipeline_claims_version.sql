@@ -1,0 +1,2 @@
+-- Read before a claim counts: pipeline_claim.sql.
+select version from umbra.execution_claims where id = 1

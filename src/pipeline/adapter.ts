@@ -1,0 +1,171 @@
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+import type { Json } from "../core/json.ts"
+import type { AdapterSpec } from "../definition/adapter.ts"
+import { UmbraError } from "../errors.ts"
+import type { Log } from "../log.ts"
+
+/** A message as an adapter sees it. */
+export interface Message<Body extends Json = Json> {
+  /** `route:number`, unique within its execution. */
+  readonly id: string
+  readonly body: Body
+}
+
+/** What an adapter knows of the message it works on, and what it can do besides answering. */
+export interface AdapterContext<Config = unknown> {
+  readonly config: Config
+  readonly jobId: string
+  readonly pipeline: string
+  readonly route: string
+  /** Which delivery of the message this is, from 1. */
+  readonly attempt: number
+  /** The same for all messages that come from one initial message. */
+  readonly correlationId: string
+  /** The message that this one was emitted for; null: it is an initial one. */
+  readonly parent: string | null
+  /** The same for every delivery of this message to this adapter. */
+  readonly idempotencyKey: string
+  /**
+   * The messages that are processed as one, in the order of their bodies. Delivered again they may come in other
+   * groups, so their idempotency key protects nothing. Empty: it is one message.
+   */
+  readonly gathered: readonly string[]
+  readonly input: Json
+  /** Values of this execution; what is put becomes durable with the message's acknowledgement, or not at all. */
+  readonly storage: AdapterStorage
+  readonly signal: AbortSignal
+  readonly log: Log
+  /** Sends a message to the outbound queue of its kind when this one is acknowledged. */
+  emit(body: Json, options?: EmitOptions): void
+  /** When this message is acknowledged, another with this body takes its place in the queue: how a source reads on. */
+  continueWith(body: Json): void
+  /** Submits a job; the same one when the message is delivered again. Answers its id. */
+  submit(workflow: string, input?: Json, options?: { readonly key?: string }): Promise<string>
+}
+
+export interface EmitOptions {
+  /** Default: "default". */
+  readonly kind?: string
+}
+
+export interface AdapterStorage {
+  get(key: string): Promise<Json | undefined>
+  put(key: string, value: Json): void
+  /** True for the first message that asks, of the whole execution: nobody else is told so while it lives or once it is acknowledged. */
+  claim(key: string): Promise<boolean>
+}
+
+// biome-ignore lint/suspicious/noConfusingVoidType: it is what a function gives that returns nothing
+export type Answer = Json | undefined | void
+
+export type Processed = Answer | Promise<Answer> | AsyncIterable<Emission> | Iterable<Emission>
+
+/**
+ * `process` answers with the body for the next adapter, or with nothing, which ends the chain. As a generator it emits
+ * what it yields, and the chain ends with it. What it throws fails the message.
+ */
+export interface Adapter<Config = unknown> extends AdapterSpec<Config> {
+  // Methods, so that an adapter of any config is an `Adapter`.
+  process(message: Message, context: AdapterContext<Config>): Processed
+  /**
+   * Messages wait here until there are enough of them; then they are processed as one, whose body is the list of their
+   * bodies and whose config is that of the first. The groups of a second delivery may be others.
+   */
+  gather?(config: Config): Gathering
+}
+
+/** A yielded body, or one with a kind (`emission(body, { kind })`). */
+export type Emission = Json | EmittedMessage
+
+/** Registered symbols: a package may have loaded a second copy of this module. */
+const adapterBrand = Symbol.for("umbra.adapter")
+const emissionBrand = Symbol.for("umbra.emission")
+
+export class EmittedMessage {
+  readonly body: Json
+  readonly kind: string
+  readonly [emissionBrand] = true
+
+  constructor(body: Json, kind: string) {
+    this.body = body
+    this.kind = kind
+  }
+
+  static [Symbol.hasInstance](value: unknown): boolean {
+    return typeof value === "object" && value !== null && emissionBrand in value
+  }
+}
+
+export const emission = (body: Json, { kind = "default" }: EmitOptions = {}) => new EmittedMessage(body, kind)
+
+export interface Gathering {
+  readonly count: number
+  /** Since the first of them came. */
+  readonly seconds: number
+  /** Messages with different keys are gathered apart. */
+  readonly key?: string
+}
+
+export interface AdapterDefinition<Type extends string, Schema extends StandardSchemaV1 | undefined> {
+  readonly type: Type
+  /** zod, or any other that follows Standard Schema; checked when a pipeline is loaded. Left out: any JSON. */
+  readonly config?: Schema
+  /** It stores or sends on what its config says, so no secret may stand in it (E112). */
+  readonly storesConfig?: boolean
+  readonly process: (message: Message, context: AdapterContext<Parsed<Schema>>) => Processed
+  readonly gather?: (config: Parsed<Schema>) => Gathering
+}
+
+type Parsed<Schema> = Schema extends StandardSchemaV1 ? StandardSchemaV1.InferOutput<Schema> : Json
+
+/** An adapter whose type and config keep what its definition says of them. */
+export type DefinedAdapter<Type extends string, Schema> = Adapter<Parsed<Schema>> & {
+  readonly type: Type
+} & (Schema extends StandardSchemaV1 ? { readonly config: Schema } : unknown)
+
+export function defineAdapter<
+  const Type extends string,
+  Schema extends StandardSchemaV1 | undefined = undefined,
+>(definition: AdapterDefinition<Type, Schema>): DefinedAdapter<Type, Schema> {
+  const problem = problemOf(definition)
+  if (problem !== undefined) throw new UmbraError("E720", `defineAdapter: ${problem}`)
+  const adapter = { ...definition, [adapterBrand]: true }
+  return Object.freeze(adapter) as unknown as DefinedAdapter<Type, Schema>
+}
+
+export function isAdapter(value: unknown): value is Adapter {
+  return typeof value === "object" && value !== null && adapterBrand in value
+}
+
+const typePattern = /^[A-Za-z][A-Za-z0-9_.-]{0,99}$/
+
+function problemOf(definition: AdapterDefinition<string, StandardSchemaV1 | undefined>): string | undefined {
+  const { type, config, process, gather } = definition
+  if (typeof type !== "string" || !typePattern.test(type)) {
+    return `type must be a name of letters, digits, "_", "-" and ".", that begins with a letter, not ${JSON.stringify(type)}.`
+  }
+  if (typeof process !== "function") return `adapter "${type}" needs a function process(message, context).`
+  if (gather !== undefined && typeof gather !== "function") {
+    return `gather of adapter "${type}" must be a function that gives { count, seconds }.`
+  }
+  return config === undefined ? undefined : schemaProblem(type, config)
+}
+
+/** A schema that throws on any value would do so in the midst of checking somebody's pipeline. */
+function schemaProblem(type: string, config: StandardSchemaV1): string | undefined {
+  const standard = (config as Partial<StandardSchemaV1> | null)?.["~standard"]
+  if (typeof standard?.validate !== "function") {
+    return `config of adapter "${type}" must be a zod schema or another Standard Schema.`
+  }
+  try {
+    const result = standard.validate({})
+    if (result instanceof Promise) result.catch(() => {})
+    else if (typeof result !== "object" || result === null) return unusable(type, "it gives no result")
+  } catch (error) {
+    return unusable(type, error instanceof Error ? error.message : String(error))
+  }
+  return undefined
+}
+
+const unusable = (type: string, why: string) =>
+  `the config schema of adapter "${type}" cannot check {}: ${why}. A schema answers with issues and does not throw.`

@@ -1,0 +1,75 @@
+/** `aggregate`: messages with the same key are gathered, and made one value. */
+import { z } from "zod"
+import type { Json } from "../../core/json.ts"
+import { defineAdapter } from "../adapter.ts"
+import { gatheringConfig } from "./batch.ts"
+import { fieldOf, unfit } from "./body.ts"
+
+const ofNumbers = ["sum", "min", "max", "avg"] as const
+const reductions = ["collect", "count", ...ofNumbers, "first", "last"] as const
+type OfNumbers = (typeof ofNumbers)[number]
+
+const config = z
+  .strictObject({
+    ...gatheringConfig,
+    key: z
+      .union([z.string(), z.number(), z.boolean(), z.null()])
+      .default(null)
+      .describe("Messages with different keys are gathered apart. Left out: all together."),
+    reduce: z
+      .enum(reductions)
+      .default("collect")
+      .describe("What becomes of them: collect (their list), count, sum, min, max, avg, first or last."),
+    field: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Of each message only this field counts (`price`, `order.price`). Left out: all of it."),
+  })
+  .refine(({ reduce, field }) => field !== undefined || !isOfNumbers(reduce), {
+    message: "Say which field holds the number",
+    path: ["field"],
+  })
+
+export const aggregate = defineAdapter({
+  type: "aggregate",
+  config,
+  storesConfig: true,
+  gather: ({ count, seconds, key }) => ({ count, seconds, key: JSON.stringify(key) }),
+  process(message, { config: { key, reduce, field } }) {
+    const bodies = message.body
+    if (!Array.isArray(bodies)) throw unfit("aggregate needs the list of what was gathered, not", bodies)
+    return { key, count: bodies.length, value: valueFrom(reduce, field, bodies) }
+  },
+})
+
+function valueFrom(
+  reduce: (typeof reductions)[number],
+  field: string | undefined,
+  bodies: readonly Json[],
+): Json {
+  if (reduce === "count") return bodies.length
+  if (isOfNumbers(reduce)) return reduced(reduce, numbersIn(field ?? "", bodies))
+  const values = field === undefined ? bodies : bodies.map(body => fieldOf(body, field) ?? null)
+  if (reduce === "collect") return values
+  return values.at(reduce === "first" ? 0 : -1) ?? null
+}
+
+function isOfNumbers(reduce: string): reduce is OfNumbers {
+  return (ofNumbers as readonly string[]).includes(reduce)
+}
+
+function numbersIn(field: string, bodies: readonly Json[]): number[] {
+  return bodies.map((body, index) => {
+    const value = fieldOf(body, field)
+    if (typeof value === "number") return value
+    throw unfit(`"${field}" must be a number; in message ${index + 1} of those gathered it is`, value ?? null)
+  })
+}
+
+function reduced(reduce: OfNumbers, numbers: readonly number[]): number {
+  const sum = () => numbers.reduce((total, each) => total + each, 0)
+  if (reduce === "sum") return sum()
+  if (reduce === "avg") return sum() / numbers.length
+  return numbers.reduce((a, b) => (reduce === "min" ? Math.min(a, b) : Math.max(a, b)))
+}

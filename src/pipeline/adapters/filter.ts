@@ -1,0 +1,25 @@
+/** `filter`: the message goes on, or ends here. */
+import { z } from "zod"
+import type { Json } from "../../core/json.ts"
+import { isTruthy } from "../../template/values.ts"
+import { defineAdapter } from "../adapter.ts"
+
+export const filter = defineAdapter({
+  type: "filter",
+  config: z.strictObject({
+    when: z
+      .unknown()
+      .describe("The message goes on if this is true: not null, false, 0, an empty text, list or mapping."),
+    otherwise: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Messages that do not go on are emitted with this kind. Left out: they end here."),
+  }),
+  process(message, context) {
+    const { config } = context
+    if (isTruthy(config.when as Json)) return message.body
+    if (config.otherwise !== undefined) context.emit(message.body, { kind: config.otherwise })
+    return undefined
+  },
+})

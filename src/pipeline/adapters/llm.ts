@@ -1,0 +1,28 @@
+/** `llm`: one chat completion for each message, as `llm_service` makes it. Its answer tells the tokens used. */
+import { z } from "zod"
+import type { Json } from "../../core/json.ts"
+import type { AdapterSpec } from "../../definition/adapter.ts"
+import { completeChat } from "../../worker/handlers/llm-service.ts"
+import { llmServiceSpec } from "../../worker/handlers/llm-service-spec.ts"
+import type { HttpClient } from "../../worker/http/client.ts"
+import { defineAdapter } from "../adapter.ts"
+import { named } from "./body.ts"
+
+const config = llmServiceSpec.config.safeExtend({
+  as: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The answer is added to the message under this name. Left out: the answer alone goes on."),
+})
+
+export const llmSpec = { type: "llm", config } satisfies AdapterSpec
+
+export const llm = (http: HttpClient) =>
+  defineAdapter({
+    ...llmSpec,
+    async process(message, { config, signal, idempotencyKey }) {
+      const answer = await completeChat(http, config, { signal, idempotencyKey, now: Date.now })
+      return named(message, config.as, answer as Json)
+    },
+  })

@@ -1,0 +1,23 @@
+/** `log`: says something of the message in the log; the message goes on as it is. */
+import { z } from "zod"
+import { cut } from "../../core/faults.ts"
+import { defineAdapter } from "../adapter.ts"
+
+export const log = defineAdapter({
+  type: "log",
+  config: z.strictObject({
+    level: z.enum(["debug", "info", "warn", "error"]).default("info").describe("Default info."),
+    message: z.string().default("message").describe('What to say. Default "message".'),
+    fields: z
+      .record(z.string(), z.unknown())
+      .optional()
+      .describe("What to say with it. Left out: the message's body, as text."),
+    max_characters: z.int().min(1).default(2_000).describe("A body is cut to this length. Default 2000."),
+  }),
+  storesConfig: true,
+  process(message, { config, log }) {
+    const { level, fields, max_characters } = config
+    log[level](fields ?? { body: cut(JSON.stringify(message.body), max_characters) }, config.message)
+    return message.body
+  },
+})

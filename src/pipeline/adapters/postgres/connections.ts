@@ -1,0 +1,136 @@
+/**
+ * Connections to users' databases, shared by the messages of a process. Idle ones close by themselves and keep no
+ * process alive; one that failed, or whose message was aborted, is destroyed and not used again.
+ */
+import pg from "pg"
+import { z } from "zod"
+import { mayPass, sqlState } from "../../../journal/errors.ts"
+import { HandlerError } from "../../../worker/fail.ts"
+import type { WorkerSettings } from "../../../worker/settings.ts"
+import { guardedSocket } from "./guarded-socket.ts"
+
+export const connectionConfig = {
+  url: z
+    .string()
+    .regex(/^postgres(ql)?:\/\//, "A URL is needed: postgresql://user:password@host/database")
+    .describe('The database: postgresql://user:password@host/database. Write "{{ secrets.NAME }}".'),
+  timeout_seconds: z
+    .number()
+    .positive()
+    .max(86_400)
+    .default(30)
+    .describe("For one statement, and for connecting. Default 30."),
+  connections: z
+    .int()
+    .min(1)
+    .max(100)
+    .default(4)
+    .describe("Open at once to this database, in one process. Default 4."),
+}
+
+export type ConnectionConfig = z.output<z.ZodObject<typeof connectionConfig>>
+
+/** URLs may come from templates: no more pools than this, the one used last longest ago is closed. */
+const mostPools = 32
+/** For the server's own timeout to be told before this side gives up. */
+const patienceMs = 1_000
+
+export class Connections {
+  readonly #socket: ReturnType<typeof guardedSocket>
+  readonly #pools = new Map<string, pg.Pool>()
+
+  constructor({ allowPrivateAddresses }: Pick<WorkerSettings, "allowPrivateAddresses">) {
+    this.#socket = guardedSocket(allowPrivateAddresses)
+  }
+
+  /** `work` inside one transaction: what it did is there as a whole, or nothing of it. */
+  async transaction<T>(
+    config: ConnectionConfig,
+    { signal, readOnly = false }: { readonly signal: AbortSignal; readonly readOnly?: boolean },
+    work: (client: pg.PoolClient) => Promise<T>,
+  ): Promise<T> {
+    signal.throwIfAborted()
+    let client: pg.PoolClient | undefined
+    let isWell = false
+    const abort = () => void (client as pg.Client | undefined)?.end().catch(() => {})
+    signal.addEventListener("abort", abort, { once: true })
+    try {
+      client = await this.#pool(config).connect()
+      signal.throwIfAborted()
+      await client.query(`begin${readOnly ? " read only" : ""}`)
+      const timeout = String(Math.ceil(config.timeout_seconds * 1000))
+      await client.query("select set_config('statement_timeout', $1, true)", [timeout])
+      const result = await work(client)
+      await client.query("commit")
+      isWell = true
+      return result
+    } catch (error) {
+      throw signal.aborted ? signal.reason : faultOf(config.url, error)
+    } finally {
+      signal.removeEventListener("abort", abort)
+      client?.release(!isWell)
+    }
+  }
+
+  #pool(config: ConnectionConfig): pg.Pool {
+    const { url, timeout_seconds, connections } = config
+    const key = JSON.stringify([url, timeout_seconds, connections])
+    const pool = this.#pools.get(key) ?? this.#open(config)
+    // The youngest stand last.
+    this.#pools.delete(key)
+    this.#pools.set(key, pool)
+    for (const [oldest, unused] of this.#pools) {
+      if (this.#pools.size <= mostPools) break
+      this.#pools.delete(oldest)
+      void unused.end().catch(() => {})
+    }
+    return pool
+  }
+
+  #open({ url, timeout_seconds, connections }: ConnectionConfig): pg.Pool {
+    const timeoutMs = Math.ceil(timeout_seconds * 1000)
+    const pool = new pg.Pool({
+      connectionString: url,
+      application_name: "umbra pipeline",
+      max: connections,
+      connectionTimeoutMillis: timeoutMs,
+      query_timeout: timeoutMs + patienceMs,
+      keepAlive: true,
+      allowExitOnIdle: true,
+      stream: this.#socket,
+    })
+    // Heard or not, an error of an idle connection is none of a message; unheard it would end the process.
+    pool.on("error", () => {})
+    pool.on("connect", client => client.on("error", () => {}))
+    return pool
+  }
+}
+
+function faultOf(url: string, error: unknown): unknown {
+  if (error instanceof HandlerError) return error
+  const state = sqlState(error)
+  const reason = error instanceof Error ? error.message : String(error)
+  if (state === null) {
+    return new HandlerError(`${label(url)} did not answer: ${reason}. Check that it is running.`, {
+      code: "E408",
+      retryable: true,
+      cause: error,
+    })
+  }
+  const passes = mayPass(state)
+  const advice = passes ? "" : " Nothing was changed. Correct the adapter's config, the data or the rights."
+  return new HandlerError(`${label(url)}: ${reason} (SQLSTATE ${state}).${advice}`, {
+    code: passes ? "E410" : "E411",
+    retryable: passes,
+    details: { sql_state: state },
+  })
+}
+
+/** Without user and password. */
+function label(url: string): string {
+  if (!URL.canParse(url)) return "PostgreSQL"
+  const { host, pathname } = new URL(url)
+  return `PostgreSQL at ${host}${pathname}`
+}
+
+export const identifier = (name: string) => `"${name.replaceAll('"', '""')}"`

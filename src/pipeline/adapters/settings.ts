@@ -1,0 +1,34 @@
+/** What the operator allows the built-in adapters. */
+import { type Environment, readSettings, type Setting, type SettingTable } from "../../settings.ts"
+
+export interface AdapterSettings {
+  /**
+   * May pipelines read and write files of the machine they run on? `true`, `false`, or the folders that they may use.
+   * The operator says so, not the pipeline: whoever may write one could otherwise read what only this machine can see.
+   */
+  readonly allowFiles: boolean | readonly string[]
+}
+
+const allowFiles: Setting<AdapterSettings["allowFiles"]> = {
+  variable: "UMBRA_ALLOW_FILES",
+  default: false,
+  read: allowedFolders,
+  wrong: () => undefined,
+}
+
+export const adapterTable: SettingTable<AdapterSettings> = { allowFiles }
+
+/** What is given, else what the environment says, else the default. */
+export function adapterSettings(
+  given?: Partial<AdapterSettings>,
+  environment?: Environment,
+): AdapterSettings {
+  return readSettings(adapterTable, given, environment)
+}
+
+function allowedFolders(text: string): boolean | string[] {
+  const word = text.toLowerCase()
+  if (["1", "true", "yes", "on"].includes(word)) return true
+  if (["0", "false", "no", "off"].includes(word)) return false
+  return text.split(",").map(folder => folder.trim())
+}

@@ -1,0 +1,34 @@
+/** The built-in adapters as the builder of pipelines takes them: types and configs, without what they need to run. */
+import { aggregate } from "./aggregate.ts"
+import { batch } from "./batch.ts"
+import { fileSinkSpec } from "./file-sink.ts"
+import { fileSourceSpec } from "./file-source.ts"
+import { filter } from "./filter.ts"
+import { httpFetchSpec } from "./http-fetch.ts"
+import { jsonlSinkSpec } from "./jsonl-sink.ts"
+import { jsonlSourceSpec } from "./jsonl-source.ts"
+import { llmSpec } from "./llm.ts"
+import { log } from "./log.ts"
+import { postgresSinkSpec } from "./postgres-sink.ts"
+import { postgresSourceSpec } from "./postgres-source.ts"
+import { split } from "./split.ts"
+import { submitJob } from "./submit-job.ts"
+import { transform } from "./transform.ts"
+
+export const adapters = {
+  transform,
+  filter,
+  split,
+  batch,
+  aggregate,
+  log,
+  submitJob,
+  httpFetch: httpFetchSpec,
+  llm: llmSpec,
+  fileSource: fileSourceSpec,
+  fileSink: fileSinkSpec,
+  jsonlSource: jsonlSourceSpec,
+  jsonlSink: jsonlSinkSpec,
+  postgresSource: postgresSourceSpec,
+  postgresSink: postgresSinkSpec,
+} as const

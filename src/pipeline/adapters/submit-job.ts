@@ -1,0 +1,34 @@
+/** `submit_job`: a job for each message. It runs by itself; the message does not wait for its end. */
+import { z } from "zod"
+import type { Json } from "../../core/json.ts"
+import { defineAdapter } from "../adapter.ts"
+import { named } from "./body.ts"
+
+export const submitJob = defineAdapter({
+  type: "submit_job",
+  config: z.strictObject({
+    workflow: z.string().min(1).describe("Name, or name@version, of a stored workflow or pipeline."),
+    input: z.unknown().optional().describe("The job's input. Left out: the message."),
+    key: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("Tells jobs of one message apart, if it submits several of one workflow."),
+    as: z
+      .string()
+      .min(1)
+      .optional()
+      .describe("The job's id is added to the message under this name. Left out: { job_id } goes on."),
+  }),
+  storesConfig: true,
+  async process(message, context) {
+    const { config } = context
+    const input = config.input === undefined ? message.body : (config.input as Json)
+    const id = await context.submit(
+      config.workflow,
+      input,
+      config.key === undefined ? {} : { key: config.key },
+    )
+    return config.as === undefined ? { job_id: id } : named(message, config.as, id)
+  },
+})

@@ -1,0 +1,143 @@
+/** The adapters of one route, and what their calls have in common. */
+import type { Json } from "../core/json.ts"
+import type { Breaker, BreakerState } from "../core/pipeline/breaker.ts"
+import type { RoutePlan } from "../definition/pipeline/plan.ts"
+import type { MessageKey } from "../journal/pipeline-store.ts"
+import type { Log } from "../log.ts"
+import type { Redactor } from "../worker/redact.ts"
+import type { Delivery } from "./delivery.ts"
+import { Gatherers } from "./gathering.ts"
+import { Passage, type PassageEvents } from "./passage.ts"
+import type { PreparedAdapter, PreparedRoute } from "./prepared-adapter.ts"
+import type { PipelineSettings } from "./settings.ts"
+import type { OpensStorage } from "./storage.ts"
+
+/** What all routes of an execution share. */
+export interface ExecutionScene {
+  readonly jobId: string
+  readonly pipeline: string
+  readonly input: Json
+  readonly signal: AbortSignal
+  readonly log: Log
+  readonly storage: OpensStorage
+  readonly settings: PipelineSettings
+  readonly now: () => number
+  /** Can nobody have taken over yet? */
+  readonly isSure: () => boolean
+  readonly after: (ms: number, fire: () => void) => () => void
+  readonly submit: (workflow: string, input: Json | undefined, key: string) => Promise<string>
+  readonly nameOf: (key: MessageKey) => string
+}
+
+/** What takes messages of one route through its adapters, here or elsewhere. */
+export interface RouteChain {
+  /** By adapter; null: it has none. */
+  readonly breakers: readonly (Breaker | null)[]
+  /** When a message may be begun, as far as breakers say; 0: now. Infinity: when one that is on its way has ended. */
+  mayBeginAt(now: number): number
+  deliver(delivery: Delivery): void
+  stop(): void
+}
+
+export interface ChainEvents extends PassageEvents {
+  breakerChanged(adapter: number, state: BreakerState): void
+}
+
+export class Chain implements RouteChain {
+  readonly route: number
+  readonly plan: RoutePlan
+  readonly adapters: readonly PreparedAdapter[]
+  readonly redactor: Redactor | null
+  readonly events: ChainEvents
+  readonly log: Log
+  readonly #scene: ExecutionScene
+  readonly #gatherers: Gatherers
+
+  constructor(
+    route: { readonly position: number; readonly plan: RoutePlan; readonly prepared: PreparedRoute },
+    scene: ExecutionScene,
+    events: ChainEvents,
+  ) {
+    this.route = route.position
+    this.plan = route.plan
+    this.adapters = route.prepared.adapters
+    this.redactor = route.prepared.redactor
+    this.events = events
+    this.log = scene.log.child({ route: route.plan.name })
+    this.#scene = scene
+    this.#gatherers = new Gatherers(scene, scene.settings.maxGathered)
+  }
+
+  get jobId(): string {
+    return this.#scene.jobId
+  }
+
+  get pipeline(): string {
+    return this.#scene.pipeline
+  }
+
+  get input(): Json {
+    return this.#scene.input
+  }
+
+  get signal(): AbortSignal {
+    return this.#scene.signal
+  }
+
+  get storage(): OpensStorage {
+    return this.#scene.storage
+  }
+
+  get settings(): PipelineSettings {
+    return this.#scene.settings
+  }
+
+  now(): number {
+    return this.#scene.now()
+  }
+
+  isSure(): boolean {
+    return this.#scene.isSure()
+  }
+
+  after(ms: number, fire: () => void): void {
+    this.#scene.after(ms, fire)
+  }
+
+  nameOf(key: MessageKey): string {
+    return this.#scene.nameOf(key)
+  }
+
+  submit(workflow: string, input: Json | undefined, key: string): Promise<string> {
+    return this.#scene.submit(workflow, input, key)
+  }
+
+  deliver(delivery: Delivery): void {
+    new Passage(this, delivery).advance()
+  }
+
+  /** The message waits here, or goes on with a group. */
+  gather(passage: Passage, prepared: PreparedAdapter): void {
+    this.#gatherers.add(passage, prepared)
+  }
+
+  get breakers(): readonly (Breaker | null)[] {
+    return this.adapters.map(({ breaker }) => breaker)
+  }
+
+  mayBeginAt(now: number): number {
+    let at = 0
+    for (const { breaker } of this.adapters) if (breaker !== null) at = Math.max(at, breaker.mayCallAt(now))
+    return at
+  }
+
+  breakerChanged(adapter: number, type: string, state: BreakerState): void {
+    this.log.warn({ adapter: type, breaker: state }, `circuit breaker is ${state}`)
+    this.events.breakerChanged(adapter, state)
+  }
+
+  /** Groups that wait are left as they are: their messages are delivered again. */
+  stop(): void {
+    this.#gatherers.stop()
+  }
+}

@@ -1,0 +1,23 @@
+import { UmbraError } from "../errors.ts"
+
+/** The adapter's breaker is open: it was not called, and the message spends no try. */
+export class CircuitOpenError extends UmbraError {
+  constructor(adapter: string) {
+    super(
+      "E701",
+      `The circuit breaker of adapter "${adapter}" is open: too many of its calls have failed lately.`,
+    )
+    this.name = "CircuitOpenError"
+  }
+}
+
+/** P1 */
+export class TooManyConcurrentExecutionsError extends UmbraError {
+  constructor(limit: number) {
+    super(
+      "E702",
+      `${limit} pipeline executions are under way, and no more are allowed (UMBRA_MAX_EXECUTIONS). Try again when one has ended.`,
+    )
+    this.name = "TooManyConcurrentExecutionsError"
+  }
+}

@@ -1,0 +1,131 @@
+/** What a process can do with pipelines: run those whose jobs it owns, and answer questions about any. */
+import type { BrokerHost, RemoteWorkers } from "../broker/port.ts"
+import type { Json } from "../core/json.ts"
+import type { PipelinePlan } from "../definition/pipeline/plan.ts"
+import type { Clock } from "../engine/clock.ts"
+import type { Plans } from "../engine/plans.ts"
+import type { Queries } from "../engine/queries.ts"
+import type { Admit, SubmitOptions, Submitted } from "../engine/submissions.ts"
+import { Versions } from "../engine/versions.ts"
+import { UmbraError } from "../errors.ts"
+import type { PipelineStore } from "../journal/pipeline-store.ts"
+import type { Journal } from "../journal/port.ts"
+import type { Log } from "../log.ts"
+import type { SecretSource } from "../worker/secrets.ts"
+import { TooManyConcurrentExecutionsError } from "./errors.ts"
+import { CLAIM_MS, Executions, replayLabel } from "./executions.ts"
+import { messageKey } from "./lineage.ts"
+import { PipelineMeasures } from "./measures.ts"
+import { PipelineQueries, type ReplayWhich } from "./queries.ts"
+import type { AdapterRegistry } from "./registry.ts"
+import type { PipelineSettings } from "./settings.ts"
+
+export interface ReplayOptions extends ReplayWhich {
+  readonly submittedBy?: string
+}
+
+export interface PipelinesParts {
+  readonly journal: Journal
+  readonly plans: Pick<Plans, "get">
+  readonly queries: Pick<Queries, "fold" | "row">
+  readonly adapters: AdapterRegistry
+  readonly workers: () => RemoteWorkers | undefined
+  readonly secrets: SecretSource
+  readonly settings: PipelineSettings
+  /** Deaths of a process while a message was in hand after which it is not tried again. */
+  readonly lossLimit: number
+  readonly clock: Clock
+  readonly log: Log
+  readonly submit: (
+    workflow: string,
+    input: Json | undefined,
+    options: SubmitOptions & { readonly owner: string },
+    admit?: Admit,
+  ) => Promise<Submitted>
+}
+
+export class Pipelines extends PipelineQueries {
+  /** Of the executions in this process. */
+  readonly measures = new PipelineMeasures()
+  readonly #parts: PipelinesParts
+  readonly #versions: Versions
+
+  constructor(parts: PipelinesParts) {
+    const { journal, plans, queries, clock } = parts
+    super({ store: journal.pipelines, plans, row: id => queries.row(id) })
+    this.#parts = parts
+    this.#versions = new Versions(journal, () => clock.random())
+  }
+
+  /** What runs executions for this engine; `isIdle`: they are left to others. */
+  lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
+    const submit = async (owner: string, workflow: string, input: Json | undefined, key: string) =>
+      (await this.#parts.submit(workflow, input, { owner, idempotencyKey: key })).jobId
+    return new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
+  }
+
+  /** P1: a place for an execution that is about to be submitted. Answers how to give it back. */
+  async claim(jobId: string): Promise<() => Promise<void>> {
+    const { clock, settings } = this.#parts
+    const limit = settings.maxExecutions
+    const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
+    if ((await this.#store.claimExecution(claim)) === null) throw new TooManyConcurrentExecutionsError(limit)
+    return () => this.#store.endExecution({ jobId, at: clock.now() })
+  }
+
+  /** A new execution that begins with dead letters of this one. `admit`: may there be another job? */
+  async replay(
+    jobId: string,
+    options: ReplayOptions = {},
+    admit: Admit = (_, store) => store(),
+  ): Promise<Submitted & { readonly replayed: number }> {
+    const { plan, execution } = await this.sceneOf(jobId)
+    const keys = options.messages?.map(name => messageKey(plan, name)) ?? null
+    const { state } = await this.#parts.queries.fold(jobId)
+    const { clock } = this.#parts
+    let replayed = 0
+    const submitted = await this.#parts.submit(
+      options.workflow === undefined
+        ? `${state.workflow}@${state.workflowVersion}`
+        : await this.#fitting(state.owner, options.workflow, plan),
+      state.input,
+      {
+        owner: state.owner,
+        labels: { ...state.labels, [replayLabel]: jobId },
+        ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
+      },
+      (replayedBy, store) =>
+        admit(replayedBy, async () => {
+          const claim = { execution, keys, replayedBy, at: clock.now(), claimMs: CLAIM_MS }
+          replayed = await this.#store.claimDeadLetters(claim)
+          if (replayed === 0) throw nothingToReplay(jobId)
+          await store()
+        }),
+    )
+    return { ...submitted, replayed }
+  }
+
+  /** Messages know their route by its position: what was the second route must be it there too. */
+  async #fitting(owner: string, reference: string, { routes }: PipelinePlan): Promise<string> {
+    const { name, version } = await this.#versions.resolve(owner, reference)
+    const { pipeline } = await this.#parts.plans.get(owner, name, version)
+    const isFitting = routes.every((route, i) => route.name === pipeline?.routes[i]?.name)
+    if (isFitting) return `${name}@${version}`
+    const names = routes.map(route => route.name).join(", ")
+    throw new UmbraError(
+      "E710",
+      `"${reference}" cannot take these dead letters: its first routes must be ${names}, in this order.`,
+    )
+  }
+
+  get #store(): PipelineStore {
+    return this.#parts.journal.pipelines
+  }
+}
+
+function nothingToReplay(jobId: string): UmbraError {
+  return new UmbraError(
+    "E708",
+    `Job ${jobId} has no dead letters to replay, or they have been replayed. List them to see which job has them.`,
+  )
+}

@@ -1,0 +1,216 @@
+/**
+ * One route of a running execution: takes messages from its queue, has as many in hand as are worth it, and tells what
+ * came of them.
+ *
+ * 1. In memory are those in hand, at most `prefetch` that are ready, and those that wait to be gathered; all others are
+ *    rows.
+ * 2. A message is begun only if it is durable, and nobody works on it or has settled it.
+ */
+import type { Fault } from "../core/faults.ts"
+import type { BreakerState } from "../core/pipeline/breaker.ts"
+import { Concurrency } from "../core/pipeline/concurrency.ts"
+import type { RouteProgress } from "../core/pipeline/progress.ts"
+import type { RoutePlan } from "../definition/pipeline/plan.ts"
+import type { MessageRow } from "../journal/pipeline-store.ts"
+import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
+import type { Delivery, Ending } from "./delivery.ts"
+import { Inlet, type InletParts } from "./inlet.ts"
+import { Pace } from "./pace.ts"
+import type { Travelling } from "./passage.ts"
+import { RouteFigures } from "./route-figures.ts"
+import type { Suspects } from "./suspects.ts"
+
+export interface RouteRunParts {
+  readonly position: number
+  readonly plan: RoutePlan
+  readonly chain: (events: ChainEvents) => RouteChain
+  readonly progress: RouteProgress
+  readonly scene: ExecutionScene
+  readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
+  /** Is there room behind it? */
+  readonly mayBegin: () => boolean
+  readonly ended: (ending: Ending) => void
+  /** For whoever watches the job. */
+  readonly news: (message: string) => void
+  readonly suspects: Suspects
+}
+
+const sliceMs = 10
+/** Looking at the clock costs as much as an empty message: once per so many. */
+const messagesPerLook = 64
+
+export class RouteRun implements ChainEvents {
+  readonly plan: RoutePlan
+  readonly progress: RouteProgress
+  readonly figures: RouteFigures
+  readonly inlet: Inlet
+  readonly #parts: RouteRunParts
+  readonly #chain: RouteChain
+  readonly #concurrency: Concurrency
+  readonly #pace: Pace
+  #inHand = 0
+  /** Of those in hand: not delivered yet. */
+  #announcing = 0
+  #gathered = 0
+  #isPumping = false
+  #isStopped = false
+  #cancelTimer: (() => void) | null = null
+
+  constructor(parts: RouteRunParts) {
+    const { plan, position, progress, scene } = parts
+    this.#parts = parts
+    this.plan = plan
+    this.progress = progress
+    this.figures = new RouteFigures(scene.now)
+    const { adaptive, minConcurrency: min, tolerance } = plan.backpressure
+    this.#concurrency = new Concurrency({ adaptive, min, max: plan.concurrency, tolerance })
+    this.#pace = new Pace(plan.rate)
+    this.#chain = parts.chain(this)
+    this.inlet = new Inlet({
+      ...parts.inlet,
+      route: position,
+      prefetch: plan.prefetch,
+      progress,
+      arrived: () => this.pump(),
+    })
+  }
+
+  get inHand(): number {
+    return this.#inHand
+  }
+
+  get limit(): number {
+    return this.#concurrency.limit
+  }
+
+  /** The state of the breaker of each adapter; null: it has none. */
+  get breakers(): readonly (BreakerState | null)[] {
+    const now = this.#parts.scene.now()
+    return this.#chain.breakers.map(breaker => breaker?.state(now) ?? null)
+  }
+
+  get waitsToBeGathered(): number {
+    return this.#gathered
+  }
+
+  /** Begins what may be begun. */
+  pump(): void {
+    if (this.#isPumping || this.#isStopped) return
+    this.#isPumping = true
+    this.#begin()
+    this.#isPumping = false
+    this.inlet.fill()
+  }
+
+  #begin(): void {
+    const end = performance.now() + sliceMs
+    for (let looks = messagesPerLook; this.#mayBegin(); looks--) {
+      if (looks === 0) {
+        if (performance.now() >= end) {
+          setImmediate(() => this.pump())
+          return
+        }
+        looks = messagesPerLook
+      }
+      const delivery = this.inlet.take()
+      if (delivery === undefined) return
+      this.#pace.begun(this.#parts.scene.now())
+      this.#inHand += 1
+      if (this.#parts.suspects.has(delivery)) this.#announce(delivery)
+      else this.#chain.deliver(delivery)
+    }
+  }
+
+  /** It is delivered when it is on record that it is tried; that may take a while. */
+  #announce(delivery: Delivery): void {
+    this.#announcing += 1
+    this.#parts.suspects.try(delivery, announced => {
+      if (this.#isStopped) return
+      this.#announcing -= 1
+      this.#chain.deliver(announced)
+    })
+  }
+
+  #mayBegin(): boolean {
+    const { suspects, mayBegin } = this.#parts
+    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin())
+      return false
+    const now = this.#parts.scene.now()
+    const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
+    if (at <= now) return true
+    if (at !== Number.POSITIVE_INFINITY) this.#pumpAfter(at - now)
+    return false
+  }
+
+  #pumpAfter(ms: number): void {
+    if (this.#cancelTimer !== null) return
+    this.#cancelTimer = this.#parts.scene.after(ms, () => {
+      this.#cancelTimer = null
+      this.pump()
+    })
+  }
+
+  // What passages say.
+
+  ended(passage: Travelling, ending: Ending): void {
+    const latencyMs = performance.now() - passage.begunAt
+    // How soon something fails says nothing about what there is room for.
+    if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
+    else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
+    this.figures.ended(latencyMs, 1 + ending.members.length)
+    this.#inHand -= 1
+    if ("fault" in ending.result)
+      for (const { delivery } of [ending, ...ending.members]) this.inlet.failing(delivery.seq)
+    this.#parts.suspects.next()
+    this.#parts.ended(ending)
+    this.pump()
+  }
+
+  held(passage: Travelling): void {
+    this.#inHand -= 1
+    const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
+    for (const delivery of deliveries) this.#parts.suspects.putOff(delivery)
+    this.#parts.suspects.next()
+    this.inlet.putBack(deliveries)
+    this.pump()
+  }
+
+  waits(): void {
+    this.#inHand -= 1
+    this.#gathered += 1
+    this.#parts.suspects.next()
+    this.pump()
+  }
+
+  goesOn(first: Travelling): void {
+    this.#gathered -= 1 + first.members.length
+    this.#inHand += 1
+  }
+
+  breakerChanged(adapter: number, state: BreakerState): void {
+    this.figures.breakerChanged(state)
+    this.#parts.news(`circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`)
+  }
+
+  /** These are durable now. */
+  arrived(messages: readonly MessageRow[], tail: number): void {
+    this.inlet.arrived(messages, tail)
+    this.pump()
+  }
+
+  /** Begins nothing any more. What is in hand may end. */
+  stop(): void {
+    if (!this.#isStopped) this.#inHand -= this.#announcing
+    this.#isStopped = true
+    this.#cancelTimer?.()
+    this.#chain.stop()
+    this.inlet.stop()
+  }
+}
+
+const overloadStatuses = new Set<unknown>([429, 503])
+
+/** The other side says that it has too much to do. Other failures say nothing about how many are too many. */
+function isOverload({ code, retry_after_seconds, details }: Fault): boolean {
+  return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
+}

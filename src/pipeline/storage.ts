@@ -1,0 +1,124 @@
+/**
+ * Values of one execution. What a message puts is its own until its acknowledgement is durable: it is written with it,
+ * or forgotten with the delivery.
+ */
+import type { Json } from "../core/json.ts"
+import type { PipelineStore } from "../journal/pipeline-store.ts"
+import { checkOutput } from "../worker/output.ts"
+import type { AdapterStorage } from "./adapter.ts"
+
+const VALUE = "value/"
+const CLAIM = "claim/"
+/** It travels with the commit of its message. */
+const MAX_VALUE_BYTES = 1024 * 1024
+
+/** What a chain needs of it. */
+export interface OpensStorage {
+  open(message: string): DeliveryStorage
+}
+
+export class ExecutionStorage implements OpensStorage {
+  readonly #store: PipelineStore
+  readonly #execution: number
+  /** Put by messages that are acknowledged, and not durable yet: JSON by key. */
+  readonly #uncommitted = new Map<string, string>()
+  /** Message by key, while it is in hand or its end is not durable. */
+  readonly #claims = new Map<string, string>()
+
+  /** By key, while they are on their way. */
+  readonly #reads = new Map<string, Promise<string | undefined>>()
+
+  constructor(store: PipelineStore, execution: number) {
+    this.#store = store
+    this.#execution = execution
+  }
+
+  /** For one delivery of a message. */
+  open(message: string): DeliveryStorage {
+    return new DeliveryStorage(this, message)
+  }
+
+  async read(key: string): Promise<string | undefined> {
+    const known = this.#uncommitted.get(key)
+    if (known !== undefined) return known
+    return (await this.#store.readStored(this.#execution, [key])).get(key)
+  }
+
+  async claim(key: string, message: string): Promise<boolean> {
+    const first = this.#claims.get(key) ?? (await this.#storedOnce(key)) ?? this.#claims.get(key) ?? message
+    if (first === message) this.#claims.set(key, message)
+    return first === message
+  }
+
+  /**
+   * Who asks while it is read waits for the same answer: of two readings the later could come back when the claim made
+   * after the first is durable and forgotten here, and know nothing of it.
+   */
+  #storedOnce(key: string): Promise<string | undefined> {
+    const known = this.#reads.get(key)
+    if (known !== undefined) return known
+    const read = this.#stored(key).finally(() => this.#reads.delete(key))
+    this.#reads.set(key, read)
+    return read
+  }
+
+  async #stored(key: string): Promise<string | undefined> {
+    const text = await this.read(CLAIM + key)
+    return text === undefined ? undefined : (JSON.parse(text) as string)
+  }
+
+  release(keys: Iterable<string>, message: string): void {
+    for (const key of keys) if (this.#claims.get(key) === message) this.#claims.delete(key)
+  }
+
+  /** The message is acknowledged; these are on their way to the store. */
+  leaving(stored: readonly { readonly key: string; readonly value: string }[]): void {
+    for (const { key, value } of stored) this.#uncommitted.set(key, value)
+  }
+
+  durable(stored: readonly { readonly key: string; readonly value: string }[]): void {
+    for (const { key, value } of stored) {
+      if (this.#uncommitted.get(key) === value) this.#uncommitted.delete(key)
+      if (key.startsWith(CLAIM)) this.#claims.delete(key.slice(CLAIM.length))
+    }
+  }
+}
+
+export class DeliveryStorage implements AdapterStorage {
+  readonly #storage: ExecutionStorage
+  readonly #message: string
+  readonly #put = new Map<string, string>()
+  readonly #claimed = new Set<string>()
+
+  constructor(storage: ExecutionStorage, message: string) {
+    this.#storage = storage
+    this.#message = message
+  }
+
+  async get(key: string): Promise<Json | undefined> {
+    const text = this.#put.get(VALUE + key) ?? (await this.#storage.read(VALUE + key))
+    return text === undefined ? undefined : (JSON.parse(text) as Json)
+  }
+
+  put(key: string, value: Json): void {
+    this.#put.set(VALUE + key, checkOutput(value, { maxBytes: MAX_VALUE_BYTES, what: "stored value" }).text)
+  }
+
+  async claim(key: string): Promise<boolean> {
+    if (this.#claimed.has(key)) return true
+    if (!(await this.#storage.claim(key, this.#message))) return false
+    this.#claimed.add(key)
+    this.#put.set(CLAIM + key, JSON.stringify(this.#message))
+    return true
+  }
+
+  /** What is to be written with the acknowledgement. */
+  get changes(): readonly { readonly key: string; readonly value: string }[] {
+    return [...this.#put].map(([key, value]) => ({ key, value }))
+  }
+
+  /** The delivery has failed: what it claimed may be claimed by others. */
+  release(): void {
+    this.#storage.release(this.#claimed, this.#message)
+  }
+}

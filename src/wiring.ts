@@ -1,0 +1,154 @@
+/** How the rooms are joined in one process: engine, worker, pipelines, providers and feed. */
+import { RoutedBroker } from "./broker/routed.ts"
+import type { AdapterCatalog } from "./definition/adapter.ts"
+import { systemClock } from "./engine/clock.ts"
+import { Engine } from "./engine/engine.ts"
+import { currentTask, type LiveJob } from "./engine/live-job.ts"
+import { Queries } from "./engine/queries.ts"
+import { engineSettings } from "./engine/settings.ts"
+import { Submissions } from "./engine/submissions.ts"
+import { Watchers } from "./engine/watchers.ts"
+import { Live } from "./feed/live.ts"
+import { feedSettings } from "./feed/settings.ts"
+import type { Journal } from "./journal/port.ts"
+import { silentLog } from "./log.ts"
+import { FleetAdapters } from "./pipeline/fleet-adapters.ts"
+import { Pipelines } from "./pipeline/pipelines.ts"
+import type { AdapterRegistry } from "./pipeline/registry.ts"
+import { pipelineSettings } from "./pipeline/settings.ts"
+import type { ExternalServices } from "./provider/services.ts"
+import type { Webhooks } from "./provider/webhooks.ts"
+import type { Roles } from "./roles.ts"
+import { redisOf, type UmbraOptions } from "./umbra-options.ts"
+import { version } from "./version.ts"
+import { FleetCatalog } from "./worker/fleet-catalog.ts"
+import type { HandlerRegistry } from "./worker/registry.ts"
+import { TaskRunner } from "./worker/runner.ts"
+import type { WorkerSettings } from "./worker/settings.ts"
+
+export interface WiringParts {
+  readonly journal: Journal
+  readonly location: string | Journal
+  readonly handlers: HandlerRegistry
+  readonly adapters: AdapterRegistry
+  readonly services: ExternalServices
+  readonly settings: WorkerSettings
+  readonly options: UmbraOptions
+  readonly roles: Roles
+}
+
+export interface Wired {
+  readonly handlers: FleetCatalog
+  readonly adapters: AdapterCatalog
+  readonly engine: Engine
+  readonly broker: RoutedBroker
+  readonly queries: Queries
+  readonly submissions: Submissions
+  readonly pipelines: Pipelines
+  readonly webhooks: Webhooks
+  readonly watchers: Watchers
+  readonly live: Live
+}
+
+export function wire({
+  journal,
+  location,
+  services,
+  settings,
+  options,
+  roles,
+  ...parts
+}: WiringParts): Wired {
+  const log = options.log ?? silentLog
+  const clock = options.clock ?? systemClock
+  const figures = engineSettings(options.engine)
+  const now = () => clock.now()
+  const watchers = new Watchers()
+  const workers = () => engine.fleet.workers()
+  const handlers = new FleetCatalog(parts.handlers, { runsNodes: roles.has("worker"), workers })
+  const adapters = new FleetAdapters(parts.adapters, workers)
+  const { served } = handlers
+  const { secrets } = services
+  const runner = new TaskRunner({ handlers: served, settings, log, now, secrets })
+  const pipelines = new Pipelines({
+    ...{ journal, secrets, clock, log },
+    adapters: parts.adapters,
+    settings: pipelineSettings(options.pipeline),
+    lossLimit: figures.lossLimit,
+    workers: () => broker.remote,
+    plans: { get: (owner, name, wanted) => engine.plans.get(owner, name, wanted) },
+    queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
+    submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
+  })
+  let broker!: RoutedBroker
+  const engine: Engine = new Engine({
+    journal,
+    location: journal.capabilities.exclusive || typeof location !== "string" ? null : location,
+    settings: figures,
+    clock,
+    log,
+    broker: host => {
+      const { concurrency } = settings
+      const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log), lane })
+      return broker
+    },
+    observer: {
+      changed: job => live.changed(job),
+      ended: job => live.ended(job),
+      progressed: (job, node) => live.progressed(job, node),
+      followed: isFollowed => live.followed(isFollowed),
+      released: () => live.released(),
+    },
+    worker: () => ({
+      version,
+      handlers: served.names(),
+      concurrency: settings.concurrency,
+      running: broker.running,
+      queued: broker.queued,
+    }),
+    providers: services.calls(log),
+    claimExecution: jobId => pipelines.claim(jobId),
+    takesPartitions: roles.has("engine"),
+  })
+  const webhooks = services.webhooks({
+    store: journal.providers,
+    told: partitions => engine.tell(partitions),
+  })
+  const live = new Live({
+    journal,
+    plans: engine.plans,
+    log,
+    settings: feedSettings(options.feed),
+    id: engine.id,
+    leaseMs: figures.leaseSeconds * 1000,
+    now,
+    retentionSeconds: figures.retentionSeconds,
+    watchers,
+    follow: isFollowing => engine.follow(isFollowing),
+    beatNow: () => engine.beatNow(),
+  })
+  const submissions = new Submissions({
+    ...{ journal, engine, handlers, adapters, now },
+    ttlSeconds: figures.ttlSeconds,
+    claimExecution: jobId => pipelines.claim(jobId),
+  })
+  const queries = new Queries({
+    journal,
+    plans: engine.plans,
+    largeOutputBytes: figures.largeOutputBytes,
+    live: id => engine.live(id),
+    isRunning: (job, task) => isRunning(broker, job, task),
+  })
+  return { handlers, adapters, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
+}
+
+/** Has a worker got it right now? */
+export function isRunning(
+  broker: RoutedBroker,
+  job: LiveJob,
+  task: { readonly node: number; readonly item?: number },
+): boolean {
+  const current = currentTask(job, task)
+  return current !== null && broker.isRunning(current)
+}

@@ -1,0 +1,25 @@
+import { expect, it, onTestFinished } from "vitest"
+import { startPostgres } from "../../scripts/services/postgres.ts"
+import { pipelineCampaign } from "./pipelines/campaign.ts"
+
+const seed = Math.floor(Math.random() * 2 ** 32)
+
+it("P2 P3 P5 a process on the embedded database is killed 3 times: every message is settled once, as foretold", async () => {
+  const report = await pipelineCampaign({ seed, kills: 3, jobs: 4, location: null })
+  expect(
+    report.violations,
+    `npm run crash -- --pipelines --store pglite --kills 3 --jobs 4 --seed ${seed}`,
+  ).toEqual([])
+  expect(report.repeated).toBeGreaterThan(0)
+}, 120_000)
+
+it("P2 P3 P5 two processes on one PostgreSQL are killed 6 times: every message is settled once, as foretold", async () => {
+  const postgres = await startPostgres({ settings: { track_commit_timestamp: "on" } })
+  onTestFinished(() => postgres.stop())
+  const report = await pipelineCampaign({ seed, kills: 6, jobs: 10, location: postgres.url, processes: 2 })
+  expect(
+    report.violations,
+    `npm run crash -- --pipelines --store postgres --kills 6 --jobs 10 --seed ${seed}`,
+  ).toEqual([])
+  expect(report.repeated).toBeGreaterThan(0)
+}, 120_000)

@@ -1,0 +1,103 @@
+/** Executions and their rows for the contract suite: complete, plausible, and changed only where a test says so. */
+import { onTestFinished } from "vitest"
+import type {
+  LineageRow,
+  NewMessageRow,
+  ParkedRow,
+  PipelineCommit,
+  PipelineStore,
+} from "../../src/journal/pipeline-store.ts"
+import type { Journal } from "../../src/journal/port.ts"
+import { type Held, hold, newId, newJob, store } from "./fixture.ts"
+
+export const NOW = 2_000_000
+
+const shared = new WeakMap<Journal, Promise<Held>>()
+let counter = 0
+
+/** One partition for all tests of pipelines: there are only so many. */
+export function holdForPipelines(journal: Journal): Promise<Held> {
+  const held = shared.get(journal) ?? hold(journal)
+  shared.set(journal, held)
+  return held
+}
+
+export interface Execution {
+  readonly held: Held
+  readonly jobId: string
+  readonly execution: number
+  readonly pipelines: PipelineStore
+  /** The next commit. */
+  next(over?: Partial<PipelineCommit>): PipelineCommit
+  /** The next commit, sent. */
+  commit(over: Partial<PipelineCommit>): Promise<PipelineCommit>
+}
+
+/** A running job with its execution; ended with the test, so that it does not count against the next one's limit. */
+export async function startExecution(journal: Journal, jobId = newId()): Promise<Execution> {
+  const { pipelines } = journal
+  const held = await holdForPipelines(journal)
+  await storeJob(journal, jobId)
+  const execution = await pipelines.claimExecution({ jobId, at: NOW, limit: 1000, claimMs: 1000 })
+  if (execution === null) throw new Error("1000 executions are open")
+  onTestFinished(() => pipelines.endExecution({ jobId, at: NOW }))
+  let last = 0
+  const next = (over: Partial<PipelineCommit> = {}) =>
+    commitOf(held, { execution, commit: last + 1, ...over })
+  return {
+    ...{ held, jobId, execution, pipelines, next },
+    async commit(over) {
+      const made = next(over)
+      const { isHeld } = await pipelines.commit(made)
+      if (!isHeld) throw new Error("the fence did not hold")
+      last = made.commit
+      return made
+    },
+  }
+}
+
+export async function storeJob(journal: Journal, id: string, over: Parameters<typeof newJob>[2] = {}) {
+  const held = await holdForPipelines(journal)
+  await store(journal, held, [newJob(held, ++counter, { id, ...over })])
+}
+
+/** The job has ended, by its own account. */
+export async function finishJob(journal: Journal, id: string, finishedAt: number | null): Promise<void> {
+  const held = await holdForPipelines(journal)
+  const job = (await journal.readJob(id))!
+  const status = finishedAt === null ? "PROCESSING" : "COMPLETED"
+  const changedJobs = [{ ...job, seq: held.seq(++counter), status, finishedAt } as const]
+  const empty = { facts: [], newJobs: [], answers: [], messages: [] }
+  await journal.append({ fences: [held], ...empty, changedJobs })
+}
+
+function commitOf(held: Held, over: Partial<PipelineCommit>): PipelineCommit {
+  return {
+    fence: { partition: held.partition, epoch: held.epoch },
+    execution: 0,
+    commit: 1,
+    progress: `{"commit":${over.commit ?? 1}}`,
+    messages: [],
+    lineage: [],
+    parked: [],
+    unparked: [],
+    stored: [],
+    ...over,
+  }
+}
+
+export function message(route: number, seq: number, over: Partial<NewMessageRow> = {}): NewMessageRow {
+  return { route, seq, parent: null, root: seq, hops: 0, at: NOW, body: `{"seq":${seq}}`, ...over }
+}
+
+export function invocation(route: number, seq: number, over: Partial<LineageRow> = {}): LineageRow {
+  return {
+    ...{ route, seq, attempt: 1, adapter: 0, at: NOW, durationUs: 250 },
+    ...{ status: "completed", into: null, emitted: null, error: null },
+    ...over,
+  }
+}
+
+export function parked(route: number, seq: number, over: Partial<ParkedRow> = {}): ParkedRow {
+  return { route, seq, attempts: 1, dueAt: null, at: NOW, error: '{"code":"E401"}', ...over }
+}

@@ -1,0 +1,116 @@
+/** Executions that are cancelled, expire, are retried at once, and move between processes of one database. */
+import { afterEach, expect, it, onTestFinished } from "vitest"
+import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import { openJournal } from "../../src/journal/open.ts"
+import type { Adapter } from "../../src/pipeline/adapter.ts"
+import { openUmbra, type Umbra } from "../../src/umbra.ts"
+import { readContent } from "../crash/pipelines/check.ts"
+import { until } from "../engine/stage.ts"
+import { freshDatabase } from "../support/services.ts"
+import { forestProblems } from "./forest.ts"
+import { adapter, numbers, route } from "./scene.ts"
+
+const COUNT = 400
+const engine = { beatSeconds: 0.05, leaseSeconds: 1 }
+
+const opened: Umbra[] = []
+afterEach(async () => {
+  for (const umbra of opened.splice(0)) await umbra.close()
+})
+
+async function open(at: string, adapters: readonly Adapter[]): Promise<Umbra> {
+  const umbra = await openUmbra(at, { adapters, engine })
+  opened.push(umbra)
+  return umbra
+}
+
+const worker = adapter("work", async ({ body }) => {
+  await new Promise(resolve => setTimeout(resolve, 2))
+  return body
+})
+
+const pipeline = {
+  name: "control",
+  init: { body: { count: COUNT, step: 50 } },
+  routes: [
+    route("source", ["numbers"], { outbound: "work" }),
+    route("work", ["work", "work"], { outbound: "store", concurrency: 8, prefetch: 16 }),
+    route("store", ["work"], { concurrency: 8 }),
+  ],
+} as unknown as WorkflowSource
+
+async function mustBeWhole(at: string, jobId: string): Promise<void> {
+  const journal = await openJournal(at)
+  try {
+    const { progress, messages, letters, lineage } = await readContent(journal.pipelines, jobId)
+    expect(forestProblems(messages, lineage, letters)).toEqual([])
+    expect(progress.routes.map(({ tail, done }) => [tail, done])).toEqual([
+      [COUNT / 50, COUNT / 50],
+      [COUNT, COUNT],
+      [COUNT, COUNT],
+    ])
+    const numbers = messages
+      .filter(({ route }) => route === 2)
+      .map(({ body }) => (JSON.parse(body) as { n: number }).n)
+    expect(new Set(numbers).size).toBe(COUNT)
+  } finally {
+    await journal.close()
+  }
+}
+
+it("P2 cancelled and retried again and again, with commits of the run before on their way: nothing lost or doubled", async () => {
+  const database = await freshDatabase()
+  onTestFinished(database.drop)
+  const umbra = await open(database.url, [numbers, worker])
+  const { id } = await umbra.submit(pipeline)
+  for (let times = 1; times <= 8; times++) {
+    await new Promise(resolve => setTimeout(resolve, times * 7))
+    if ((await umbra.job(id)).status === "COMPLETED") break
+    await umbra.cancel(id)
+    await umbra.retry(id)
+  }
+  expect((await umbra.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+  await umbra.close()
+  await mustBeWhole(database.url, id)
+})
+
+it("P2 calls no adapter any more when its time is up or it is cancelled, not even the next of a chain", async () => {
+  let [first, second] = [0, 0]
+  // Knows nothing of signals, and answers when the execution is over.
+  const patient = adapter("patient", async ({ body }) => {
+    first += 1
+    await new Promise(resolve => setTimeout(resolve, 400))
+    return body
+  })
+  const next = adapter("next", () => {
+    second += 1
+  })
+  const umbra = await open("memory:", [patient, next])
+  const chain = (more: object) =>
+    ({ name: "chain", ...more, routes: [route("chain", ["patient", "next"])] }) as unknown as WorkflowSource
+  const expiring = await umbra.submit(chain({ ttl_seconds: 0.2 }))
+  const { status } = await umbra.wait(expiring.id, { timeoutMs: 20_000 })
+  expect(status).not.toBe("COMPLETED")
+  const cancelled = await umbra.submit(chain({}))
+  await until("it is under way", async () => first === 2)
+  await umbra.cancel(cancelled.id)
+  await new Promise(resolve => setTimeout(resolve, 450))
+  expect([first, second]).toEqual([2, 0])
+})
+
+it("P2 moves to another process and back with its partition, and goes on where it was", async () => {
+  const database = await freshDatabase()
+  onTestFinished(database.drop)
+  const adapters = [numbers, worker]
+  let owner = await open(database.url, adapters)
+  const { id } = await owner.submit(pipeline)
+  for (let moves = 0; moves < 3; moves++) {
+    const next = await open(database.url, adapters)
+    await until("it has begun", async () => (await owner.graph(id)).routes![1]!.done > moves * 40, 10_000)
+    await owner.close()
+    owner = next
+  }
+  expect((await owner.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+  await owner.close()
+  await mustBeWhole(database.url, id)
+})

@@ -1,0 +1,41 @@
+import { expect, it } from "vitest"
+import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
+import type { Plan } from "../../src/definition/plan.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { silentLog } from "../../src/log.ts"
+import { Executions, type ExecutionsParts } from "../../src/pipeline/executions.ts"
+import { AdapterRegistry } from "../../src/pipeline/registry.ts"
+import { pipelineSettings } from "../../src/pipeline/settings.ts"
+import { recorder, route } from "./scene.ts"
+
+it("P2 begins nothing when the process stops while an execution is being opened", async () => {
+  const seen = recorder()
+  const adapters = new AdapterRegistry()
+  adapters.add(seen)
+  const document = { name: "late", routes: [route("late", ["record"])] }
+  const { plan } = compileWorkflow(document, { handlers: handlerCatalog([]), adapters })
+  let opened!: (plan: Plan) => void
+  const journal = openMemory()
+  const jobId = "00000000-0000-7000-8000-000000000001"
+  await journal.takePartitions({ engine: "e", expected: [{ partition: 0, epoch: 0 }] })
+  const executions = new Executions({
+    ...{ journal, adapters, log: silentLog, settings: pipelineSettings({ figuresSeconds: 0 }), lossLimit: 3 },
+    plans: { get: () => new Promise<Plan>(resolve => (opened = resolve)) },
+    secrets: () => undefined,
+    host: {
+      id: "e",
+      epoch: () => 1,
+      isSure: () => true,
+      events: { started: async () => {}, finished: () => {} },
+    },
+    clock: { now: () => Date.now(), random: () => 0, after: () => () => {} },
+    submit: async () => "",
+  } as unknown as ExecutionsParts)
+  executions.dispatch({ jobId, node: 0, attempt: 1, handler: "routes", workflow: "late", input: 1 } as never)
+  await new Promise(resolve => setImmediate(resolve))
+  await executions.drain(10)
+  opened(plan!)
+  await new Promise(resolve => setTimeout(resolve, 20))
+  expect(seen.seen).toEqual([])
+  expect((await journal.pipelines.readExecution(jobId))?.commit ?? 0).toBe(0)
+})
