@@ -1,6 +1,7 @@
 /**
  * The append itself: batches of 1, 10, 100 and 1,000 facts, small and 1 KB each, beside a raw one-row commit on the
- * same store; and batches that also make and finish jobs. Facts are spread over all partitions, as an engine's are.
+ * same store; and batches that also make and finish jobs. Facts are spread over all partitions, as an engine's are. And
+ * commits of a pipeline, which are its appends.
  */
 import { randomUUID } from "node:crypto"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -9,6 +10,7 @@ import { join } from "node:path"
 import { openJournal } from "../src/journal/open.ts"
 import type { Batch, Journal, NewFact, NewJob, PartitionEpoch } from "../src/journal/port.ts"
 import { Baseline, pgliteStore, postgresStore, type Store } from "./baseline.ts"
+import { PipelineSource } from "./pipeline-commits.ts"
 import { databaseUrl } from "./services.ts"
 
 const scale = Number(process.env.BENCH_SCALE ?? 1)
@@ -61,6 +63,11 @@ async function measureAll(name: string, journal: Journal, raw: number): Promise<
     report(`new jobs, ${size} to a batch`, made, size, raw)
     const ended = await median(journal, size, () => source.endedJobs(jobs.shift()!))
     report(`ended jobs, ${size} to a batch`, ended, size, raw)
+  }
+  const pipeline = new PipelineSource(journal, held[0]!)
+  for (const size of [1, 10, 100, 500, 2_000]) {
+    const ms = await pipeline.median(size, Math.ceil((size >= 500 ? 40 : 200) * scale))
+    report(`messages of a pipeline, ${size}`, ms, size, raw)
   }
   await journal.close()
 }

@@ -49,7 +49,10 @@ const pipeline = (adapters: number) => ({
       inbound: "work",
       concurrency: 100,
       prefetch: 1000,
-      adapters: [...Array.from({ length: adapters - 1 }, () => ({ type: "bench_step" })), { type: "bench_last" }],
+      adapters: [
+        ...Array.from({ length: adapters - 1 }, () => ({ type: "bench_step" })),
+        { type: "bench_last" },
+      ],
     },
   ],
 })
@@ -109,7 +112,8 @@ async function million(umbra: Umbra, count: number): Promise<void> {
   clearInterval(timer)
   const rate = (count * 1000) / (performance.now() - begun)
   const third = Math.ceil(heap.length / 3)
-  const mean = (list: number[]) => Math.round(list.reduce((sum, each) => sum + each, 0) / Math.max(1, list.length))
+  const mean = (list: number[]) =>
+    Math.round(list.reduce((sum, each) => sum + each, 0) / Math.max(1, list.length))
   console.log(
     `  ${count.toLocaleString("en")} messages through 3 adapters: ${shown(rate).trim()} messages/s, heap ${mean(heap.slice(0, third))} MB in the first third, ${mean(heap.slice(-third))} MB in the last, at most ${Math.max(...heap)} MB`,
   )

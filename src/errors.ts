@@ -121,6 +121,8 @@ export const errorTable = {
   E707: kind("job is no pipeline", 422),
   E708: kind("nothing to replay", 409),
   E709: kind("message ended its process too often", 422),
+  E710: kind("workflow does not fit here", 422),
+  E711: kind("not possible on workers", 422),
   E720: kind("adapters cannot be loaded", 400),
   E721: kind("file not allowed", 403),
   E722: kind("file of a pipeline cannot be read", 500, true),

@@ -2,8 +2,14 @@ import { checkRedisUrl } from "./broker/redis/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import { RedisWorker } from "./broker/redis/worker.ts"
 import { partitionOf } from "./engine/ids.ts"
+import { engineSettings } from "./engine/settings.ts"
 import { UmbraError } from "./errors.ts"
 import { type Log, silentLog } from "./log.ts"
+import type { Adapter } from "./pipeline/adapter.ts"
+import { adapterRegistry } from "./pipeline/adapters/registered.ts"
+import type { AdapterSettings } from "./pipeline/adapters/settings.ts"
+import { routeHandlers } from "./pipeline/route-worker.ts"
+import { type PipelineSettings, pipelineSettings } from "./pipeline/settings.ts"
 import { ExternalServices, type ExternalServicesOptions } from "./provider/services.ts"
 import { version } from "./version.ts"
 import type { Handler } from "./worker/handler.ts"
@@ -14,6 +20,11 @@ import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 export interface WorkerOptions extends ExternalServicesOptions {
   /** Handlers of your own, beside the built-in ones. */
   readonly handlers?: readonly Handler[]
+  /** Adapters of your own for routes with `run_on: workers`, beside the built-in ones. */
+  readonly adapters?: readonly Adapter[]
+  /** What of this machine pipelines may use. */
+  readonly files?: Partial<AdapterSettings>
+  readonly pipeline?: Partial<PipelineSettings>
   /** Only tasks of these handlers; all it has unless told. */
   readonly queues?: readonly string[]
   readonly worker?: Partial<WorkerSettings>
@@ -34,6 +45,11 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
   const registry = new HandlerRegistry([
     ...services.handlers(),
     ...services.pollHandlers(log),
+    ...routeHandlers({
+      adapters: adapterRegistry(options, settings),
+      secrets: services.secrets,
+      settings: pipelineSettings(options.pipeline),
+    }),
     ...(options.handlers ?? []),
   ])
   const handlers = queuesOf(registry, options.queues)
@@ -74,18 +90,27 @@ export class FleetWorker {
   }
 
   /** Gives back what it has not begun, lets running handlers end within the time, and leaves. */
-  close({ drainSeconds = 10 }: { readonly drainSeconds?: number } = {}): Promise<void> {
+  close({
+    drainSeconds = engineSettings().drainSeconds,
+  }: {
+    readonly drainSeconds?: number
+  } = {}): Promise<void> {
     return this.#worker.stop(drainSeconds * 1000)
   }
 }
 
 function queuesOf(registry: HandlerRegistry, queues: readonly string[] | undefined): readonly string[] {
   const known = registry.names()
+  if (queues?.length === 0)
+    throw new UmbraError(
+      "E620",
+      `This worker was given an empty list of queues and would never have anything to do. Name some of ${known.join(", ")}, or leave the list out for all of them.`,
+    )
   const unknown = queues?.filter(queue => !known.includes(queue)) ?? []
   if (unknown.length > 0)
     throw new UmbraError(
       "E620",
       `This worker has no handler ${unknown.map(name => `"${name}"`).join(", ")} for the queues it was given; it has ${known.join(", ")}.`,
     )
-  return queues ?? known
+  return queues === undefined ? known : [...new Set(queues)]
 }

@@ -21,6 +21,8 @@ export interface UmbraOptions extends ExternalServicesOptions {
   readonly adapters?: readonly Adapter[]
   readonly engine?: Partial<EngineSettings>
   readonly pipeline?: Partial<PipelineSettings>
+  /** false: executions of pipelines whose jobs this engine owns wait for another that runs them. */
+  readonly runsPipelines?: boolean
   /** What of this machine pipelines may use. */
   readonly files?: Partial<AdapterSettings>
   readonly worker?: Partial<WorkerSettings>

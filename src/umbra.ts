@@ -4,6 +4,7 @@ import type { Json } from "./core/json.ts"
 import type { GraphView, NodeView } from "./core/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
+import { routesHandler } from "./definition/pipeline/compile.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
@@ -15,13 +16,7 @@ import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-sn
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
-import type {
-  Admit,
-  Submissions,
-  SubmitOptions,
-  Submitted,
-  WorkflowSource,
-} from "./engine/submissions.ts"
+import type { Admit, Submissions, SubmitOptions, Submitted, WorkflowSource } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
@@ -31,10 +26,8 @@ import { openJournal } from "./journal/open.ts"
 import type { JobFilter, Journal, WorkflowRow } from "./journal/port.ts"
 import type { WebhookEventRow } from "./journal/provider-store.ts"
 import type { Registry } from "./journal/registry.ts"
-import { builtinAdapters } from "./pipeline/adapters/index.ts"
-import { adapterSettings } from "./pipeline/adapters/settings.ts"
+import { adapterRegistry } from "./pipeline/adapters/registered.ts"
 import type { Pipelines } from "./pipeline/pipelines.ts"
-import { AdapterRegistry } from "./pipeline/registry.ts"
 import { ExternalServices } from "./provider/services.ts"
 import type { ProviderView } from "./provider/view.ts"
 import type { Webhooks } from "./provider/webhooks.ts"
@@ -63,8 +56,7 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const roles = rolesOf(options.roles ?? roleNames)
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
-  const adapters = new AdapterRegistry(builtinAdapters({ ...settings, ...adapterSettings(options.files) }))
-  adapters.add(...(options.adapters ?? []))
+  const adapters = adapterRegistry(options, settings)
   // Before a folder is made for nothing.
   mustFit(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
@@ -104,7 +96,7 @@ export class Umbra {
     this.#journal = parts.journal
     this.#maxOutputBytes = parts.settings.maxOutputBytes
     this.handlers = wired.handlers
-    this.adapters = parts.adapters
+    this.adapters = wired.adapters
     this.queries = wired.queries
     this.webhooks = wired.webhooks
     this.pipelines = wired.pipelines
@@ -169,7 +161,8 @@ export class Umbra {
   measures() {
     const { measures: engine, owner } = this.#engine
     const attempts = this.#broker.measures
-    return { engine, attempts, states: () => statesOf(owner.jobs.values()) }
+    const { measures: pipelines } = this.pipelines
+    return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
   }
 
   /** S5: the workers that share this store, those that died not long ago too. */
@@ -259,8 +252,13 @@ export class Umbra {
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
-      hasHandler: name => this.handlers.served.get(name) !== undefined,
+      hasHandler: name => this.serves(name),
     })
+  }
+
+  /** Can this process run nodes with this handler? */
+  serves(handler: string): boolean {
+    return handler === routesHandler || this.handlers.served.get(handler) !== undefined
   }
 
   /** Does this process own the job's partition? */

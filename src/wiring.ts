@@ -1,5 +1,6 @@
 /** How the rooms are joined in one process: engine, worker, pipelines, providers and feed. */
 import { RoutedBroker } from "./broker/routed.ts"
+import type { AdapterCatalog } from "./definition/adapter.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
@@ -11,6 +12,7 @@ import { Live } from "./feed/live.ts"
 import { feedSettings } from "./feed/settings.ts"
 import type { Journal } from "./journal/port.ts"
 import { silentLog } from "./log.ts"
+import { FleetAdapters } from "./pipeline/fleet-adapters.ts"
 import { Pipelines } from "./pipeline/pipelines.ts"
 import type { AdapterRegistry } from "./pipeline/registry.ts"
 import { pipelineSettings } from "./pipeline/settings.ts"
@@ -37,6 +39,7 @@ export interface WiringParts {
 
 export interface Wired {
   readonly handlers: FleetCatalog
+  readonly adapters: AdapterCatalog
   readonly engine: Engine
   readonly broker: RoutedBroker
   readonly queries: Queries
@@ -47,23 +50,32 @@ export interface Wired {
   readonly live: Live
 }
 
-export function wire({ journal, location, adapters, services, settings, options, roles, ...parts }: WiringParts): Wired {
+export function wire({
+  journal,
+  location,
+  services,
+  settings,
+  options,
+  roles,
+  ...parts
+}: WiringParts): Wired {
   const log = options.log ?? silentLog
   const clock = options.clock ?? systemClock
   const figures = engineSettings(options.engine)
   const now = () => clock.now()
   const watchers = new Watchers()
-  const handlers = new FleetCatalog(parts.handlers, {
-    runsNodes: roles.has("worker"),
-    workers: () => engine.fleet.workers(),
-  })
+  const workers = () => engine.fleet.workers()
+  const handlers = new FleetCatalog(parts.handlers, { runsNodes: roles.has("worker"), workers })
+  const adapters = new FleetAdapters(parts.adapters, workers)
   const { served } = handlers
   const { secrets } = services
   const runner = new TaskRunner({ handlers: served, settings, log, now, secrets })
   const pipelines = new Pipelines({
-    ...{ journal, adapters, secrets, clock, log },
+    ...{ journal, secrets, clock, log },
+    adapters: parts.adapters,
     settings: pipelineSettings(options.pipeline),
     lossLimit: figures.lossLimit,
+    workers: () => broker.remote,
     plans: { get: (owner, name, wanted) => engine.plans.get(owner, name, wanted) },
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
@@ -77,7 +89,7 @@ export function wire({ journal, location, adapters, services, settings, options,
     log,
     broker: host => {
       const { concurrency } = settings
-      const lane = pipelines.lane(host)
+      const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
       broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log), lane })
       return broker
     },
@@ -96,9 +108,13 @@ export function wire({ journal, location, adapters, services, settings, options,
       queued: broker.queued,
     }),
     providers: services.calls(log),
+    claimExecution: jobId => pipelines.claim(jobId),
     takesPartitions: roles.has("engine"),
   })
-  const webhooks = services.webhooks({ store: journal.providers, told: partitions => engine.tell(partitions) })
+  const webhooks = services.webhooks({
+    store: journal.providers,
+    told: partitions => engine.tell(partitions),
+  })
   const live = new Live({
     journal,
     plans: engine.plans,
@@ -124,7 +140,7 @@ export function wire({ journal, location, adapters, services, settings, options,
     live: id => engine.live(id),
     isRunning: (job, task) => isRunning(broker, job, task),
   })
-  return { handlers, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
+  return { handlers, adapters, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
 }
 
 /** Has a worker got it right now? */

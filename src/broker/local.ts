@@ -97,8 +97,7 @@ export class LocalBroker implements Broker {
     return this.#attempts.size + this.#leaving - this.#pool.running
   }
 
-  /** Does the task hold a slot, as opposed to waiting for one? */
-  isRunning(task: TaskName): boolean {
+  isRunningHere(task: TaskName): boolean {
     return this.#attempts.get(nameOf(task))?.isRunning ?? false
   }
 

@@ -63,6 +63,8 @@ export interface ChildRequest {
   /** `name`, `name@3` or `name@stable`. */
   readonly workflow: string
   readonly input: Json
+  /** It must have routes; absent: it must have nodes. */
+  readonly isPipeline?: true
 }
 
 /** What the engine is told of a task by whoever runs it. */
@@ -106,6 +108,8 @@ export interface Broker {
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void
+  /** Does it hold a slot in this process, as opposed to waiting for one? */
+  isRunningHere(task: TaskName): boolean
   /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */
@@ -128,8 +132,8 @@ export interface RemoteWorkers {
   release(task: TaskName): void
   /** Is somebody there who answers such calls, and can be reached? */
   answers(handler: string): boolean
-  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. null: lost on the way. */
-  call(call: Call, signal: AbortSignal): Promise<Outcome | null>
+  /** Has a handler run for a job, outside of its nodes; nothing of it is durable. */
+  call(call: Call, signal: AbortSignal): Promise<CallAnswer>
   /** The engine is sure of what it owns: what waited for that is sent. */
   goOn(): void
 }
@@ -147,5 +151,8 @@ export interface RemoteWorker {
   /** Milliseconds since 1970, by the worker's clock: for people. */
   readonly at: number
 }
+
+/** null: nobody did it, or could tell. `lost`: whoever had it is gone. */
+export type CallAnswer = Outcome | "lost" | null
 
 export type Call = Pick<Task, "jobId" | "nodeId" | "handler" | "owner" | "workflow" | "config">

@@ -59,8 +59,14 @@ export class RoutedBroker implements Broker {
     this.#local.cancel(task)
   }
 
+  isRunningHere(task: TaskName): boolean {
+    return this.#lane.isRunning(task) || this.#local.isRunningHere(task)
+  }
+
   async drain(graceMs: number): Promise<void> {
-    await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs), this.#remote?.drain()])
+    await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs)])
+    // Last: pipelines wait for what workers elsewhere have of theirs.
+    await this.#remote?.drain()
   }
 
   async close(): Promise<void> {
@@ -84,7 +90,7 @@ export class RoutedBroker implements Broker {
 
   /** Has a worker got it, as opposed to its waiting here? */
   isRunning(task: TaskName): boolean {
-    return this.#lane.isRunning(task) || this.#local.isRunning(task) || this.#remote?.isSent(task) === true
+    return this.isRunningHere(task) || this.#remote?.isSent(task) === true
   }
 }
 

@@ -5,6 +5,7 @@
 import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { Problem } from "../definition/problem.ts"
 import type { Adapter } from "../pipeline/adapter.ts"
+import type { AdapterRegistry } from "../pipeline/registry.ts"
 
 export interface AdapterModules {
   readonly adapters?: readonly string[]
@@ -13,9 +14,10 @@ export interface AdapterModules {
 
 /** For a document that has no routes nothing is loaded: it would take longer than the rest of the command. */
 export async function adaptersFor(text: string, modules: AdapterModules): Promise<AdapterCatalog> {
-  const { adapterCatalog } = await import("../definition/adapter.ts")
-  if (!text.includes("routes")) return adapterCatalog([])
-  return adapterCatalog([...(await builtIn()), ...(await loadUserAdapters(modules))])
+  if (!text.includes("routes")) return { get: () => undefined, types: () => [] }
+  const registry = await builtIn()
+  registry.add(...(await loadUserAdapters(modules)))
+  return registry
 }
 
 /** In the order in which they count: the later one of a type. */
@@ -23,13 +25,10 @@ export async function loadUserAdapters({
   adapters = [],
   handlers = [],
 }: AdapterModules): Promise<readonly Adapter[]> {
-  const [{ discoverAdapters }, { AdapterRegistry }] = await Promise.all([
-    import("../pipeline/discover.ts"),
-    import("../pipeline/registry.ts"),
-  ])
+  const { discoverAdapters } = await import("../pipeline/discover.ts")
   const installed = await discoverAdapters(process.cwd())
   // It refuses packages that collide.
-  if (installed.length > 0) new AdapterRegistry(await builtIn()).addFound(installed)
+  if (installed.length > 0) (await builtIn()).addFound(installed)
   if (adapters.length === 0 && handlers.length === 0) return installed
   const { adaptersIn, loadAdapters } = await import("../pipeline/load.ts")
   const given: Adapter[] = []
@@ -38,13 +37,12 @@ export async function loadUserAdapters({
   return [...installed, ...given]
 }
 
-async function builtIn(): Promise<readonly Adapter[]> {
-  const [{ builtinAdapters }, { adapterSettings }, { workerSettings }] = await Promise.all([
-    import("../pipeline/adapters/index.ts"),
-    import("../pipeline/adapters/settings.ts"),
+async function builtIn(): Promise<AdapterRegistry> {
+  const [{ adapterRegistry }, { workerSettings }] = await Promise.all([
+    import("../pipeline/adapters/registered.ts"),
     import("../worker/settings.ts"),
   ])
-  return builtinAdapters({ ...workerSettings(), ...adapterSettings() })
+  return adapterRegistry({}, workerSettings())
 }
 
 /** A line behind a list of problems, if what is unknown (E103) can be given. */

@@ -28,7 +28,11 @@ export const redisOption = (): Option =>
 
 export const queuesOption = (): Option =>
   new Option("--queues <handlers>", "take tasks of these handlers only, separated by commas").argParser(
-    text => text.split(",").map(name => name.trim()),
+    text =>
+      text
+        .split(",")
+        .map(name => name.trim())
+        .filter(name => name !== ""),
   )
 
 export const rolesOption = (): Option =>
@@ -106,10 +110,14 @@ export function wholeNumber(text: string): number {
   return Number(text)
 }
 
-export function countFrom1(text: string): number {
-  const n = wholeNumber(text)
-  if (n < 1 || n > 1000) throw new InvalidArgumentError("It must be a whole number from 1 to 1000.")
-  return n
+export const countFrom1 = upTo(1000)
+
+export function upTo(most: number): (text: string) => number {
+  return text => {
+    const n = wholeNumber(text)
+    if (n < 1 || n > most) throw new InvalidArgumentError(`It must be a whole number from 1 to ${most}.`)
+    return n
+  }
 }
 
 export function seconds(text: string): number {

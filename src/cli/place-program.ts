@@ -2,10 +2,12 @@
 import { Command, Option } from "commander"
 import {
   adaptersOption,
+  countFrom1,
   handlersOption,
   ownerOption,
   privateAddressesOption,
   providersOption,
+  upTo,
   withPlace,
   withSubmission,
 } from "./options.ts"
@@ -55,8 +57,44 @@ export function placeCommands(program: Command, finish: Finish): void {
     .option("--json", "print a line of JSON per event")
     .action(async (job, options) => finish((await import("./watch.ts")).watch(job, options)))
 
+  pipelineCommands(program, finish)
   program.addCommand(workflowsProgram(finish))
   program.addCommand(aliasProgram(finish))
+}
+
+function pipelineCommands(program: Command, finish: Finish): void {
+  withPlace(program.command("lineage"))
+    .summary("show what a message of a pipeline comes from, and what comes from it")
+    .description(
+      "Draws the tree of a message: what it comes from above it, what comes from it below, and what each adapter did.",
+    )
+    .argument("<job>", "the job's id")
+    .argument("<message>", "ROUTE:NUMBER, for example fetch:12")
+    .option("--limit <count>", "inputs, and outputs, that are shown", countFrom1, 100)
+    .addOption(json())
+    .action(async (job, message, options) =>
+      finish((await import("./lineage.ts")).lineage(job, message, options)),
+    )
+
+  withPlace(program.command("dead-letters"))
+    .summary("list messages of a pipeline that failed for good; process them again")
+    .description(
+      "Lists the dead letters of a job. With --replay a new job of the same pipeline processes them, or those that are " +
+        "named, and its id is printed.",
+    )
+    .argument("<job>", "the job's id")
+    .option("--route <name>", "only those of this route")
+    .addOption(
+      new Option("--limit <count>", "dead letters of one page, at most 100").argParser(upTo(100)).default(20),
+    )
+    .option("--after <message>", "the page behind this message")
+    .option("--replay [message...]", "process all again that have not been, or these")
+    .option("--workflow <name>", "with --replay: another version of the pipeline, for example crawl@4")
+    .option("--wait", "with --replay: stay until the new job has ended, as `umbra submit --wait` does")
+    .addOption(adaptersOption())
+    .addOption(privateAddressesOption())
+    .addOption(json())
+    .action(async (job, options) => finish((await import("./dead-letters.ts")).deadLetters(job, options)))
 }
 
 function workflowsProgram(finish: Finish): Command {

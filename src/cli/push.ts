@@ -39,7 +39,7 @@ export async function push(file: string, options: PushOptions): Promise<number> 
 }
 
 const handlerHint =
-  "The handlers and adapters are those of the server (umbra serve --handlers MODULE --adapters MODULE); for a folder or a database they are given here, with the same flags.\n"
+  "The handlers and adapters are those of the server (umbra serve --handlers MODULE --adapters MODULE); for a folder or a database they are given here, with --handlers MODULE and --adapters MODULE.\n"
 
 function line(
   { name, version, unchanged }: { name: string; version: number; unchanged: boolean },

@@ -1,7 +1,9 @@
 /** A job that has ended, for programs and for people. */
+import type { RouteView } from "../core/pipeline/view.ts"
 import type { GraphView, NodeView } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import { exitCode } from "./exit.ts"
+import { deadLetteredIn } from "./routes-table.ts"
 import { count, duration, type Paint, paintFor, printable } from "./terminal.ts"
 
 export interface JobWithNodes {
@@ -19,7 +21,7 @@ export async function report(
   process.stdout.write(
     options.json
       ? `${JSON.stringify(finalJob({ job, graph }), null, 2)}\n`
-      : resultText(job, paintFor(process.stdout), options),
+      : resultText({ job, graph }, paintFor(process.stdout), options),
   )
   return job.status === "COMPLETED" ? exitCode.ok : exitCode.failed
 }
@@ -27,7 +29,17 @@ export async function report(
 /** `umbra run --json` */
 function finalJob({ job, graph }: JobWithNodes) {
   const { job_id, status, output, error } = job
-  return { job_id, status, output, error, nodes: graph.nodes.map(nodeSummary) }
+  const { routes } = graph
+  const nodes = graph.nodes.map(nodeSummary)
+  return { job_id, status, output, error, nodes, ...(routes === undefined ? {} : { routes }) }
+}
+
+/** What became of its messages has been shown; what is left is what to do about those that failed. */
+function messagesText({ job_id }: JobSnapshot, routes: readonly RouteView[], flags: string): string {
+  const dead = deadLetteredIn(routes)
+  if (dead === 0) return ""
+  const paint = paintFor(process.stdout)
+  return `${paint.yellow(`${count(dead, "message")} failed for good.`)} See why: umbra dead-letters ${job_id}${flags}\n`
 }
 
 export function nodeSummary(node: NodeView) {
@@ -47,14 +59,15 @@ const MOST_LINES = 40
 const MOST_COLUMNS = 4000
 
 function resultText(
-  job: JobSnapshot,
+  { job, graph: { routes } }: JobWithNodes,
   paint: Paint,
   { flags, runsHere }: { readonly flags: string; readonly runsHere: boolean },
 ): string {
   const { job_id, status, workflow, created_at, finished_at } = job
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
+  const messages = routes === undefined ? null : messagesText(job, routes, flags)
   if (status === "COMPLETED")
-    return `${paint.green(`✓ ${workflow} completed`)}${took}\n${outputText(job, flags)}`
+    return `${paint.green(`✓ ${workflow} completed`)}${took}\n${messages ?? outputText(job, flags)}`
   const why = errorText(job)
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
@@ -62,7 +75,7 @@ function resultText(
       : runsHere
         ? `Finish it: umbra resume${flags}\n`
         : `It goes on. Look at it again: umbra watch ${job_id}${flags}\n`
-  return `${paint.red(`✗ ${workflow} is ${status}`)}${took}${why === "" ? "" : `\n  ${why}`}\n${paint.dim(next)}`
+  return `${paint.red(`✗ ${workflow} is ${status}`)}${took}${why === "" ? "" : `\n  ${why}`}\n${messages ?? ""}${paint.dim(next)}`
 }
 
 export function errorText({ error }: Pick<JobSnapshot, "error">): string {

@@ -55,7 +55,9 @@ export async function run(file: string, options: RunOptions): Promise<number> {
     const title = `${plan.name}  job ${id}  in ${storeName(location)}`
     const stream = options.json ? process.stderr : process.stdout
     const flags = storeFlags(options)
-    await follow({ jobs: umbra, jobId: id, graph: plan, title, stream, log, flags, runsHere: true })
+    const look = async () => (await umbra.graph(id)).routes ?? []
+    const routes = plan.pipeline === null ? undefined : look
+    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, flags, runsHere: true })
     return await report(umbra, id, { ...options, flags, runsHere: true })
   } finally {
     await umbra.close()

@@ -1,6 +1,5 @@
 /** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until it is told to stop. */
 import { setFlagsFromString } from "node:v8"
-import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { isPostgres } from "../journal/location.ts"
 import { type FleetWorker, openWorker } from "../open-worker.ts"
@@ -13,8 +12,9 @@ import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
+import { checkEnginePace, checkWorkerPace } from "./paces.ts"
 import { publishServer } from "./place/served.ts"
-import { toldToStop } from "./stop.ts"
+import { beginToLeave, toldToStop } from "./stop.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
 
 export interface ServeOptions extends StoreOptions {
@@ -27,16 +27,15 @@ export interface ServeOptions extends StoreOptions {
   readonly roles?: readonly Role[]
 }
 
-/** From the signal until the process is gone, whatever happens. Answers have 2 s of it, running handlers the most. */
-const LEAVE_MS = 9500
-const DRAIN_SECONDS = 6
-
 export async function serve(options: ServeOptions): Promise<number> {
   const roles = rolesOf(options.roles)
   const redisUrl = (options.redisUrl ?? process.env.UMBRA_REDIS_URL) || undefined
   const isWorkerAlone = roles.has("worker") && !roles.has("engine")
   if (isWorkerAlone && redisUrl === undefined) throw noTasks()
+  checkEnginePace()
+  if (redisUrl !== undefined) checkWorkerPace()
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
   // The embedded database is compiled again where it is busy, function by function. Several at once take 70 MB in passing,
@@ -45,12 +44,11 @@ export async function serve(options: ServeOptions): Promise<number> {
   const { log } = commandLog()
   const umbra = await openUmbra(location, {
     handlers,
-    adapters: await loadUserAdapters(options),
+    adapters,
     providers,
     ...(redisUrl === undefined ? {} : { redisUrl }),
     roles: [...roles],
     log,
-    engine: { drainSeconds: Math.min(engineSettings().drainSeconds, DRAIN_SECONDS) },
   })
   const { host, port } = options
   const told = toldToStop()
@@ -65,7 +63,7 @@ export async function serve(options: ServeOptions): Promise<number> {
     await umbra.close()
     throw error
   }
-  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, providers, log }) : null
+  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, adapters, providers, log }) : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
@@ -81,10 +79,10 @@ interface Served {
 
 /** Whoever has an answer has it; what still runs after the drain time is handed over, and runs again elsewhere. */
 async function leave({ server, umbra, worker, hide }: Served): Promise<number> {
-  setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
+  const drain = beginToLeave()
   await server.close()
   await hide()
-  await worker?.close({ drainSeconds: DRAIN_SECONDS })
+  await worker?.close(drain)
   await umbra.close()
   return exitCode.ok
 }

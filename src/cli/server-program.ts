@@ -2,7 +2,6 @@
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
   adaptersOption,
-  countFrom1,
   handlersOption,
   privateAddressesOption,
   providersOption,
@@ -49,10 +48,11 @@ export function workerProgram(finish: Finish): Command {
     )
     .addOption(redisOption())
     .addOption(handlersOption())
+    .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(queuesOption())
-    .option("--concurrency <number>", "tasks that run at once", countFrom1)
-    .option("--prefetch <number>", "tasks that it takes beyond those", countFrom1)
+    .option("--concurrency <number>", "tasks that run at once", count)
+    .option("--prefetch <number>", "tasks that it takes beyond those; 0 for none", countFrom0)
     .option("--port <number>", "serve /health and /ready on this port", port)
     .option("--host <address>", "the address for them", "127.0.0.1")
     .addOption(privateAddressesOption())
@@ -114,6 +114,12 @@ function amount(text: string): number {
 function count(text: string): number {
   const n = wholeNumber(text)
   if (n < 1) throw new InvalidArgumentError("It must be a whole number above 0.")
+  return n
+}
+
+function countFrom0(text: string): number {
+  const n = wholeNumber(text)
+  if (n < 0) throw new InvalidArgumentError("It must be a whole number, 0 or more.")
   return n
 }
 

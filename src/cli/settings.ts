@@ -10,6 +10,7 @@ import { UmbraError } from "../errors.ts"
 import { feedTable } from "../feed/settings.ts"
 import { journalTable } from "../journal/settings.ts"
 import { adapterTable } from "../pipeline/adapters/settings.ts"
+import { pipelineTable } from "../pipeline/settings.ts"
 import { providerTable } from "../provider/settings.ts"
 import { rolesTable } from "../roles.ts"
 import { serverTable } from "../server/settings.ts"
@@ -36,6 +37,7 @@ const variables: ReadonlySet<string> = new Set([
     redisTable,
     rolesTable,
     adapterTable,
+    pipelineTable,
   ]
     .flatMap(table => Object.values(table))
     .map(({ variable }) => variable),

@@ -1,3 +1,4 @@
+import { engineSettings } from "../engine/settings.ts"
 import { exitCode } from "./exit.ts"
 
 /** Resolves when the process is told to stop. */
@@ -11,3 +12,13 @@ export function toldToStop(): Promise<NodeJS.Signals> {
       })
   })
 }
+
+/** From now on: how long running handlers may take. The process ends soon after that, whatever happens. */
+export function beginToLeave(): { readonly drainSeconds: number } {
+  const { drainSeconds } = engineSettings()
+  setTimeout(() => process.exit(exitCode.failed), drainSeconds * 1000 + LEAVE_MS).unref()
+  return { drainSeconds }
+}
+
+/** Beside the drain: for answers under way, and for handing over. With the default the process is gone within 10 s. */
+const LEAVE_MS = 3500

@@ -1,5 +1,6 @@
 /** What asks whether a worker is well: `/health`, it answers; `/ready`, it can be given work. It has no other HTTP. */
 import { createServer, type Server } from "node:http"
+import { UmbraError } from "../errors.ts"
 import type { FleetWorker } from "../open-worker.ts"
 
 export function serveHealth(worker: FleetWorker, host: string, port: number): Promise<Server> {
@@ -11,7 +12,11 @@ export function serveHealth(worker: FleetWorker, host: string, port: number): Pr
     response.end(status === 404 ? "{}" : JSON.stringify({ id, ready: isReady, running }))
   })
   return new Promise((resolve, reject) => {
-    server.once("error", reject)
+    server.once("error", error =>
+      reject(
+        new UmbraError("E638", `Cannot listen on ${host} port ${port}: ${error.message}.`, { cause: error }),
+      ),
+    )
     server.listen(port, host, () => resolve(server))
   })
 }

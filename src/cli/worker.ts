@@ -1,15 +1,19 @@
 /** `umbra worker`: runs nodes for a fleet's engines. It needs Redis, and no database. */
+import type { Server } from "node:http"
 import { UmbraError } from "../errors.ts"
 import { type FleetWorker, openWorker } from "../open-worker.ts"
+import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
-import { toldToStop } from "./stop.ts"
+import { checkWorkerPace } from "./paces.ts"
+import { beginToLeave, toldToStop } from "./stop.ts"
 import { serveHealth } from "./worker-health.ts"
 
 export interface WorkerCommandOptions {
   readonly redisUrl?: string
   readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
   readonly queues?: readonly string[]
   readonly concurrency?: number
@@ -19,10 +23,6 @@ export interface WorkerCommandOptions {
   readonly host: string
 }
 
-/** From the signal until the process is gone, whatever happens; running handlers have the most of it. */
-const LEAVE_MS = 9500
-const DRAIN_SECONDS = 8
-
 export async function worker(options: WorkerCommandOptions): Promise<number> {
   const { queues, concurrency, prefetch, redisUrl = process.env.UMBRA_REDIS_URL } = options
   if (!redisUrl)
@@ -30,26 +30,38 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
       "E620",
       "A worker needs the address of its Redis: --redis-url redis://HOST, or UMBRA_REDIS_URL.",
     )
+  checkWorkerPace()
   const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const told = toldToStop()
   const opened = openWorker(redisUrl, {
     handlers,
+    adapters,
     providers,
     log: commandLog().log,
     ...(queues === undefined ? {} : { queues }),
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })
-  const health = options.port === undefined ? null : await serveHealth(opened, options.host, options.port)
+  const health = await healthOf(opened, options)
   process.stdout.write(`${greeting(opened, redisUrl)}\n`)
   const signal = await told
   process.stderr.write(`umbra: ${signal}, stopping\n`)
-  setTimeout(() => process.exit(exitCode.failed), LEAVE_MS).unref()
-  await opened.close({ drainSeconds: DRAIN_SECONDS })
+  await opened.close(beginToLeave())
   health?.close()
   health?.closeAllConnections()
   return exitCode.ok
+}
+
+async function healthOf(opened: FleetWorker, { host, port }: WorkerCommandOptions): Promise<Server | null> {
+  if (port === undefined) return null
+  try {
+    return await serveHealth(opened, host, port)
+  } catch (error) {
+    await opened.close({ drainSeconds: 0 })
+    throw error
+  }
 }
 
 function greeting({ id, queues }: FleetWorker, redisUrl: string): string {

@@ -14,16 +14,23 @@ import { newKey, pause } from "./patience.ts"
 import { resumingStream, type StreamOptions } from "./stream.ts"
 import { Tokens } from "./tokens.ts"
 import type {
+  DeadLetter,
+  DeadLetterPage,
+  DeadLettersOptions,
   ItemsOptions,
   JobPage,
   JobSnapshot,
   JobStreamEvent,
   JobsFilter,
   JobsStreamEvent,
+  Lineage,
+  LineageOptions,
   RemoteEvent,
   RemoteGraph,
   RemoteItemPage,
   RemoteNode,
+  ReplayJob,
+  ReplayOptions,
   Signalled,
   SignalOptions,
   SubmitOptions,
@@ -178,6 +185,40 @@ export class UmbraClient implements JobCommands {
   items(jobId: string, node: string, { after, limit, signal }: ItemsOptions = {}): Promise<RemoteItemPage> {
     const path = `/jobs/${segment(jobId)}/nodes/${segment(node)}/items`
     return this.#http.ask(path, { query: { after, limit }, signal })
+  }
+
+  /** Of a pipeline: what a message (`route:12`) comes from, and what comes from it. */
+  lineage(jobId: string, message: string, { limit, signal }: LineageOptions = {}): Promise<Lineage> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/lineage`, { query: { message, limit }, signal })
+  }
+
+  /** Of a pipeline: every message that failed for good, page after page as they are needed. */
+  async *deadLetters(
+    jobId: string,
+    options: DeadLettersOptions = {},
+  ): AsyncGenerator<DeadLetter, void, undefined> {
+    for (let after = options.after; ; ) {
+      const page = await this.deadLetterPage(jobId, { ...options, ...(after === undefined ? {} : { after }) })
+      yield* page.dead_letters
+      if (page.next === null) return
+      after = page.next
+    }
+  }
+
+  deadLetterPage(
+    jobId: string,
+    { route, after, limit, signal }: DeadLettersOptions = {},
+  ): Promise<DeadLetterPage> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/dead-letters`, { query: { route, after, limit }, signal })
+  }
+
+  /**
+   * Processes dead letters of a pipeline again, as a new job. Each is replayed once: should the answer be lost, it says
+   * `replayed_by`.
+   */
+  replay(jobId: string, { messages, workflow, signal }: ReplayOptions = {}): Promise<ReplayJob> {
+    const path = `/jobs/${segment(jobId)}/dead-letters/replay`
+    return this.#http.ask(path, { method: "POST", body: { messages, workflow }, signal })
   }
 
   async events(

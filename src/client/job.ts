@@ -1,13 +1,19 @@
 import type { Json } from "../core/json.ts"
 import type { StreamOptions } from "./stream.ts"
 import type {
+  DeadLetter,
+  DeadLettersOptions,
   ItemsOptions,
   JobSnapshot,
   JobStreamEvent,
+  Lineage,
+  LineageOptions,
   RemoteEvent,
   RemoteGraph,
   RemoteItemPage,
   RemoteNode,
+  ReplayJob,
+  ReplayOptions,
   Signalled,
   SignalOptions,
   StreamedProgress,
@@ -32,6 +38,9 @@ export interface JobCommands {
   graph(jobId: string, options?: Signalled): Promise<RemoteGraph>
   node(jobId: string, node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }>
   items(jobId: string, node: string, options?: ItemsOptions): Promise<RemoteItemPage>
+  lineage(jobId: string, message: string, options?: LineageOptions): Promise<Lineage>
+  deadLetters(jobId: string, options?: DeadLettersOptions): AsyncIterable<DeadLetter>
+  replay(jobId: string, options?: ReplayOptions): Promise<ReplayJob>
   events(jobId: string, options?: Signalled & { readonly after?: number }): Promise<readonly RemoteEvent[]>
   cancel(jobId: string, reason?: string): Promise<JobSnapshot>
   retry(jobId: string): Promise<JobSnapshot>
@@ -85,6 +94,21 @@ export class RemoteJob<Output = Json> {
   /** A page of the items of a node with `for_each`. */
   items(node: string, options?: ItemsOptions): Promise<RemoteItemPage> {
     return this.#commands.items(this.id, node, options)
+  }
+
+  /** Of a pipeline: what a message (`route:12`) comes from, and what comes from it. */
+  lineage(message: string, options?: LineageOptions): Promise<Lineage> {
+    return this.#commands.lineage(this.id, message, options)
+  }
+
+  /** Of a pipeline: every message that failed for good. */
+  deadLetters(options?: DeadLettersOptions): AsyncIterable<DeadLetter> {
+    return this.#commands.deadLetters(this.id, options)
+  }
+
+  /** Processes dead letters of a pipeline again, as a new job. */
+  replay(options?: ReplayOptions): Promise<ReplayJob> {
+    return this.#commands.replay(this.id, options)
   }
 
   cancel(reason?: string): Promise<JobSnapshot> {

@@ -8,8 +8,15 @@ import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
 import type { JobFilter } from "../journal/port.ts"
+import type {
+  WrittenDeadLetter as DeadLetter,
+  WrittenDeadLetterPage as DeadLetterPage,
+  WrittenLineage as Lineage,
+  WrittenMessage as Message,
+} from "../pipeline/iso-times.ts"
+import type { DeadLettersQuery, ReplayWhich } from "../pipeline/queries.ts"
 
-export type { JobSnapshot, SignalOptions }
+export type { DeadLetter, DeadLetterPage, JobSnapshot, Lineage, Message, SignalOptions }
 
 /** Whose job it is follows from the token. */
 export interface SubmitOptions extends Omit<EngineSubmitOptions, "owner"> {
@@ -60,6 +67,22 @@ export interface RemoteItemPage {
 }
 
 export type RemoteEvent = Written<JobEvent, "at">
+
+/** `limit`: how many inputs, and how many outputs. */
+export interface LineageOptions extends Signalled {
+  readonly limit?: number
+}
+
+/** `after`: `next` of the page before; `limit` is the size of a page. */
+export interface DeadLettersOptions extends DeadLettersQuery, Signalled {}
+
+export interface ReplayOptions extends ReplayWhich, Signalled {}
+
+/** The new job, as it began. */
+export interface ReplayJob extends JobSnapshot {
+  /** Dead letters that it begins with. */
+  readonly replayed: number
+}
 
 export interface JobPage {
   readonly jobs: readonly JobSnapshot[]

@@ -24,6 +24,7 @@ export type {
   Route,
   RouteOptions,
 } from "./pipeline/flow.ts"
+export type { PipelineTotals, RouteTotals } from "./pipeline/plan.ts"
 export type { AnyFlow, Flow } from "./typed/flow.ts"
 export type { JobInfo } from "./typed/job-refs.ts"
 export type {

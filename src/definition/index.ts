@@ -1,5 +1,5 @@
 /** From what a user writes (YAML, JSON, an object) to a validated, immutable plan. */
-export { type AdapterCatalog, adapterCatalog } from "./adapter.ts"
+export { adapterCatalog } from "./adapter.ts"
 export { type CompileResult, compileWorkflow } from "./compile.ts"
 export { parseDocument } from "./document.ts"
 export { type HandlerCatalog, handlerCatalog } from "./handler.ts"

@@ -8,6 +8,7 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { childFault, childResult, hasResult } from "./child-result.ts"
 import type { Clock } from "./clock.ts"
+import type { ClaimExecution } from "./execution-places.ts"
 import { childJobId } from "./ids.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
@@ -24,6 +25,7 @@ export interface ChildStartsParts {
   readonly recovery: Recovery
   readonly clock: Clock
   readonly settings: EngineSettings
+  readonly claimExecution: ClaimExecution
 }
 
 /**
@@ -62,8 +64,10 @@ export class ChildStarts {
     const { name, version } = await this.#versions.resolve(job.state.owner, request.workflow)
     checkPath(path, name, settings.maxDepth)
     const plan = await plans.get(job.state.owner, name, version)
+    checkKind(request, plan)
     const input = checkSubmission(plan, request.input)
-    if (!isWanted(job, at)) return
+    const giveBack = plan.pipeline === null ? null : await this.#parts.claimExecution(id)
+    if (!isWanted(job, at)) return giveBack?.()
     const item = at.item === undefined ? {} : { item: at.item }
     const parent = { job_id: job.id, node: at.node, ...item, path }
     const command: Submit = {
@@ -129,6 +133,16 @@ export class ChildStarts {
 /** Its parent may have ended, or gone on, while the child was looked for. */
 export function isWanted({ gone, state }: LiveJob, at: Attempted): boolean {
   return !gone && isCurrent(state, at)
+}
+
+function checkKind({ workflow, isPipeline }: ChildRequest, { pipeline }: Plan): void {
+  if ((pipeline !== null) === (isPipeline === true)) return
+  throw new UmbraError(
+    "E710",
+    isPipeline
+      ? `"${workflow}" has nodes and no routes, so it is no pipeline: run it with \`handler: workflow\`.`
+      : `"${workflow}" is a pipeline: run it with \`handler: pipeline\`.`,
+  )
 }
 
 function checkPath(path: readonly string[], name: string, maxDepth: number): void {

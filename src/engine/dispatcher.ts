@@ -22,6 +22,7 @@ export class Dispatcher {
   readonly #command: (job: LiveJob, command: Command) => void
   readonly #failed: (job: LiveJob, error: unknown) => void
   readonly #external: ExternalWork
+  readonly #isDeparting: (partition: number) => boolean
   readonly #maxItems: number
 
   constructor(parts: {
@@ -32,6 +33,8 @@ export class Dispatcher {
     /** Something that should not happen: the job cannot go on. */
     failed: (job: LiveJob, error: unknown) => void
     external: ExternalWork
+    /** Whoever owns the partition next takes what is ready to a worker. */
+    isDeparting: (partition: number) => boolean
     maxItems: number
   }) {
     this.#broker = parts.broker
@@ -40,11 +43,12 @@ export class Dispatcher {
     this.#command = parts.command
     this.#failed = parts.failed
     this.#external = parts.external
+    this.#isDeparting = parts.isDeparting
     this.#maxItems = parts.maxItems
   }
 
   dispatch(job: LiveJob, at: Attempted): void {
-    if (!isWanted(job, at)) return
+    if (!isWanted(job, at) || this.#isDeparting(job.partition)) return
     const planNode = job.plan.nodes[at.node]!
     if (!this.#isServed(planNode)) {
       job.unserved ??= new Set()

@@ -1,11 +1,16 @@
 import type { Command, Submit } from "../core/commands.ts"
+import { UmbraError } from "../errors.ts"
 import type { Journal, Pulse } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
+import { partitionOf } from "./ids.ts"
 import type { Answer } from "./inbox.ts"
 import { Owners } from "./owners.ts"
 import { nobodyThere, Questions } from "./questions.ts"
 import { refusalError } from "./refusals.ts"
 import type { EngineSettings } from "./settings.ts"
+
+/** Given up early if nobody answers. */
+export type Hurry = "hurry"
 
 /** What the engines of other processes do for this one: take its jobs, and carry out its commands, as if they were here. */
 export class Elsewhere {
@@ -13,6 +18,8 @@ export class Elsewhere {
   readonly #clock: Clock
   readonly #owners: Owners
   readonly #questions: Questions
+  /** An engine that has died is not replaced before its lease has passed: who can ask another need not wait for that. */
+  readonly #impatientMs: number
 
   constructor(parts: {
     readonly journal: Journal
@@ -24,6 +31,7 @@ export class Elsewhere {
     const { journal, clock, settings, takesPartitions } = parts
     this.#journal = journal
     this.#clock = clock
+    this.#impatientMs = (settings.leaseSeconds * 1000) / 2
     this.#owners = new Owners({
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
@@ -54,9 +62,13 @@ export class Elsewhere {
     return partition
   }
 
-  /** Resolves with the job's time when it is durable; null: it was there before. */
-  async submit(id: string, command: Submit): Promise<number | null> {
-    const answer = await this.#questions.ask(id, command, ANSWER_MS)
+  /** Resolves with the job's time when it is durable; null: it was there before. Throws E613: nothing has happened. */
+  async submit(id: string, command: Submit, hurry?: Hurry): Promise<number | null> {
+    const patienceMs = hurry === "hurry" ? this.#impatientMs : ANSWER_MS
+    const answer = await this.#questions.ask(id, command, patienceMs).catch(error => {
+      if (error instanceof UmbraError && error.code === "E613") this.#owners.unanswered(partitionOf(id))
+      throw error
+    })
     if (!("refused" in answer)) return answer.created_at ?? this.#clock.now()
     if (answer.refused === "job_exists") return null
     throw refusalError(answer.refused, id)

@@ -1,14 +1,13 @@
 import { randomUUID } from "node:crypto"
-import type { Broker, BrokerHost } from "../broker/port.ts"
 import type { Command, Submit } from "../core/commands.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { Journal, Pulse } from "../journal/port.ts"
-import type { Log } from "../log.ts"
-import type { Clock } from "./clock.ts"
-import { Elsewhere } from "./elsewhere.ts"
+import type { Pulse } from "../journal/port.ts"
+import { Elsewhere, type Hurry } from "./elsewhere.ts"
+import type { EngineParts } from "./engine-parts.ts"
+import { anyExecution } from "./execution-places.ts"
 import { Family } from "./family.ts"
-import { Fleet, type WorkerFacts } from "./fleet.ts"
+import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
 import { Lease } from "./lease.ts"
@@ -20,39 +19,14 @@ import { Owner } from "./owner.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import { Ownership } from "./ownership.ts"
 import { Plans } from "./plans.ts"
-import { noProviders, type Providers } from "./providers.ts"
+import { noProviders } from "./providers.ts"
 import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
 import { refusalError } from "./refusals.ts"
 import { failRefused } from "./refused-job.ts"
 import { Retention } from "./retention.ts"
-import type { EngineSettings } from "./settings.ts"
 import { Upkeep } from "./upkeep.ts"
 import { Wakeups } from "./wakeups.ts"
-
-export interface EngineParts {
-  readonly journal: Journal
-  /** Where the pulse thread can open the journal again; null: it beats from this thread. */
-  readonly location: string | null
-  readonly settings: EngineSettings
-  readonly clock: Clock
-  readonly log: Log
-  readonly broker: (host: BrokerHost) => Broker
-  readonly observer: EngineObserver
-  /** What this process's worker is and does, for the others to see. */
-  readonly worker: () => WorkerFacts
-  readonly providers?: Providers
-  /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */
-  readonly takesPartitions: boolean
-}
-
-/** What concerns jobs and those who look at them; the rest is the engine's own affair. */
-export interface EngineObserver extends Pick<OwnerObserver, "changed" | "ended" | "progressed"> {
-  /** Another engine that lives wants to know what is committed here, or none does. */
-  followed(isFollowed: boolean): void
-  /** Partitions were let go of: others need not wait for their next beat to take them. */
-  released(): void
-}
 
 /** Commands that come from outside, as opposed to what workers and timers say. */
 export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
@@ -117,6 +91,7 @@ export class Engine {
       clock,
       settings,
       log,
+      claimExecution: parts.claimExecution ?? anyExecution,
     })
     this.#wakeups = new Wakeups({
       clock,
@@ -154,6 +129,8 @@ export class Engine {
       retention: this.#retention,
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
+      rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
+      drainMs: settings.drainSeconds * 1000,
       followed: isFollowed => parts.observer.followed(isFollowed),
       released: () => parts.observer.released(),
       log,
@@ -244,12 +221,12 @@ export class Engine {
   }
 
   /** Resolves with its time when the job is durable. The id is a new one. */
-  async submit(id: string, plan: Plan, command: Submit): Promise<number> {
+  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<number> {
     this.mustBeOpen()
     const partition = partitionOf(id)
     // It may have moved since the id was made.
     if (!this.#ownership.owns(partition))
-      return (await this.#elsewhere.submit(id, command)) ?? this.#parts.clock.now()
+      return (await this.#elsewhere.submit(id, command, hurry)) ?? this.#parts.clock.now()
     this.#mustHaveRoom()
     const job = this.owner.submit(id, partition, plan, command)
     await this.owner.committer.durable(job)
@@ -310,7 +287,7 @@ export class Engine {
     const leaving = this.#leave()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
     await leaving
-    this.owner.handOver()
+    this.owner.departures.handOverAll()
     await this.#settled()
     await this.#pulse?.stop()
     await this.#unlisten?.()

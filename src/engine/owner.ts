@@ -6,23 +6,16 @@ import type { Fact } from "../core/facts.ts"
 import { completionOf } from "../core/last-output.ts"
 import { newJobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
-import {
-  isTriedAgain,
-  nextTimer,
-  resetEarliestTimer,
-  takeDueItems,
-  takeDueLooks,
-  takeDuePolls,
-  takeDueRetries,
-  wakeAt,
-} from "../core/timers.ts"
+import { isTriedAgain, nextTimer, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { Alarms } from "./alarms.ts"
 import type { Clock } from "./clock.ts"
 import { Committer, type CommitterEvents } from "./committer.ts"
+import { Departures } from "./departures.ts"
 import { Dispatcher } from "./dispatcher.ts"
+import { takeDue } from "./due.ts"
 import { type ExternalWork, externalWork } from "./external-work.ts"
 import { type Holding, partitionMoved } from "./holding.ts"
 import { Kin } from "./kin.ts"
@@ -34,7 +27,7 @@ import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
 import { restOf } from "./rest.ts"
 import type { EngineSettings } from "./settings.ts"
-import { abandon, handOver, inherit, release } from "./succession.ts"
+import { abandon, inherit, release } from "./succession.ts"
 import { TaskReports } from "./task-reports.ts"
 import { Undecided } from "./undecided.ts"
 
@@ -78,6 +71,7 @@ export class Owner implements CommitterEvents {
   readonly #reports: TaskReports
   readonly #triesBeforePause: number
   readonly external: ExternalWork
+  readonly departures: Departures
   readonly #kin = new Kin()
   readonly #undecided = new Undecided()
   #isJoined = false
@@ -103,6 +97,13 @@ export class Owner implements CommitterEvents {
       remote: () => this.broker.remote,
       told: partitions => observer.told(partitions),
     })
+    this.departures = new Departures({
+      jobs: this.jobs,
+      broker: () => this.broker,
+      tell: command,
+      durable: partition => this.#durable(partition),
+      forget: partition => this.forget(partition),
+    })
     this.#reports = new TaskReports({
       ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
       external: this.external,
@@ -123,6 +124,7 @@ export class Owner implements CommitterEvents {
       command,
       failed,
       external: this.external,
+      isDeparting: partition => this.departures.has(partition),
       maxItems: settings.maxItems,
     })
   }
@@ -204,7 +206,8 @@ export class Owner implements CommitterEvents {
       leaveMemory(job, completed, bytes, this.committer.durable(job))
   }
 
-  adopt(job: LiveJob): void {
+  /** A job that was read from its journal. */
+  keep(job: LiveJob): void {
     this.jobs.set(job.id, job)
     this.#kin.came(job)
     this.#alarms.set(job, nextTimer(job.state))
@@ -238,17 +241,10 @@ export class Owner implements CommitterEvents {
       return
     }
     this.#try(job, { type: "wake" })
-    const { state } = job
-    const due = takeDueRetries(state, this.#clock.now())
-    const dueItems = state.lists.size === 0 ? [] : takeDueItems(state, this.#clock.now())
-    const looks = takeDuePolls(state, this.#clock.now())
-    const itemLooks = state.lists.size === 0 ? [] : takeDueLooks(state, this.#clock.now())
-    resetEarliestTimer(job.state)
+    const { tasks, looks } = takeDue(job.state, this.#clock.now())
     this.#alarms.set(job, nextTimer(job.state))
-    for (const node of due) this.#dispatchCurrent(job, { node })
-    for (const item of dueItems) this.#dispatchCurrent(job, item)
-    for (const node of looks) this.external.polls.start(job, { node })
-    for (const item of itemLooks) this.external.polls.start(job, item)
+    for (const task of tasks) this.#dispatchCurrent(job, task)
+    for (const look of looks) this.external.polls.start(job, look)
     this.letGo(job)
   }
 
@@ -275,12 +271,6 @@ export class Owner implements CommitterEvents {
   /** After take-over. */
   recover(job: LiveJob): void {
     inherit(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
-  }
-
-  /** Before the process ends in order. */
-  handOver(): void {
-    for (const job of [...this.jobs.values()])
-      handOver(job, this.broker, (of, command) => this.#try(of, command))
   }
 
   stop(): void {

@@ -10,8 +10,12 @@ export class Owners {
   readonly #peers: Peers
   readonly #stale: StaleBeats
   readonly #random: () => number
-  /** Of each engine that takes jobs and has any. */
+  /** Who takes jobs and has partitions. */
+  #takers: readonly Taker[] = []
+  /** Of those that are not known to be silent, if there are any. */
   #partitions: (readonly number[])[] = []
+  /** Who left a question without an answer, and the beat that was known then: one more, and it is asked again. */
+  readonly #silent = new Map<string, number>()
   #anyLives = false
   #isKnown = false
   #waiters: (() => void)[] = []
@@ -33,11 +37,29 @@ export class Owners {
     const takers = live.filter(({ place }) => takesPartitions(place))
     const owned = new Map<string, number[]>(live.map(({ engine }) => [engine, []]))
     for (const { owner, partition } of partitions) if (owner !== null) owned.get(owner)?.push(partition)
-    this.#partitions = takers.map(({ engine }) => owned.get(engine)!).filter(list => list.length > 0)
+    this.#takers = takers
+      .map(({ engine, beat }) => ({ engine, beat, partitions: owned.get(engine)! }))
+      .filter(taker => taker.partitions.length > 0)
+    this.#choose()
     // One that is about to end still answers.
     this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
     this.#isKnown = true
     for (const wake of this.#waiters.splice(0)) wake()
+  }
+
+  /** Nobody answered for this partition. */
+  unanswered(partition: number): void {
+    const taker = this.#takers.find(({ partitions }) => partitions.includes(partition))
+    if (taker !== undefined) this.#silent.set(taker.engine, taker.beat)
+    this.#choose()
+  }
+
+  #choose(): void {
+    for (const [engine, beat] of this.#silent)
+      if (!this.#takers.some(taker => taker.engine === engine && taker.beat === beat))
+        this.#silent.delete(engine)
+    const heard = this.#takers.filter(({ engine }) => !this.#silent.has(engine))
+    this.#partitions = (heard.length > 0 ? heard : this.#takers).map(({ partitions }) => partitions)
   }
 
   /** Is there anybody who could answer, now or after a take-over? Before the first beat nobody knows. */
@@ -72,6 +94,12 @@ export class Owners {
   #anyPlace(): number {
     return Math.floor(this.#random() * PLACES)
   }
+}
+
+interface Taker {
+  readonly engine: string
+  readonly beat: number
+  readonly partitions: readonly number[]
 }
 
 const JOBS_PER_TURN = 256

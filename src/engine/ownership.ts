@@ -23,6 +23,10 @@ export interface OwnershipParts {
   readonly retention: Retention
   readonly leaseMs: number
   readonly beatMs: number
+  /** What is to be given away and does not come to rest is handed over after this. */
+  readonly rebalanceMs: number
+  /** For handlers that run here then. */
+  readonly drainMs: number
   /** Does another engine that lives follow what is committed here? */
   readonly followed: (isFollowed: boolean) => void
   /** Others may take what was let go of here. */
@@ -35,7 +39,10 @@ export class Ownership {
   readonly #peers: Peers
   /** Owned, recovered, and not about to be given to somebody else: where new jobs go. */
   readonly #ready = new Set<number>()
-  readonly #leaving = new Set<number>()
+  /** To be given away as soon as they rest: since when. */
+  readonly #leaving = new Map<number, number>()
+  /** Handed over although they do not rest: nothing of them is done here any more. */
+  readonly #departing = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
   #picks = 0
   /** That live, this one included. */
@@ -84,7 +91,7 @@ export class Ownership {
   }
 
   partitions(): readonly number[] {
-    return [...this.#ready, ...this.#leaving]
+    return [...this.#ready, ...this.#leaving.keys()]
   }
 
   /** Resolves once at least one partition is ready, or none will be. */
@@ -159,7 +166,7 @@ export class Ownership {
     if (!this.#mayOwn) this.#announce()
     const others = sharers.map(peer => peer.engine)
     const share = this.#isLeaving ? 0 : shareOf(others, pulse.partitions)
-    await this.#shed(this.count - share)
+    await this.#shed(this.count - this.#departing.size - share)
     const free = pulse.partitions.filter(row => isFree(row, alive) && !owner.holdings.has(row.partition))
     const room = share - this.count
     if (room > 0 && free.length > 0) await this.#take(free.slice(0, room))
@@ -173,10 +180,13 @@ export class Ownership {
     if (held.length > 0) await journal.releasePartitions({ engine, held })
   }
 
-  /** Gives up to `surplus` partitions away, those at rest first; the others take no new jobs and follow when they rest. */
+  /**
+   * Gives up to `surplus` partitions away, those at rest first; the others take no new jobs from here and follow when they
+   * rest. Others may send them jobs, or a job may run for hours: it is not waited for that for ever.
+   */
   async #shed(surplus: number): Promise<void> {
     if (surplus <= 0) {
-      for (const partition of this.#leaving) this.#ready.add(partition)
+      for (const partition of this.#leaving.keys()) this.#ready.add(partition)
       this.#leaving.clear()
       this.#refresh()
       return
@@ -186,11 +196,36 @@ export class Ownership {
     const restingFirst = [...this.#ready].sort((a, b) => Number(busy.has(a)) - Number(busy.has(b)))
     for (const partition of restingFirst) {
       if (this.#leaving.size >= surplus) break
-      this.#leaving.add(partition)
+      this.#leaving.set(partition, performance.now())
       this.#ready.delete(partition)
     }
     this.#refresh()
-    await this.#give([...this.#leaving].filter(partition => !busy.has(partition)))
+    await this.#give([...this.#leaving.keys()].filter(partition => !busy.has(partition)))
+    // When the process ends, what still runs in it has the drain time, and then everything is given away.
+    if (this.#isLeaving) return
+    const since = performance.now() - this.#parts.rebalanceMs
+    for (const [partition, leavingSince] of [...this.#leaving])
+      if (leavingSince <= since) void this.#depart(partition)
+  }
+
+  /** Beside everything else: handlers may take their time to end. */
+  async #depart(partition: number): Promise<void> {
+    const { owner, journal, engine, drainMs, log } = this.#parts
+    const holding = owner.holdings.get(partition)
+    this.lost(partition)
+    if (holding === undefined) return
+    this.#departing.add(partition)
+    try {
+      await owner.departures.depart(partition, drainMs)
+      await journal.releasePartitions({ engine, held: [{ partition, epoch: holding.epoch }] })
+      this.#parts.released()
+    } catch (error) {
+      // Lost meanwhile, or the store is away: the next beat tells whose it is.
+      log.debug({ partition, error: String(error) }, "a partition was not handed over")
+      if (owner.holdings.get(partition) === holding) owner.forget(partition)
+    } finally {
+      this.#departing.delete(partition)
+    }
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {

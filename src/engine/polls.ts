@@ -101,7 +101,7 @@ export class Polls {
     if (workers?.answers(handler) !== true) return providers.poll(operation, signal)
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
     const outcome = await workers.call(of, signal)
-    if (outcome === null) return { type: "postponed", until: clock.now() }
+    if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
     if (outcome.type === "completed") return outcome.output as unknown as OperationResult
     const fault = outcome.type === "failed" ? outcome.fault : unknownProvider(provider)
     return { type: "error", fault }

@@ -90,7 +90,7 @@ export class Recovery {
     const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
     // Also when there is no such job: another owner may have made it since.
     if (epoch === undefined || this.#epoch(partitionOf(id)) !== epoch) throw partitionMoved(partitionOf(id))
-    if (job !== null) this.#owner.adopt(job)
+    if (job !== null) this.#owner.keep(job)
     return job
   }
 
@@ -180,7 +180,7 @@ export class Recovery {
       const job = await this.#fold(id, rows.get(id) ?? [], alarms.get(id))
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
-      this.#owner.adopt(job)
+      this.#owner.keep(job)
       act(job)
     }
   }

@@ -12,6 +12,8 @@ export interface EngineSettings {
   /** A peer whose beat has not changed for this long is dead. */
   readonly leaseSeconds: number
   readonly beatSeconds: number
+  /** A partition that another engine should have, and that does not come to rest, is handed over after this; null: never. */
+  readonly rebalanceSeconds: number | null
   /** A worker whose process has been silent for this long is shown as dead. */
   readonly workerDeadSeconds: number
   /** Known deaths of the process running a node after which the node is failed. */
@@ -26,7 +28,7 @@ export interface EngineSettings {
   readonly maxDepth: number
   /** How long a list of `for_each` may be. */
   readonly maxItems: number
-  /** How long running handlers may take to end when the engine closes. */
+  /** How long running handlers may take to end when the engine, or a worker of a fleet, closes. */
   readonly drainSeconds: number
   /** A provider's slot that nobody renews comes free after this. */
   readonly slotLeaseSeconds: number
@@ -48,6 +50,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   lineageRetentionSeconds: amountOrNever("UMBRA_LINEAGE_RETENTION_SECONDS", 3 * 24 * 3600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
   beatSeconds: amount("UMBRA_BEAT_SECONDS", 3),
+  rebalanceSeconds: amountOrNever("UMBRA_REBALANCE_SECONDS", 30),
   workerDeadSeconds: redisTable.workerDeadSeconds,
   lossLimit: wholeNumber("UMBRA_LOSS_LIMIT", 3),
   largeOutputBytes: wholeNumber("UMBRA_LARGE_OUTPUT_BYTES", 256 * 1024),
@@ -55,7 +58,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   maxLiveJobs: wholeNumber("UMBRA_MAX_LIVE_JOBS", 100_000),
   maxDepth: wholeNumber("UMBRA_MAX_DEPTH", 16),
   maxItems: wholeNumber("UMBRA_MAX_ITEMS", 100_000),
-  drainSeconds: amount("UMBRA_DRAIN_SECONDS", 10),
+  drainSeconds: amount("UMBRA_DRAIN_SECONDS", 6),
   slotLeaseSeconds: amount("UMBRA_SLOT_LEASE_SECONDS", 3600),
   pollConcurrency: wholeNumber("UMBRA_POLL_CONCURRENCY", 50),
   pollMaxWaitSeconds: amount("UMBRA_POLL_MAX_WAIT_SECONDS", 30),

@@ -15,7 +15,9 @@ import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { checkOptions } from "./arguments.ts"
+import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
+import { anyExecution, type ClaimExecution } from "./execution-places.ts"
 import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
@@ -71,7 +73,7 @@ export class Submissions {
   readonly #engine: Engine
   readonly #handlers: HandlerCatalog
   readonly #adapters: AdapterCatalog | undefined
-  readonly #claimExecution: (jobId: string) => Promise<void>
+  readonly #claimExecution: ClaimExecution
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -84,8 +86,7 @@ export class Submissions {
     engine: Engine
     handlers: HandlerCatalog
     adapters?: AdapterCatalog
-    /** P1: a place for the execution of a pipeline; rejects if there is none. */
-    claimExecution?: (jobId: string) => Promise<void>
+    claimExecution?: ClaimExecution
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -97,7 +98,7 @@ export class Submissions {
     this.#engine = parts.engine
     this.#handlers = parts.handlers
     this.#adapters = parts.adapters
-    this.#claimExecution = parts.claimExecution ?? (async () => {})
+    this.#claimExecution = parts.claimExecution ?? anyExecution
     this.#ttlSeconds = parts.ttlSeconds
   }
 
@@ -123,10 +124,13 @@ export class Submissions {
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
       })
-    const jobId = this.#engine.newJobId()
-    return this.#admitted(jobId, { command, plan: stored.plan, admit }, () =>
-      this.#engine.submit(jobId, stored.plan, command),
-    )
+    const asNew = (hurry?: Hurry) => {
+      const jobId = this.#engine.newJobId()
+      const store = () => this.#engine.submit(jobId, stored.plan, command, hurry)
+      return this.#admitted(jobId, { command, plan: stored.plan, admit }, store)
+    }
+    // Nobody has been told the id: if its engine does not answer, another has the job under another id.
+    return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
   }
 
   async #admitted(
@@ -135,10 +139,18 @@ export class Submissions {
     store: () => Promise<number | null>,
   ): Promise<Submitted> {
     let createdAt: number | null = null
-    if (plan.pipeline !== null) await this.#claimExecution(jobId)
-    await admit(jobId, async () => {
-      createdAt = await store()
-    })
+    let isRefused = true
+    const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    try {
+      await admit(jobId, async () => {
+        isRefused = false
+        createdAt = await store()
+      })
+    } catch (error) {
+      // Whether a job that was sent to the store is there nobody knows; one that was not needs no place.
+      if (isRefused) await giveBack?.()
+      throw error
+    }
     const isNew = createdAt !== null
     return { jobId, isNew, began: createdAt === null ? null : snapshotOfBeginning(jobId, command, createdAt) }
   }
@@ -278,6 +290,11 @@ function planOf(
 }
 
 /** Made with the builder? Callers need not have types: what is given may be anything. */
+/** The submission was taken back. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof UmbraError && error.code === "E613"
+}
+
 function isMade(source: unknown): source is Workflow {
   return typeof source === "object" && source !== null && "definition" in source
 }

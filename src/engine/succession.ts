@@ -4,7 +4,7 @@ import type { Attempted, Command } from "../core/commands.ts"
 import { tasksInFlight } from "../core/item-list.ts"
 import { currentTask, type LiveJob, taskKey, taskOfKey } from "./live-job.ts"
 
-type Tell = (job: LiveJob, command: Command) => void
+export type Tell = (job: LiveJob, command: Command) => void
 
 /** After take-over: what ran in the last owner's process is lost, what workers elsewhere have in hand is ours now. */
 export function inherit(job: LiveJob, now: number, { remote }: Broker, tell: Tell): void {
@@ -26,6 +26,11 @@ export function handOver(job: LiveJob, { remote }: Broker, tell: Tell): void {
   if (job.state.started.size === 0 && job.state.lists.size === 0) return
   const only = runningTasks(job).filter(task => remote?.has(task) !== true)
   if (only.length > 0) tell(job, { type: "hand_over", only })
+}
+
+/** Does this process itself run something of it? What waits, for a slot here or at its provider, may wait elsewhere. */
+export function isWorkedOnHere(job: LiveJob, broker: Broker): boolean {
+  return runningTasks(job).some(task => broker.isRunningHere(task))
 }
 
 /** The job has another owner: nobody here wants its tasks any more, but that one does. */

@@ -1,4 +1,4 @@
-import type { EngineObserver } from "./engine.ts"
+import type { EngineObserver } from "./engine-parts.ts"
 import { outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfLive } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"

@@ -1,6 +1,6 @@
 /** What the engine of this process and those of others say, brought to who waits and to the feed, and back. */
 import { Ends } from "../engine/ends.ts"
-import type { EngineObserver } from "../engine/engine.ts"
+import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/live-job.ts"
 import type { Watchers } from "../engine/watchers.ts"
 import { Feed, type ProgressNews } from "./feed.ts"

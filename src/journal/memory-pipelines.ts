@@ -32,7 +32,6 @@ export function commitToMemory(store: MemoryStore, commit: PipelineCommit): { re
   if (store.partitions[fence.partition]?.epoch !== fence.epoch) return { isHeld: false }
   const execution = store.executions.get(commit.execution)
   if (execution?.commit !== commit.commit - 1) {
-    // Nothing is under way at the same time here: one less is one too few.
     checkSentBefore(commit, execution === undefined ? null : execution.commit)
     return { isHeld: true }
   }

@@ -1,7 +1,7 @@
 /** Retention in memory: what `ended_jobs.sql`, `purge.sql`, `tidy.sql` and `pipeline_trim.sql` do. */
 import type { StoredExecution } from "./memory-pipelines.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
-import { nameOf } from "./pipeline-rules.ts"
+import { ABANDONED_MS, nameOf } from "./pipeline-rules.ts"
 import type * as port from "./port.ts"
 
 export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
@@ -63,8 +63,11 @@ export function trimInMemory(
 ): number {
   settleExecutions(store, before)
   let gone = 0
-  for (const execution of store.executions.values())
+  for (const execution of store.executions.values()) {
+    // One alone might take its message along.
+    if (gone > 0 && limit - gone < 2) break
     if (execution.endedAt !== null && execution.endedAt < before) gone += trim(execution, limit - gone)
+  }
   return gone
 }
 
@@ -73,7 +76,7 @@ function settleExecutions({ executions, jobs }: MemoryStore, before: number): vo
   for (const [id, execution] of executions) {
     if (execution.endedAt !== null) continue
     const job = jobs.get(execution.jobId)
-    if (job === undefined && execution.claimedAt < before) executions.delete(id)
+    if (job === undefined && execution.claimedAt < before - ABANDONED_MS) executions.delete(id)
     const finishedAt = job?.finishedAt ?? -1
     if (finishedAt >= execution.claimedAt) execution.endedAt = finishedAt
   }
@@ -81,7 +84,7 @@ function settleExecutions({ executions, jobs }: MemoryStore, before: number): vo
 
 /** A message may go with each row of lineage, so half of the limit are rows of lineage. */
 function trim({ queues, lineage, parked }: StoredExecution, limit: number): number {
-  const page = limit <= 0 ? 0 : Math.max(1, Math.floor(limit / 2))
+  const page = Math.max(1, Math.floor(limit / 2))
   let left = page
   const trimmed = new Set<string>()
   for (const [name, rows] of lineage) {

@@ -46,6 +46,9 @@ export function storedKey(key: string): string {
   return `sha256:${createHash("sha256").update(JSON.stringify(key)).digest("hex")}`
 }
 
+/** A claim whose job has not been stored for so long: it will not be, however short anything else is kept. */
+export const ABANDONED_MS = 3_600_000
+
 export function inKeyOrder(a: MessageKey, b: MessageKey): number {
   return a.route - b.route || a.seq - b.seq
 }

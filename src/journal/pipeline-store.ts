@@ -177,6 +177,7 @@ export interface PipelineCommit {
   readonly commit: number
   readonly progress: string
   readonly messages: readonly NewMessageRow[]
+  /** Of messages that this commit acknowledges or parks: that is how retention tells which were acknowledged. */
   readonly lineage: readonly LineageRow[]
   /** Put in place of what was parked of these messages. */
   readonly parked: readonly ParkedRow[]

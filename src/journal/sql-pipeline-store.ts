@@ -1,7 +1,7 @@
 import type { Database, Row, Statement } from "./database.ts"
 import { textArrayLiteral } from "./encode.ts"
 import { encodeCommit, keyColumns, lineageRows } from "./encode-pipeline.ts"
-import { checkSentBefore, inLineageOrder, storedKey } from "./pipeline-rules.ts"
+import { ABANDONED_MS, checkSentBefore, inLineageOrder, storedKey } from "./pipeline-rules.ts"
 import type {
   DeadLetterRow,
   ExecutionRow,
@@ -169,7 +169,7 @@ export class SqlPipelineStore implements PipelineStore {
 
   /** First what belongs to nobody any more: all of it goes, so it is the cheapest. */
   async purgeLineage({ before, limit }: Parameters<PipelineStore["purgeLineage"]>[0]): Promise<number> {
-    await this.#database.query("pipelineSettle", [`${before}`])
+    await this.#database.query("pipelineSettle", [`${before}`, `${ABANDONED_MS}`])
     const gone = await this.#purge(limit, left =>
       this.#database.query("pipelineRemoveOrphans", [`${left}`, `${ENDED_PAGE}`]),
     )

@@ -77,7 +77,11 @@ export class AdapterCall implements AdapterContext {
     if (this.#isOpen) this.#passage.continueWith(body, this.#adapter)
   }
 
-  readonly submit = (workflow: string, input?: Json, options: { readonly key?: string } = {}): Promise<string> =>
+  readonly submit = (
+    workflow: string,
+    input?: Json,
+    options: { readonly key?: string } = {},
+  ): Promise<string> =>
     this.#passage.chain.submit(workflow, input, `${this.idempotencyKey}/${options.key ?? ""}`)
 
   end(): void {

@@ -22,7 +22,9 @@ export function suspectAll(suspects: Suspects, progress: PipelineProgress, of: O
 function mostBegun(route: number, { plan, settings, adapters }: Of): number {
   const { concurrency, adapters: own } = plan.routes[route]!
   const gathers = own.some(({ type }) => adapters.get(type)?.gather !== undefined)
-  return concurrency + settings.maxUncommitted + settings.commitMessages + (gathers ? settings.maxGathered : 0)
+  return (
+    concurrency + settings.maxUncommitted + settings.commitMessages + (gathers ? settings.maxGathered : 0)
+  )
 }
 
 function* firstUnsettled({ settled, tail }: RouteProgress, most: number): Generator<number> {

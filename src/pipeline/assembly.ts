@@ -10,12 +10,12 @@ import type { PipelinePlan, RoutePlan } from "../definition/pipeline/plan.ts"
 import type {
   LineageRow,
   MessageKey,
-  MessageRow,
   NewMessageRow,
   ParkedRow,
   PipelineCommit,
 } from "../journal/pipeline-store.ts"
-import type { Acknowledged, Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
+import type { Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
+import type { InitialMessage } from "./initial.ts"
 
 export type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
 
@@ -44,9 +44,9 @@ export class Assembly implements Rows {
   }
 
   /** An initial message. */
-  begin(route: number, body: string, origin: MessageRow | null = null): void {
+  begin({ route, body }: InitialMessage): void {
     this.#progress.roots += 1
-    this.#add({ route, parent: null, root: this.#progress.roots, hops: origin?.hops ?? 0, body })
+    this.#add({ route, parent: null, root: this.#progress.roots, hops: 0, body })
   }
 
   settle(ending: Ending): void {
@@ -59,9 +59,9 @@ export class Assembly implements Rows {
     this.#acknowledge(delivery)
     for (const member of members) {
       this.#acknowledge(member.delivery)
-      this.#record(member.delivery, member.invocations, null)
+      this.#record(member.delivery, member.invocations, this.#send(member.delivery, member.emitted))
     }
-    this.#record(delivery, ending.invocations, result.emitted.length === 0 ? null : this.#send(delivery, result))
+    this.#record(delivery, ending.invocations, this.#send(delivery, result.emitted))
     for (const change of result.stored) this.stored.push(change)
   }
 
@@ -118,15 +118,16 @@ export class Assembly implements Rows {
   }
 
   /** Answers with what each adapter emitted, as lineage writes it. */
-  #send(delivery: Delivery, { emitted }: Acknowledged): ReadonlyMap<number, string> {
+  #send(delivery: Delivery, emitted: readonly Emitted[]): ReadonlyMap<number, string> | null {
+    if (emitted.length === 0) return null
     const byAdapter = new Map<number, EmittedRanges>()
     const parent = { route: delivery.route, seq: delivery.seq }
     for (const each of emitted) {
       const hops = delivery.hops + (each.isContinuation ? 0 : 1)
       const seq = this.#add({ route: each.route, parent, root: delivery.root, hops, body: each.body })
       this.#bound(each, { route: each.route, seq }, hops)
-      let ranges = byAdapter.get(each.adapter)
-      if (ranges === undefined) byAdapter.set(each.adapter, (ranges = new EmittedRanges()))
+      const ranges = byAdapter.get(each.adapter) ?? new EmittedRanges()
+      byAdapter.set(each.adapter, ranges)
       ranges.add(each.route, seq)
     }
     return new Map([...byAdapter].map(([adapter, ranges]) => [adapter, ranges.text]))
@@ -160,33 +161,22 @@ export class Assembly implements Rows {
   }
 }
 
-/** `1:5-9,2:7` */
+/** `1:5-9,2:7`: by route, since what one message emits to several is numbered in each of them apart. */
 class EmittedRanges {
-  #parts: string[] = []
-  #route = -1
-  #from = 0
-  #to = 0
+  readonly #byRoute = new Map<number, { from: number; to: number }[]>()
 
   add(route: number, seq: number): void {
-    if (route === this.#route && seq === this.#to + 1) {
-      this.#to = seq
-      return
-    }
-    this.#close()
-    this.#route = route
-    this.#from = seq
-    this.#to = seq
+    const ranges = this.#byRoute.get(route)
+    const last = ranges?.at(-1)
+    if (ranges === undefined) this.#byRoute.set(route, [{ from: seq, to: seq }])
+    else if (last!.to === seq - 1) last!.to = seq
+    else ranges.push({ from: seq, to: seq })
   }
 
   get text(): string {
-    this.#close()
-    this.#route = -1
-    return this.#parts.join(",")
-  }
-
-  #close(): void {
-    if (this.#route < 0) return
-    const range = this.#from === this.#to ? `${this.#from}` : `${this.#from}-${this.#to}`
-    this.#parts.push(`${this.#route}:${range}`)
+    const parts: string[] = []
+    for (const [route, ranges] of this.#byRoute)
+      for (const { from, to } of ranges) parts.push(`${route}:${from === to ? from : `${from}-${to}`}`)
+    return parts.join(",")
   }
 }

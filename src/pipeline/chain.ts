@@ -1,6 +1,6 @@
 /** The adapters of one route, and what their calls have in common. */
 import type { Json } from "../core/json.ts"
-import type { BreakerState } from "../core/pipeline/breaker.ts"
+import type { Breaker, BreakerState } from "../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../definition/pipeline/plan.ts"
 import type { MessageKey } from "../journal/pipeline-store.ts"
 import type { Log } from "../log.ts"
@@ -10,7 +10,7 @@ import { Gatherers } from "./gathering.ts"
 import { Passage, type PassageEvents } from "./passage.ts"
 import type { PreparedAdapter, PreparedRoute } from "./prepared-adapter.ts"
 import type { PipelineSettings } from "./settings.ts"
-import type { ExecutionStorage } from "./storage.ts"
+import type { OpensStorage } from "./storage.ts"
 
 /** What all routes of an execution share. */
 export interface ExecutionScene {
@@ -19,7 +19,7 @@ export interface ExecutionScene {
   readonly input: Json
   readonly signal: AbortSignal
   readonly log: Log
-  readonly storage: ExecutionStorage
+  readonly storage: OpensStorage
   readonly settings: PipelineSettings
   readonly now: () => number
   /** Can nobody have taken over yet? */
@@ -29,11 +29,21 @@ export interface ExecutionScene {
   readonly nameOf: (key: MessageKey) => string
 }
 
+/** What takes messages of one route through its adapters, here or elsewhere. */
+export interface RouteChain {
+  /** By adapter; null: it has none. */
+  readonly breakers: readonly (Breaker | null)[]
+  /** When a message may be begun, as far as breakers say; 0: now. Infinity: when one that is on its way has ended. */
+  mayBeginAt(now: number): number
+  deliver(delivery: Delivery): void
+  stop(): void
+}
+
 export interface ChainEvents extends PassageEvents {
   breakerChanged(adapter: number, state: BreakerState): void
 }
 
-export class Chain {
+export class Chain implements RouteChain {
   readonly route: number
   readonly plan: RoutePlan
   readonly adapters: readonly PreparedAdapter[]
@@ -74,7 +84,7 @@ export class Chain {
     return this.#scene.signal
   }
 
-  get storage(): ExecutionStorage {
+  get storage(): OpensStorage {
     return this.#scene.storage
   }
 
@@ -111,7 +121,10 @@ export class Chain {
     this.#gatherers.add(passage, prepared)
   }
 
-  /** When a message may be begun, as far as breakers say; 0: now. Infinity: when one that is on its way has ended. */
+  get breakers(): readonly (Breaker | null)[] {
+    return this.adapters.map(({ breaker }) => breaker)
+  }
+
   mayBeginAt(now: number): number {
     let at = 0
     for (const { breaker } of this.adapters) if (breaker !== null) at = Math.max(at, breaker.mayCallAt(now))

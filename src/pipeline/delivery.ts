@@ -35,6 +35,8 @@ export interface Ending {
 export interface Member {
   readonly delivery: Delivery
   readonly invocations: readonly Invocation[]
+  /** Before it was gathered; sent if the whole is acknowledged. */
+  readonly emitted: readonly Emitted[]
 }
 
 export interface Acknowledged {

@@ -3,7 +3,10 @@ import { UmbraError } from "../errors.ts"
 /** The adapter's breaker is open: it was not called, and the message spends no try. */
 export class CircuitOpenError extends UmbraError {
   constructor(adapter: string) {
-    super("E701", `The circuit breaker of adapter "${adapter}" is open: too many of its calls have failed lately.`)
+    super(
+      "E701",
+      `The circuit breaker of adapter "${adapter}" is open: too many of its calls have failed lately.`,
+    )
     this.name = "CircuitOpenError"
   }
 }

@@ -5,7 +5,7 @@
  * 1. One run of a job at a time: the next begins when nothing of the one before is on its way to the store.
  * 2. What is lost with the process goes on in the next: from the progress in the store, not from the beginning.
  */
-import type { BrokerHost, Outcome, Task, TaskName } from "../broker/port.ts"
+import type { BrokerHost, Outcome, RemoteWorkers, Task, TaskName } from "../broker/port.ts"
 import type { TaskLane } from "../broker/routed.ts"
 import { nameOf } from "../broker/task-name.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
@@ -15,23 +15,32 @@ import type { Clock } from "../engine/clock.ts"
 import { partitionOf } from "../engine/ids.ts"
 import type { Plans } from "../engine/plans.ts"
 import { UmbraError } from "../errors.ts"
-import type { Journal } from "../journal/port.ts"
+import type { JobRow, Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
+import type { ChainEvents, RouteChain } from "./chain.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
-import type { Adapters } from "./prepared-adapter.ts"
-import { PipelineRun } from "./run.ts"
+import type { PipelineMeasures } from "./measures.ts"
+import type { AdapterRegistry } from "./registry.ts"
+import { RemoteChain } from "./remote-chain.ts"
+import { queueOf } from "./route-call.ts"
+import { PipelineRun, type RunParts } from "./run.ts"
 import type { PipelineSettings } from "./settings.ts"
 import { ExecutionStorage } from "./storage.ts"
 
 export interface ExecutionsParts {
   readonly journal: Journal
   readonly plans: Pick<Plans, "get">
-  readonly adapters: Adapters
+  readonly adapters: AdapterRegistry
+  /** undefined: this process has no fleet. */
+  readonly workers: () => RemoteWorkers | undefined
   readonly secrets: SecretSource
   readonly settings: PipelineSettings
   readonly lossLimit: number
   readonly host: BrokerHost
+  readonly measures: PipelineMeasures
+  /** It begins none: they wait for another process. */
+  readonly isIdle: boolean
   readonly clock: Clock
   readonly log: Log
   readonly submit: (owner: string, workflow: string, input: Json | undefined, key: string) => Promise<string>
@@ -42,6 +51,9 @@ interface Current {
   run: PipelineRun | null
   isWanted: boolean
 }
+
+/** Names the job whose dead letters this one begins with. */
+export const replayLabel = "replay_of"
 
 /** A place that was claimed for a job which never came is free again after this. */
 export const CLAIM_MS = 60_000
@@ -58,7 +70,7 @@ export class Executions implements TaskLane {
   }
 
   runs(handler: string): boolean {
-    return handler === routesHandler
+    return handler === routesHandler && !this.#parts.isIdle
   }
 
   get running(): number {
@@ -75,7 +87,9 @@ export class Executions implements TaskLane {
     const current: Current = { task, run: null, isWanted: true }
     this.#current.set(key, current)
     const before = this.#ends.get(task.jobId) ?? Promise.resolve()
-    void before.then(() => this.#start(current)).catch(error => this.#finish(current, this.#faultOutcome(error)))
+    void before
+      .then(() => this.#start(current))
+      .catch(error => this.#finish(current, this.#faultOutcome(error)))
   }
 
   async #start(current: Current): Promise<void> {
@@ -87,23 +101,26 @@ export class Executions implements TaskLane {
     const { pipeline } = await plans.get(task.owner, task.workflow, task.workflowVersion)
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
     const execution = await this.#executionOf(task.jobId)
-    if (!current.isWanted || this.#isDraining) return
-    const names = { input: task.input, job: jobNames(task) }
+    const row = await journal.readJob(task.jobId)
+    if (!current.isWanted || row === null || this.#isDraining) return
+    const job = jobNames(task, row.createdAt)
+    const names = { input: task.input, job }
     const run = new PipelineRun({
-      ...{ plan: pipeline, execution, settings, names },
+      ...{ plan: pipeline, execution, settings, names, isReplay: isReplay(row) },
       fence: { partition, epoch },
       store: journal.pipelines,
+      storage: new ExecutionStorage(journal.pipelines, execution.execution),
       retry: journal.capabilities.retry,
       adapters: this.#parts.adapters,
       secrets: this.#parts.secrets,
       random: () => clock.random(),
       lossLimit: this.#parts.lossLimit,
+      elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
       scene: {
         jobId: task.jobId,
         pipeline: task.workflow,
         input: task.input,
         log: log.child({ job_id: task.jobId, pipeline: task.workflow }),
-        storage: new ExecutionStorage(journal.pipelines, execution.execution),
         now: () => clock.now(),
         isSure: () => host.isSure(),
         after: (ms, fire) => clock.after(ms, fire),
@@ -118,18 +135,30 @@ export class Executions implements TaskLane {
       },
     })
     current.run = run
+    this.#parts.measures.begun(run)
     // That it has begun is for people; whoever comes next begins it in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
   }
 
+  #elsewhere(
+    of: { readonly owner: string; readonly job: Json },
+    route: Parameters<RunParts["elsewhere"]>[0],
+    events: ChainEvents,
+  ): RouteChain {
+    const { workers, lossLimit, adapters } = this.#parts
+    if (workers() === undefined) throw noFleet(route.plan.name)
+    const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
+    return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
+  }
+
   async #executionOf(jobId: string) {
     const { journal, clock, settings } = this.#parts
-    const found = await journal.pipelines.readExecution(jobId)
-    if (found !== null) return found
+    // One that has ended and is retried needs a place again.
     const limit = settings.maxExecutions
     const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
-    if ((await journal.pipelines.claimExecution(claim)) === null) throw new TooManyConcurrentExecutionsError(limit)
+    if ((await journal.pipelines.claimExecution(claim)) === null)
+      throw new TooManyConcurrentExecutionsError(limit)
     return (await journal.pipelines.readExecution(jobId))!
   }
 
@@ -141,7 +170,9 @@ export class Executions implements TaskLane {
     // A place that is not given back now is free once the job has ended.
     journal.pipelines
       .endExecution({ jobId: current.task.jobId, at: clock.now() })
-      .catch(error => log.debug({ job_id: current.task.jobId, error }, "could not note the end of an execution"))
+      .catch(error =>
+        log.debug({ job_id: current.task.jobId, error }, "could not note the end of an execution"),
+      )
   }
 
   /** True: somebody still waited for it. */
@@ -149,6 +180,7 @@ export class Executions implements TaskLane {
     const wasWanted = current.isWanted
     current.isWanted = false
     this.#current.delete(nameOf(current.task))
+    if (current.run !== null) this.#parts.measures.ended(current.run)
     this.#end(current, current.run?.stop() ?? Promise.resolve())
     return wasWanted
   }
@@ -178,11 +210,24 @@ export class Executions implements TaskLane {
   }
 }
 
-function jobNames(task: Task): Json {
+/** A job that begins with dead letters says of whom. */
+function isReplay({ labels }: JobRow): boolean {
+  return labels !== null && Object.hasOwn(JSON.parse(labels) as object, replayLabel)
+}
+
+function noFleet(route: string): UmbraError {
+  return new UmbraError(
+    "E711",
+    `Route "${route}" runs on workers, and the process that runs the pipeline has no Redis to reach them. Start it with --redis-url.`,
+  )
+}
+
+function jobNames(task: Task, createdAt: number): Json {
   return {
     id: task.jobId,
     workflow: task.workflow,
     workflow_version: task.workflowVersion,
     owner: task.owner,
+    created_at: new Date(createdAt).toISOString(),
   }
 }

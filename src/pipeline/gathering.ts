@@ -1,4 +1,5 @@
 /** Messages that wait at an adapter until there are enough of them to be processed as one. */
+import { UmbraError } from "../errors.ts"
 import type { Gathering } from "./adapter.ts"
 import type { Passage } from "./passage.ts"
 import type { PreparedAdapter } from "./prepared-adapter.ts"
@@ -15,6 +16,7 @@ export class Gatherers {
   /** By adapter and key; the oldest first. */
   readonly #groups = new Map<string, Group>()
   #waiting = 0
+  #isStopped = false
 
   constructor(clock: { after(ms: number, fire: () => void): () => void }, max: number) {
     this.#clock = clock
@@ -23,9 +25,13 @@ export class Gatherers {
 
   /** The message waits, or goes on with its group. */
   add(passage: Passage, prepared: PreparedAdapter): void {
+    if (this.#isStopped) {
+      passage.hold()
+      return
+    }
     let terms: Gathering
     try {
-      terms = prepared.adapter.gather!(prepared.configFor(passage.body))
+      terms = termsOf(prepared, passage)
     } catch (error) {
       passage.fail(prepared, error)
       return
@@ -40,6 +46,7 @@ export class Gatherers {
   }
 
   stop(): void {
+    this.#isStopped = true
     for (const { cancelTimer } of this.#groups.values()) cancelTimer()
     this.#groups.clear()
     this.#waiting = 0
@@ -63,4 +70,13 @@ export class Gatherers {
     first!.chain.events.goesOn(first!)
     first!.advanceGathered()
   }
+}
+
+function termsOf(prepared: PreparedAdapter, { body }: Passage): Gathering {
+  const config = prepared.configFor(body)
+  if (!(config instanceof Promise)) return prepared.adapter.gather!(config)
+  throw new UmbraError(
+    "E720",
+    `The config schema of adapter "${prepared.type}" is asynchronous, and an adapter that gathers needs its config at once.`,
+  )
 }

@@ -37,6 +37,8 @@ export class Inlet {
   /** Seqs of messages whose try is in memory, or whose end or failure is not known to be durable. */
   readonly #tried = new Set<number>()
   #cancelAlarm: (() => void) | null = null
+  /** More may be due than there was room for. */
+  #hasMoreDue = false
   #isLooking = false
   /** Somebody asked while a look was on its way, which may not have seen what they meant. */
   #isAskedAgain = false
@@ -87,9 +89,11 @@ export class Inlet {
 
   /** Reads on in the queue if little is left. */
   fill(): void {
-    if (this.#isReading || this.#isStopped || this.#readTo >= this.#tail) return
+    if (this.#isStopped) return
     const { prefetch } = this.#parts
     if (this.ready > prefetch >> 1) return
+    if (this.#hasMoreDue) this.look()
+    if (this.#isReading || this.#readTo >= this.#tail) return
     this.#isReading = true
     this.#untilAnswered(() => this.#readPage(prefetch - this.ready))
       .catch(error => this.#parts.broken(error))
@@ -100,10 +104,15 @@ export class Inlet {
   }
 
   async #readPage(limit: number): Promise<void> {
-    const { store, execution, route, pageBytes } = this.#parts
-    const after = this.#readTo
-    const page = await store.readMessages({ execution, route, after, limit, maxBytes: pageBytes })
-    if (page[0]?.seq !== after + 1) throw new Error(`message ${after + 1} of route ${route} is not in the store`)
+    const { store, execution, route, pageBytes, progress } = this.#parts
+    // What is settled need not be read, and may be gone.
+    const next = progress.settled.nextUnsettled(this.#readTo)
+    if (next > this.#tail) {
+      this.#readTo = this.#tail
+      return
+    }
+    const page = await store.readMessages({ execution, route, after: next - 1, limit, maxBytes: pageBytes })
+    if (page[0]?.seq !== next) throw new Error(`message ${next} of route ${route} is not in the store`)
     for (const message of page) this.#push(message)
   }
 
@@ -130,22 +139,19 @@ export class Inlet {
   }
 
   async #look(): Promise<void> {
-    const { store, execution, route, prefetch, pageBytes } = this.#parts
+    const { store, execution, route, prefetch, pageBytes: maxBytes } = this.#parts
     this.#overtaken.clear()
-    const limit = prefetch + this.#tried.size + 1
+    const now = this.#parts.now()
+    const room = Math.max(0, prefetch - this.ready)
+    const of = { execution, route, maxBytes }
+    const due = await store.readRetries({ ...of, dueBy: now, limit: room + this.#tried.size + 1 })
+    const fresh = due.filter(({ seq }) => !this.#tried.has(seq) && !this.#overtaken.has(seq))
+    for (const each of fresh.slice(0, room)) this.#try(each)
+    // Others may be due that found no room, here or in the page: they come when there is some.
+    this.#hasMoreDue = fresh.length > 0
     const dueBy = Number.MAX_SAFE_INTEGER
-    const parked = await store.readRetries({ execution, route, dueBy, limit, maxBytes: pageBytes })
-    let begun = 0
-    for (const each of parked) {
-      if (this.#tried.has(each.seq) || this.#overtaken.has(each.seq)) continue
-      if (each.dueAt > this.#parts.now() || begun >= prefetch) {
-        // With none to be had now the next look comes when one of these has ended.
-        if (each.dueAt > this.#parts.now()) this.wakeAt(each.dueAt)
-        return
-      }
-      this.#try(each)
-      begun += 1
-    }
+    const [next] = await store.readRetries({ ...of, dueBy, after: { dueAt: now, seq: dueBy }, limit: 1 })
+    if (next !== undefined) this.wakeAt(next.dueAt)
   }
 
   #try(message: MessageRow & ParkedState): void {

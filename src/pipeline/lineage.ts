@@ -27,10 +27,12 @@ export interface MessageView {
   readonly gathered: readonly string[]
   readonly correlation_id: string
   readonly at: number
-  /** pending: queued, in hand, or waiting for another try. */
+  /** pending: queued, or in hand for the first time. failed: the last try; dead letters say whether it was the last of all. */
   readonly status: "pending" | "completed" | "failed"
   readonly invocations: readonly InvocationView[]
   readonly body: Json
+  /** The body is too large to be shown beside others: ask for this message. */
+  readonly body_left_out?: true
 }
 
 export interface LineageView {
@@ -53,6 +55,8 @@ export interface LineageScene {
 /** Invocations of one message that are shown: retries without end would fill every page. */
 const ROWS_PER_MESSAGE = 50
 const BREADTH = 200
+/** Of the messages around the one that was asked for. */
+const BODY_CHARACTERS = 4096
 
 export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): string {
   return `${plan.routes[route]!.name}:${seq}`
@@ -64,22 +68,28 @@ export function messageKey(plan: PipelinePlan, name: string): MessageKey {
   const seq = Number(name.slice(end + 1))
   if (route !== undefined && Number.isSafeInteger(seq) && seq > 0) return { route, seq }
   const example = `${plan.routes[0]!.name}:1`
-  throw new UmbraError("E706", `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`)
+  throw new UmbraError(
+    "E706",
+    `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
+  )
 }
 
 export async function walkLineage(scene: LineageScene, name: string, limit: number): Promise<LineageView> {
   const key = messageKey(scene.plan, name)
   const [start] = await new Walk(scene, limit).read([key])
   if (start === undefined)
-    throw new UmbraError("E706", `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`)
+    throw new UmbraError(
+      "E706",
+      `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`,
+    )
   const up = new Walk(scene, limit)
   const inputs = await up.follow(start, known => up.inputsOf(known))
   const down = new Walk(scene, limit)
   const outputs = await down.follow(start, known => down.outputsOf(known))
   return {
     message: viewOf(scene, start),
-    inputs: inputs.map(each => viewOf(scene, each)),
-    outputs: outputs.map(each => viewOf(scene, each)),
+    inputs: inputs.map(each => viewOf(scene, each, BODY_CHARACTERS)),
+    outputs: outputs.map(each => viewOf(scene, each, BODY_CHARACTERS)),
     is_cut: up.isCut || down.isCut,
   }
 }
@@ -124,7 +134,10 @@ class Walk {
 
   /** What it was emitted for, and what was processed together with that. */
   inputsOf(known: readonly Known[]): MessageKey[] {
-    return known.flatMap(({ message, gathered }) => [...gathered, ...(message.parent === null ? [] : [message.parent])])
+    return known.flatMap(({ message, gathered }) => [
+      ...gathered,
+      ...(message.parent === null ? [] : [message.parent]),
+    ])
   }
 
   outputsOf(known: readonly Known[]): MessageKey[] {
@@ -148,7 +161,8 @@ class Walk {
 
   async read(keys: readonly MessageKey[]): Promise<Known[]> {
     const known: Known[] = []
-    for (let i = 0; i < keys.length; i += BREADTH) known.push(...(await this.#page(keys.slice(i, i + BREADTH))))
+    for (let i = 0; i < keys.length; i += BREADTH)
+      known.push(...(await this.#page(keys.slice(i, i + BREADTH))))
     return known
   }
 
@@ -174,9 +188,15 @@ class Walk {
   async #leaders(members: readonly MessageKey[]): Promise<ReadonlyMap<string, string>> {
     if (members.length === 0) return new Map()
     const { store, execution } = this.#scene
-    const rows = await store.readLineage({ execution, keys: members, limit: members.length * ROWS_PER_MESSAGE })
+    const rows = await store.readLineage({
+      execution,
+      keys: members,
+      limit: members.length * ROWS_PER_MESSAGE,
+    })
     return new Map(
-      rows.flatMap(row => (row.into === null ? [] : [[textOf(row), textOf({ route: row.route, seq: row.into })]])),
+      rows.flatMap(row =>
+        row.into === null ? [] : [[textOf(row), textOf({ route: row.route, seq: row.into })]],
+      ),
     )
   }
 }
@@ -194,7 +214,9 @@ function groupBy<T>(list: readonly T[], keyOf: (item: T) => string): Map<string,
 const textOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 /** `1:5-9,2:7` */
-function emittedRanges(text: string | null): { readonly route: number; readonly from: number; readonly to: number }[] {
+function emittedRanges(
+  text: string | null,
+): { readonly route: number; readonly from: number; readonly to: number }[] {
   if (text === null) return []
   return text.split(",").map(part => {
     const [route, range] = part.split(":") as [string, string]
@@ -203,7 +225,11 @@ function emittedRanges(text: string | null): { readonly route: number; readonly 
   })
 }
 
-function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Known): MessageView {
+function viewOf(
+  { plan, jobId }: LineageScene,
+  { message, rows, gathered }: Known,
+  most = Number.POSITIVE_INFINITY,
+): MessageView {
   const last = rows.at(-1)
   const { adapters } = plan.routes[message.route]!
   return {
@@ -223,6 +249,8 @@ function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Know
       emitted: emittedRanges(row.emitted).reduce((sum, { from, to }) => sum + to - from + 1, 0),
       error: row.error === null ? null : (JSON.parse(row.error) as Json),
     })),
-    body: JSON.parse(message.body) as Json,
+    ...(message.body.length > most
+      ? { body: null, body_left_out: true }
+      : { body: JSON.parse(message.body) as Json }),
   }
 }

@@ -17,23 +17,30 @@ import { CircuitOpenError } from "./errors.ts"
 import type { PreparedAdapter } from "./prepared-adapter.ts"
 import type { DeliveryStorage } from "./storage.ts"
 
-export interface PassageEvents {
-  ended(passage: Passage, ending: Ending): void
-  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
-  held(passage: Passage): void
-  /** It waits to be gathered: nobody works on it. */
-  waits(passage: Passage): void
-  goesOn(passage: Passage): void
-}
-
 /** While somebody else may have taken over, nothing more is done: what is in hand may be theirs, and done already. */
 const UNSURE_MS = 50
 
-export class Passage {
-  readonly chain: Chain
+/** A message on its way, with those that were gathered into it. */
+export interface Travelling {
   readonly delivery: Delivery
   /** `performance.now()` */
   readonly begunAt: number
+  readonly members: readonly { readonly delivery: Delivery }[]
+}
+
+export interface PassageEvents {
+  ended(passage: Travelling, ending: Ending): void
+  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
+  held(passage: Travelling): void
+  /** It waits to be gathered: nobody works on it. */
+  waits(passage: Travelling): void
+  goesOn(passage: Travelling): void
+}
+
+export class Passage implements Travelling {
+  readonly chain: Chain
+  readonly delivery: Delivery
+  begunAt: number
   readonly members: Passage[] = []
   body: Json
   #at = 0
@@ -43,6 +50,8 @@ export class Passage {
   #storage: DeliveryStorage | undefined
   #call: AdapterCall | null = null
   #callBegunAt = 0
+  /** What its breaker knows the call by. */
+  #trial = 0
   #hasEnded = false
 
   constructor(chain: Chain, delivery: Delivery) {
@@ -84,6 +93,8 @@ export class Passage {
   /** The group that this message is the first of is complete. */
   advanceGathered(): void {
     const { body } = this
+    // The wait for the others is not the work.
+    this.begunAt = performance.now()
     this.body = [body, ...this.members.map(member => member.body)]
     if (this.#step(this.chain.adapters[this.#at]!, body)) this.advance()
   }
@@ -100,15 +111,18 @@ export class Passage {
       return false
     }
     const now = chain.now()
-    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > 0) {
-      this.#hold()
+    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > now) {
+      this.#hold(new CircuitOpenError(prepared.type))
       return false
     }
-    prepared.breaker?.begin(now)
+    this.#trial = prepared.breaker?.begin(now) ?? 0
     this.#callBegunAt = performance.now()
     try {
       const config = prepared.configFor(read)
-      const answer = config instanceof Promise ? config.then(late => this.#ask(prepared, late)) : this.#ask(prepared, config)
+      const answer =
+        config instanceof Promise
+          ? config.then(late => this.#ask(prepared, late))
+          : this.#ask(prepared, config)
       if (!isPromiseLike(answer)) return this.#answered(prepared, answer)
       answer.then(
         late => this.#total(prepared, () => this.#answered(prepared, late)) && this.advance(),
@@ -139,16 +153,15 @@ export class Passage {
 
   #answered(prepared: PreparedAdapter, answer: unknown): boolean {
     if (this.#hasEnded) return false
+    const isNothing = answer === undefined || answer === null
+    const isLast = this.#at === this.chain.adapters.length - 1
+    // First, since it may fail: then the call has.
+    if (!isNothing && isLast && this.chain.plan.outbound.has("default"))
+      this.emit(answer as Json, "default", this.#at)
     this.#called("completed", null)
     this.#tell(prepared, false)
-    const isNothing = answer === undefined || answer === null
-    if (isNothing) this.#at = this.chain.adapters.length
-    else {
-      const isLast = this.#at === this.chain.adapters.length - 1
-      if (isLast && this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
-      this.body = answer as Json
-      this.#at += 1
-    }
+    if (!isNothing) this.body = answer as Json
+    this.#at = isNothing ? this.chain.adapters.length : this.#at + 1
     return true
   }
 
@@ -170,11 +183,7 @@ export class Passage {
   #threw(prepared: PreparedAdapter, thrown: unknown): void {
     if (this.#hasEnded) return
     if (this.chain.signal.aborted) {
-      prepared.breaker?.forget()
-      this.#hold()
-      return
-    }
-    if (thrown instanceof CircuitOpenError) {
+      prepared.breaker?.forget(this.#trial)
       this.#hold()
       return
     }
@@ -184,9 +193,13 @@ export class Passage {
       ...(redactor === null ? {} : { clean: redactor.clean }),
     })
     if (thrown instanceof Error && !(thrown instanceof UmbraError))
-      this.chain.log.debug({ message: this.id, code: fault.code, stack: String(thrown.stack) }, "the adapter threw")
+      this.chain.log.debug(
+        { message: this.id, code: fault.code, stack: String(thrown.stack) },
+        "the adapter threw",
+      )
     this.#called("failed", JSON.stringify(fault))
-    this.#tell(prepared, true)
+    // What would fail again is the message's fault, and not that of what is behind the adapter.
+    this.#tell(prepared, fault.retryable)
     this.#end({ fault })
   }
 
@@ -197,7 +210,7 @@ export class Passage {
   }
 
   #tell({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
-    const changed = breaker?.ended(isFailure, this.chain.now()) ?? null
+    const changed = breaker?.ended(this.#trial, isFailure, this.chain.now()) ?? null
     if (changed !== null) this.chain.breakerChanged(this.#at, type, changed)
   }
 
@@ -240,17 +253,12 @@ export class Passage {
         ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
         : ({ status: "completed", error: null } as const)
     const call = { adapter: this.#at, at: this.chain.now(), durationUs: 0, into: first.delivery.seq, ...end }
-    return { delivery: this.delivery, invocations: [...this.#invocations, call] }
+    const invocations = [...this.#invocations, call]
+    return { delivery: this.delivery, invocations, emitted: this.#emitted }
   }
 
   #acknowledge(): void {
-    this.#end({ emitted: this.#emittedByAll(), stored: this.#storedByAll() })
-  }
-
-  /** What members emitted before they were gathered is sent with the group. */
-  #emittedByAll(): readonly Emitted[] {
-    if (this.members.length === 0) return this.#emitted
-    return [...this.#emitted, ...this.members.flatMap(member => member.#emitted)]
+    this.#end({ emitted: this.#emitted, stored: this.#storedByAll() })
   }
 
   #storedByAll(): Acknowledged["stored"] {
@@ -259,7 +267,13 @@ export class Passage {
     return [...own, ...this.members.flatMap(member => member.#storage?.changes ?? [])]
   }
 
-  #hold(): void {
+  /** To be delivered again, as if it had not been. */
+  hold(): void {
+    this.#hold()
+  }
+
+  #hold(error?: CircuitOpenError): void {
+    if (error !== undefined) this.chain.log.debug({ message: this.id, code: error.code }, error.message)
     this.#close()
     this.chain.events.held(this)
   }
@@ -283,7 +297,9 @@ export class Passage {
 }
 
 function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
-  return typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+  return (
+    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+  )
 }
 
 /** Lists are bodies; generators are not. */

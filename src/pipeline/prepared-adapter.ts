@@ -29,7 +29,9 @@ export function prepareRoute(
   plan: RoutePlan,
   given: { readonly adapters: Adapters; readonly names: ScopeNames; readonly secrets: SecretSource },
 ): PreparedRoute {
-  const secrets = plan.adapters.flatMap(secretsRead).map(name => ({ name, value: secretNamed(name, given.secrets) }))
+  const secrets = plan.adapters
+    .flatMap(secretsRead)
+    .map(name => ({ name, value: secretNamed(name, given.secrets) }))
   const values = Object.fromEntries(secrets.map(({ name, value }) => [name, value]))
   const names = { ...given.names, ...(secrets.length === 0 ? {} : { secrets: values }) }
   const adapters = plan.adapters.map(each => {
@@ -48,7 +50,12 @@ export class PreparedAdapter {
   readonly #names: { readonly [name: string]: Json }
   readonly #constant: { readonly config: unknown } | null
 
-  constructor(adapter: Adapter, plan: AdapterPlan, route: RoutePlan, names: { readonly [name: string]: Json }) {
+  constructor(
+    adapter: Adapter,
+    plan: AdapterPlan,
+    route: RoutePlan,
+    names: { readonly [name: string]: Json },
+  ) {
     this.adapter = adapter
     this.#plan = plan
     this.#names = names
@@ -57,6 +64,8 @@ export class PreparedAdapter {
     // What does not read the message is the same for all of them.
     const isConstant = reads.every(({ name }) => name !== "message")
     this.#constant = isConstant ? { config: this.#checked(plan.config.render(this.#scope(null))) } : null
+    // What is wrong with it is told with each message; nobody may ask for one.
+    if (this.#constant?.config instanceof Promise) this.#constant.config.catch(() => {})
   }
 
   get type(): string {

@@ -38,6 +38,15 @@ export class AdapterRegistry implements AdapterCatalog {
     return this.#byHand.get(type) ?? this.#found.get(type) ?? this.#builtIn.get(type)
   }
 
+  isBuiltin(type: string): boolean {
+    return this.#builtIn.has(type) && !this.#byHand.has(type)
+  }
+
+  /** Types of those that are not built in. */
+  own(): readonly string[] {
+    return [...new Set([...this.#found.keys(), ...this.#byHand.keys()])]
+  }
+
   types(): readonly string[] {
     return [...new Set([...this.#builtIn.keys(), ...this.#found.keys(), ...this.#byHand.keys()])]
   }

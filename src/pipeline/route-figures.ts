@@ -7,7 +7,9 @@ export class RouteFigures {
   #count = 0
   #rate = 0
   #latencyMs = 0
-  breakerOpened = 0
+  /** How often a breaker opened, and closed again. */
+  opened = 0
+  closed = 0
 
   constructor(now: () => number) {
     this.#now = now
@@ -16,11 +18,13 @@ export class RouteFigures {
 
   ended(latencyMs: number, messages: number): void {
     this.#count += messages
-    this.#latencyMs = this.#latencyMs === 0 ? latencyMs : this.#latencyMs + (latencyMs - this.#latencyMs) * 0.05
+    this.#latencyMs =
+      this.#latencyMs === 0 ? latencyMs : this.#latencyMs + (latencyMs - this.#latencyMs) * 0.05
   }
 
   breakerChanged(state: BreakerState): void {
-    if (state === "open") this.breakerOpened += 1
+    if (state === "open") this.opened += 1
+    if (state === "closed") this.closed += 1
   }
 
   get latencyMs(): number {

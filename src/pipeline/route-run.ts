@@ -11,25 +11,26 @@ import { Concurrency } from "../core/pipeline/concurrency.ts"
 import type { RouteProgress } from "../core/pipeline/progress.ts"
 import type { RoutePlan } from "../definition/pipeline/plan.ts"
 import type { MessageRow } from "../journal/pipeline-store.ts"
-import { Chain, type ChainEvents, type ExecutionScene } from "./chain.ts"
+import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
 import type { Delivery, Ending } from "./delivery.ts"
 import { Inlet, type InletParts } from "./inlet.ts"
-import type { Passage } from "./passage.ts"
 import { Pace } from "./pace.ts"
-import type { PreparedRoute } from "./prepared-adapter.ts"
+import type { Travelling } from "./passage.ts"
 import { RouteFigures } from "./route-figures.ts"
 import type { Suspects } from "./suspects.ts"
 
 export interface RouteRunParts {
   readonly position: number
   readonly plan: RoutePlan
-  readonly prepared: PreparedRoute
+  readonly chain: (events: ChainEvents) => RouteChain
   readonly progress: RouteProgress
   readonly scene: ExecutionScene
   readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
   /** Is there room behind it? */
   readonly mayBegin: () => boolean
   readonly ended: (ending: Ending) => void
+  /** For whoever watches the job. */
+  readonly news: (message: string) => void
   readonly suspects: Suspects
 }
 
@@ -43,17 +44,19 @@ export class RouteRun implements ChainEvents {
   readonly figures: RouteFigures
   readonly inlet: Inlet
   readonly #parts: RouteRunParts
-  readonly #chain: Chain
+  readonly #chain: RouteChain
   readonly #concurrency: Concurrency
   readonly #pace: Pace
   #inHand = 0
+  /** Of those in hand: not delivered yet. */
+  #announcing = 0
   #gathered = 0
   #isPumping = false
   #isStopped = false
   #cancelTimer: (() => void) | null = null
 
   constructor(parts: RouteRunParts) {
-    const { plan, position, prepared, progress, scene } = parts
+    const { plan, position, progress, scene } = parts
     this.#parts = parts
     this.plan = plan
     this.progress = progress
@@ -61,7 +64,7 @@ export class RouteRun implements ChainEvents {
     const { adaptive, minConcurrency: min, tolerance } = plan.backpressure
     this.#concurrency = new Concurrency({ adaptive, min, max: plan.concurrency, tolerance })
     this.#pace = new Pace(plan.rate)
-    this.#chain = new Chain({ position, plan, prepared }, scene, this)
+    this.#chain = parts.chain(this)
     this.inlet = new Inlet({
       ...parts.inlet,
       route: position,
@@ -82,7 +85,7 @@ export class RouteRun implements ChainEvents {
   /** The state of the breaker of each adapter; null: it has none. */
   get breakers(): readonly (BreakerState | null)[] {
     const now = this.#parts.scene.now()
-    return this.#chain.adapters.map(({ breaker }) => breaker?.state(now) ?? null)
+    return this.#chain.breakers.map(breaker => breaker?.state(now) ?? null)
   }
 
   get waitsToBeGathered(): number {
@@ -112,20 +115,25 @@ export class RouteRun implements ChainEvents {
       if (delivery === undefined) return
       this.#pace.begun(this.#parts.scene.now())
       this.#inHand += 1
-      if (this.#parts.suspects.has(delivery)) this.#parts.suspects.try(delivery, announced => this.#deliver(announced))
+      if (this.#parts.suspects.has(delivery)) this.#announce(delivery)
       else this.#chain.deliver(delivery)
     }
   }
 
-  /** It has been announced; that may have taken a while. */
-  #deliver(delivery: Delivery): void {
-    if (!this.#isStopped) this.#chain.deliver(delivery)
-    else this.#inHand -= 1
+  /** It is delivered when it is on record that it is tried; that may take a while. */
+  #announce(delivery: Delivery): void {
+    this.#announcing += 1
+    this.#parts.suspects.try(delivery, announced => {
+      if (this.#isStopped) return
+      this.#announcing -= 1
+      this.#chain.deliver(announced)
+    })
   }
 
   #mayBegin(): boolean {
     const { suspects, mayBegin } = this.#parts
-    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin()) return false
+    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin())
+      return false
     const now = this.#parts.scene.now()
     const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
     if (at <= now) return true
@@ -143,10 +151,11 @@ export class RouteRun implements ChainEvents {
 
   // What passages say.
 
-  ended(passage: Passage, ending: Ending): void {
+  ended(passage: Travelling, ending: Ending): void {
     const latencyMs = performance.now() - passage.begunAt
-    this.#concurrency.ended(latencyMs, this.#inHand)
-    if ("fault" in ending.result && ending.result.fault.retryable) this.#concurrency.overloaded()
+    // How soon something fails says nothing about what there is room for.
+    if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
+    else if (ending.result.fault.retryable) this.#concurrency.overloaded()
     this.figures.ended(latencyMs, 1 + ending.members.length)
     this.#inHand -= 1
     if ("fault" in ending.result)
@@ -156,7 +165,7 @@ export class RouteRun implements ChainEvents {
     this.pump()
   }
 
-  held(passage: Passage): void {
+  held(passage: Travelling): void {
     this.#inHand -= 1
     const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
     for (const delivery of deliveries) this.#parts.suspects.putOff(delivery)
@@ -172,13 +181,14 @@ export class RouteRun implements ChainEvents {
     this.pump()
   }
 
-  goesOn(first: Passage): void {
+  goesOn(first: Travelling): void {
     this.#gathered -= 1 + first.members.length
     this.#inHand += 1
   }
 
-  breakerChanged(_adapter: number, state: BreakerState): void {
+  breakerChanged(adapter: number, state: BreakerState): void {
     this.figures.breakerChanged(state)
+    this.#parts.news(`circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`)
   }
 
   /** These are durable now. */
@@ -189,10 +199,10 @@ export class RouteRun implements ChainEvents {
 
   /** Begins nothing any more. What is in hand may end. */
   stop(): void {
+    if (!this.#isStopped) this.#inHand -= this.#announcing
     this.#isStopped = true
     this.#cancelTimer?.()
     this.#chain.stop()
     this.inlet.stop()
   }
 }
-

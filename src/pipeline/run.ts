@@ -5,34 +5,28 @@
  * 2. It is over when nothing is queued, in hand or waiting for another try, and all of that is durable.
  * 3. Stopped at any moment, everything that is needed to go on is in the store.
  */
+import { setMaxListeners } from "node:events"
 import type { Fault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
-import {
-  decodeProgress,
-  encodeProgress,
-  isDrained,
-  newProgress,
-  type PipelineProgress,
-  type Suspicion,
-  unsettled,
-} from "../core/pipeline/progress.ts"
-import type { PipelinePlan } from "../definition/pipeline/plan.ts"
+import { decodeProgress, isDrained, newProgress, type PipelineProgress } from "../core/pipeline/progress.ts"
+import type { PipelinePlan, RoutePlan } from "../definition/pipeline/plan.ts"
 import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
+import type { SecretSource } from "../worker/secrets.ts"
 import { lostTooOften, suspectAll } from "./aftermath.ts"
-import { Assembly } from "./assembly.ts"
-import type { ExecutionScene } from "./chain.ts"
+import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
 import type { Ending } from "./delivery.ts"
-import { initialMessages } from "./initial.ts"
 import { liveFigures, summary, totals } from "./figures.ts"
+import { Flow } from "./flow.ts"
+import { initialMessages } from "./initial.ts"
+import { Ledger } from "./ledger.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
-import { Suspects } from "./suspects.ts"
 import type { PipelineSettings } from "./settings.ts"
-import type { SecretSource } from "../worker/secrets.ts"
-import { writersThatWait } from "./flow.ts"
+import type { ExecutionStorage } from "./storage.ts"
+import { Suspects } from "./suspects.ts"
 
 export interface RunParts {
   readonly plan: PipelinePlan
@@ -43,11 +37,19 @@ export interface RunParts {
   readonly settings: PipelineSettings
   readonly adapters: Adapters
   readonly names: ScopeNames
+  /** It begins with dead letters, not with what the definition says. */
+  readonly isReplay: boolean
   readonly secrets: SecretSource
-  readonly scene: Omit<ExecutionScene, "signal" | "settings" | "nameOf">
+  readonly storage: ExecutionStorage
+  readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number
   /** Deaths of a process while a message was tried after which it is not tried any more. */
   readonly lossLimit: number
+  /** What runs a route of which the definition says `run_on: workers`. */
+  readonly elsewhere: (
+    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionScene },
+    events: ChainEvents,
+  ) => RouteChain
   readonly events: RunEvents
 }
 
@@ -62,70 +64,56 @@ export interface RunEvents {
 }
 
 const DRAIN_LOOK_MS = 5
-
 export class PipelineRun {
+  readonly pipeline: string
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
+  readonly #ledger: Ledger
   readonly #commits: Commits
-  readonly #abort = new AbortController()
-  readonly #storage: ExecutionScene["storage"]
-  /** By route: those behind it, which it waits for when they have too much queued. */
-  readonly #behind: readonly (readonly number[])[]
+  readonly #flow: Flow
   readonly #suspects = new Suspects({
     announce: () => this.#commits.schedule(),
     inHand: () => this.#routes.reduce((sum, { inHand }) => sum + inHand, 0),
   })
-  /** What waits for the commit on its way. */
-  #begins: readonly (() => void)[] = []
-  #endings: Ending[] = []
-  #commit: number
-  #isStopped = false
+  readonly #abort = new AbortController()
+  /** Nothing is begun any more. */
+  #isHalted = false
+  /** What ends now is nobody's business. */
   #isOver = false
-  /** A commit is wanted although nothing has ended: for its figures, or to say that nobody has it in hand any more. */
-  #isAsked = false
   #cancelFigures: (() => void) | null = null
-  /** Nothing is in hand any more, or only what is stopped. */
-  #isClosed = false
+  #whenOpened: (() => void) | null = null
 
   constructor(parts: RunParts) {
-    const { plan, execution, store, settings, names, secrets, adapters } = parts
+    const { plan, execution, fence, settings, storage, random } = parts
     this.#parts = parts
-    this.#storage = parts.scene.storage
-    this.#commit = execution.commit
+    this.pipeline = parts.scene.pipeline
+    // Every message in hand may listen.
+    setMaxListeners(0, this.#abort.signal)
     this.#progress =
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
-    this.#behind = writersThatWait(plan)
+    this.#flow = new Flow(plan, this.#progress)
     const scene: ExecutionScene = {
       ...parts.scene,
+      storage,
       settings,
       signal: this.#abort.signal,
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
-    this.#routes = plan.routes.map((route, position) => {
-      const prepared = prepareRoute(route, { adapters, names, secrets })
-      return new RouteRun({
-        ...{ position, plan: route, prepared, scene },
-        progress: this.#progress.routes[position]!,
-        inlet: {
-          store,
-          execution: execution.execution,
-          pageBytes: settings.pageBytes,
-          now: scene.now,
-          after: scene.after,
-          broken: error => this.#broken(error),
-        },
-        mayBegin: () => this.#mayBegin(position),
-        ended: ending => this.#ended(ending),
-        suspects: this.#suspects,
-      })
+    this.#routes = plan.routes.map((_, position) => this.#routeAt(position, scene))
+    this.#ledger = new Ledger({
+      ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: scene.now },
+      head: { fence, execution: execution.execution },
+      commit: execution.commit,
+      settings,
+      figures: () => liveFigures(this.#routes),
     })
     this.#commits = new Commits({
-      store,
+      store: parts.store,
       retry: parts.retry,
       after: scene.after,
       events: {
-        collect: () => this.#collect(),
+        collect: () => this.#ledger.collect(),
         durable: commit => this.#durable(commit),
         fenced: () => this.#leave(() => parts.events.fenced()),
         refused: error => this.#broken(error),
@@ -133,12 +121,45 @@ export class PipelineRun {
     })
   }
 
+  get routes(): readonly RouteRun[] {
+    return this.#routes
+  }
+
+  #routeAt(position: number, scene: ExecutionScene): RouteRun {
+    const { store, execution, settings } = this.#parts
+    const plan = this.#parts.plan.routes[position]!
+    return new RouteRun({
+      ...{ position, plan, scene, suspects: this.#suspects },
+      chain: this.#chainOf(position, scene),
+      progress: this.#progress.routes[position]!,
+      inlet: {
+        store,
+        execution: execution.execution,
+        pageBytes: settings.pageBytes,
+        now: scene.now,
+        after: scene.after,
+        broken: error => this.#broken(error),
+      },
+      mayBegin: () => this.#mayBegin(position),
+      ended: ending => this.#ended(ending),
+      news: message => this.#parts.events.progressed(message),
+    })
+  }
+
+  #chainOf(position: number, scene: ExecutionScene): (events: ChainEvents) => RouteChain {
+    const plan = this.#parts.plan.routes[position]!
+    if (plan.runOn === "workers") return events => this.#parts.elsewhere({ position, plan, scene }, events)
+    const prepared = prepareRoute(plan, this.#parts)
+    return events => new Chain({ position, plan, prepared }, scene, events)
+  }
+
   async start(): Promise<void> {
     const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
-    this.#progress.isOpen = true
-    if (!this.#progress.isBegun) await this.#begin()
-    if (guilty.length > 0) await this.#giveUp(guilty)
-    if (this.#isStopped) return
+    for (const suspect of guilty) this.#ledger.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
+    // Nothing is delivered before it is on record that somebody has it in hand, and what is not to be delivered.
+    if (this.#progress.isBegun) await this.#committed()
+    else await this.#open()
+    if (this.#isHalted) return
     for (const route of this.#routes) {
       route.inlet.look()
       route.pump()
@@ -147,113 +168,49 @@ export class PipelineRun {
     this.#finishIfDrained()
   }
 
-  /** What the initial messages are is decided once: they are there, all of them, or none. */
-  async #begin(): Promise<void> {
-    const { plan, store, names } = this.#parts
-    const assembly = this.#assembly()
-    for await (const { route, body, origin } of initialMessages(plan, store, {
-      jobId: this.#parts.scene.jobId,
-      names,
-    }))
-      assembly.begin(route, body, origin)
+  /** Initial messages, in commits of a bounded size: who comes after a crash goes on behind those that are there. */
+  async #open(): Promise<void> {
+    let known = this.#progress.roots
+    for await (const message of initialMessages(this.#parts)) {
+      if (known-- > 0) continue
+      this.#ledger.begin(message)
+      if (this.#ledger.isFull) await this.#committed()
+    }
     this.#progress.isBegun = true
-    await this.#openWith(assembly)
+    await this.#committed()
   }
 
-  /** Nobody must get hold of them before it is durable that they are given up. */
-  async #giveUp(guilty: readonly Suspicion[]): Promise<void> {
-    const assembly = this.#assembly()
-    for (const suspect of guilty) assembly.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
-    await this.#openWith(assembly)
-  }
-
-  /** Resolves when it is durable. */
-  #openWith(assembly: Assembly): Promise<void> {
-    this.#opening = assembly
+  #committed(): Promise<void> {
+    this.#ledger.ask()
     this.#commits.schedule()
-    return new Promise<void>(resolve => {
-      this.#whenOpen = resolve
+    return new Promise(resolve => {
+      this.#whenOpened = resolve
     })
   }
 
-  #opening: Assembly | null = null
-  #whenOpen: (() => void) | null = null
-
-  #assembly(): Assembly {
-    const { plan, scene, random } = this.#parts
-    return new Assembly(plan, this.#progress, { now: scene.now(), random })
-  }
-
-  /** Room behind the route, and not too much that is done but not durable. */
   #mayBegin(position: number): boolean {
-    if (this.#isStopped || this.#endings.length >= this.#parts.settings.maxUncommitted) return false
-    for (const other of this.#behind[position]!) {
-      const { plan, progress } = this.#routes[other]!
-      if (progress.tail - progress.settled.upTo >= plan.backpressure.maxQueued && unsettled(progress) >= plan.backpressure.maxQueued)
-        return false
-    }
-    return true
+    if (this.#isHalted || this.#ledger.fault !== null || this.#ledger.isFull) return false
+    return this.#flow.hasRoomBehind(position)
   }
 
   #ended(ending: Ending): void {
     // After a stop nobody waits for it: it is delivered again by whoever comes next.
     if (this.#isOver) return
-    if (!("fault" in ending.result)) this.#storage.leaving(ending.result.stored)
-    this.#endings.push(ending)
+    this.#ledger.add(ending)
     this.#commits.schedule()
   }
 
-  #collect(): PipelineCommit | null {
-    const opening = this.#opening
-    this.#opening = null
-    const hasNews = opening !== null || this.#endings.length > 0 || this.#suspects.isWaiting
-    if (!hasNews && !this.#isAsked) return null
-    this.#isAsked = false
-    const assembly = opening ?? this.#assembly()
-    this.#settle(assembly)
-    this.#progress.suspects = this.#isClosed ? [] : this.#suspects.takeAnnounced()
-    this.#begins = this.#suspects.takeBegins()
-    if (assembly.fault !== null) this.#fail(assembly.fault)
-    this.#progress.isOpen = !this.#isClosed
-    this.#commit += 1
-    return {
-      fence: this.#parts.fence,
-      execution: this.#parts.execution.execution,
-      commit: this.#commit,
-      progress: encodeProgress(this.#progress, liveFigures(this.#routes)),
-      ...rowsOf(assembly),
-    }
-  }
-
-  #settle(assembly: Assembly): void {
-    const settled = this.#endings.splice(0, this.#parts.settings.commitMessages)
-    for (const ending of settled) {
-      assembly.settle(ending)
-      for (const { delivery } of [ending, ...ending.members]) this.#suspects.clear(delivery)
-    }
-  }
-
-  #fault: Fault | null = null
-
-  #fail(fault: Fault): void {
-    this.#fault = fault
-    this.#isClosed = true
-    for (const route of this.#routes) route.stop()
-  }
-
   #durable(commit: PipelineCommit): void {
-    this.#storage.durable(commit.stored)
-    for (const [route, messages] of byRoute(commit.messages))
-      this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
-    this.#noteParked(commit)
-    this.#whenOpen?.()
-    for (const begin of this.#begins) begin()
-    this.#begins = []
-    if (this.#fault !== null) {
-      const fault = this.#fault
+    const { fault } = this.#ledger
+    if (fault !== null) {
       this.#leave(() => this.#parts.events.failed(fault))
       return
     }
+    for (const [route, messages] of byRoute(commit.messages))
+      this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
+    this.#ledger.durable(commit)
+    this.#noteParked(commit)
+    this.#whenOpened?.()
     for (const route of this.#routes) route.pump()
     this.#finishIfDrained()
   }
@@ -269,7 +226,7 @@ export class PipelineRun {
   }
 
   #finishIfDrained(): void {
-    if (this.#isStopped || this.#endings.length > 0 || !isDrained(this.#progress)) return
+    if (this.#isHalted || !this.#ledger.isEmpty || !isDrained(this.#progress)) return
     this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
   }
 
@@ -286,26 +243,19 @@ export class PipelineRun {
 
   /** What is in hand goes on. */
   #halt(): void {
-    this.#isStopped = true
+    this.#isHalted = true
     this.#cancelFigures?.()
     for (const route of this.#routes) route.stop()
   }
 
-  /** Lets what is in hand end, for a while, makes it durable, and says that nothing is in hand any more. */
+  /** Lets what is in hand end, for a while, and makes it durable. */
   async drain(graceMs: number): Promise<void> {
     this.#halt()
-    const end = this.#parts.scene.now() + graceMs
-    while (this.#isBusy && this.#parts.scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
-    // What has not ended is stopped with us, and no process has died of it.
-    this.#isClosed = true
-    this.#isAsked = true
-    this.#commits.schedule()
-    await Promise.race([this.#commits.idle(), this.#pause(graceMs)])
+    const { scene } = this.#parts
+    const end = scene.now() + graceMs
+    const isInHand = () => this.#routes.some(({ inHand }) => inHand > 0)
+    while ((isInHand() || !this.#ledger.isEmpty) && scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
     await Promise.race([this.stop(), this.#pause(graceMs)])
-  }
-
-  get #isBusy(): boolean {
-    return this.#endings.length > 0 || this.#routes.some(({ inHand }) => inHand > 0)
   }
 
   #pause(ms: number): Promise<void> {
@@ -314,26 +264,29 @@ export class PipelineRun {
 
   /** Nobody wants the execution any more, here. Resolves when nothing of it is on its way to the store. */
   async stop(): Promise<void> {
+    const wasOver = this.#isOver
     this.#halt()
     this.#isOver = true
     this.#abort.abort(new DOMException("The execution is stopped.", "AbortError"))
+    if (!wasOver) {
+      // What is in hand is stopped with us, and no process has died of it.
+      this.#ledger.close()
+      this.#commits.schedule()
+      await this.#commits.idle()
+    }
     await this.#commits.stop()
   }
 
   #tellFigures(): void {
     const { scene, settings, events } = this.#parts
-    if (this.#isStopped || settings.figuresSeconds === 0) return
+    if (this.#isHalted || settings.figuresSeconds === 0) return
     this.#cancelFigures = scene.after(settings.figuresSeconds * 1000, () => {
-      this.#isAsked = true
+      this.#ledger.ask()
       this.#commits.schedule()
       events.progressed(summary(this.#routes))
       this.#tellFigures()
     })
   }
-}
-
-function rowsOf({ messages, lineage, parked, unparked, stored }: Assembly) {
-  return { messages, lineage, parked, unparked, stored }
 }
 
 function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {

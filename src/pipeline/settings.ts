@@ -10,10 +10,12 @@ export interface PipelineSettings {
   readonly maxEmittedBytes: number
   /** Messages of a route that wait to be gathered; beyond, the oldest group is processed as it is. */
   readonly maxGathered: number
-  /** Messages acknowledged in one commit … */
+  /** Messages settled and emitted in one commit, and the bytes of their bodies … */
   readonly commitMessages: number
-  /** … and done, but not durable yet: beyond, none is begun. */
+  readonly commitBytes: number
+  /** … and done, but not on their way to the store yet: beyond, none is begun. */
   readonly maxUncommitted: number
+  readonly maxUncommittedBytes: number
   /** Bodies read at a time. */
   readonly pageBytes: number
   /** How often figures of a running execution are written although nothing else is. */
@@ -25,9 +27,11 @@ export const pipelineTable: SettingTable<PipelineSettings> = {
   maxMessageBytes: wholeNumber("UMBRA_MAX_MESSAGE_BYTES", 1024 * 1024),
   maxEmitted: wholeNumber("UMBRA_MAX_EMITTED", 100_000),
   maxEmittedBytes: wholeNumber("UMBRA_MAX_EMITTED_BYTES", 64 * 1024 * 1024),
-  maxGathered: wholeNumber("UMBRA_MAX_GATHERED", 10_000),
-  commitMessages: wholeNumber("UMBRA_PIPELINE_COMMIT_MESSAGES", 1000),
+  maxGathered: wholeNumber("UMBRA_MAX_GATHERED", 1000),
+  commitMessages: wholeNumber("UMBRA_PIPELINE_COMMIT_MESSAGES", 2000),
+  commitBytes: wholeNumber("UMBRA_PIPELINE_COMMIT_BYTES", 8 * 1024 * 1024),
   maxUncommitted: wholeNumber("UMBRA_PIPELINE_MAX_UNCOMMITTED", 4000),
+  maxUncommittedBytes: wholeNumber("UMBRA_PIPELINE_MAX_UNCOMMITTED_BYTES", 32 * 1024 * 1024),
   pageBytes: wholeNumber("UMBRA_PIPELINE_PAGE_BYTES", 8 * 1024 * 1024),
   figuresSeconds: amount("UMBRA_PIPELINE_FIGURES_SECONDS", 1),
 }

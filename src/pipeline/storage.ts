@@ -4,12 +4,20 @@
  */
 import type { Json } from "../core/json.ts"
 import type { PipelineStore } from "../journal/pipeline-store.ts"
+import { checkOutput } from "../worker/output.ts"
 import type { AdapterStorage } from "./adapter.ts"
 
 const VALUE = "value/"
 const CLAIM = "claim/"
+/** It travels with the commit of its message. */
+const MAX_VALUE_BYTES = 1024 * 1024
 
-export class ExecutionStorage {
+/** What a chain needs of it. */
+export interface OpensStorage {
+  open(message: string): DeliveryStorage
+}
+
+export class ExecutionStorage implements OpensStorage {
   readonly #store: PipelineStore
   readonly #execution: number
   /** Put by messages that are acknowledged, and not durable yet: JSON by key. */
@@ -93,7 +101,7 @@ export class DeliveryStorage implements AdapterStorage {
   }
 
   put(key: string, value: Json): void {
-    this.#put.set(VALUE + key, JSON.stringify(value))
+    this.#put.set(VALUE + key, checkOutput(value, { maxBytes: MAX_VALUE_BYTES, what: "stored value" }).text)
   }
 
   async claim(key: string): Promise<boolean> {

@@ -4,6 +4,7 @@
  */
 import type { FastifyInstance } from "fastify"
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
+import type { RouteMeasures } from "../pipeline/measures.ts"
 import { secondsBounds, Tally } from "../tally.ts"
 import type { Umbra } from "../umbra.ts"
 import type { Streams } from "./streams.ts"
@@ -22,6 +23,7 @@ export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): R
   const taken = () => umbra.measures()
   exposeJobs(registry, umbra, taken)
   exposeAttempts(registry, umbra, taken)
+  exposePipelines(registry, taken)
   exposeStore(registry, umbra, taken)
   exposeStreams(registry, streams)
   exposeRequests(registry, app)
@@ -97,6 +99,59 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
     registry,
     { type: "counter", name: "umbra_retries_total", help: "Failed attempts that are tried again" },
     () => [{ value: taken().engine.retries }],
+  )
+}
+
+/** Labels are names in definitions: as many as there are pipelines, not as many as there are jobs. */
+function exposePipelines(registry: Registry, taken: Taken): void {
+  const byRoute = (values: (measures: RouteMeasures, labels: Labels) => Value[]) => () =>
+    taken()
+      .pipelines.routes()
+      .flatMap(measures => values(measures, { pipeline: measures.pipeline, route: measures.route }))
+  const name = (rest: string) => `umbra_pipeline_${rest}`
+  expose(
+    registry,
+    { type: "gauge", name: name("executions"), help: "Executions of pipelines that run in this process" },
+    () => [{ value: taken().pipelines.executions }],
+  )
+  expose(
+    registry,
+    {
+      type: "counter",
+      name: name("messages_total"),
+      help: "Messages done, deliveries that failed, and dead letters, by pipeline and route",
+    },
+    byRoute(({ done, failed, deadLettered: dead_lettered }, labels) =>
+      byLabel("outcome", { done, failed, dead_lettered }, labels),
+    ),
+  )
+  expose(
+    registry,
+    { type: "gauge", name: name("in_flight"), help: "Messages that adapters of this process have in hand" },
+    byRoute(({ inFlight }, labels) => [{ value: inFlight, labels }]),
+  )
+  expose(
+    registry,
+    {
+      type: "gauge",
+      name: name("queued"),
+      help: "Messages that wait in queues of executions in this process",
+    },
+    byRoute(({ queued }, labels) => [{ value: queued, labels }]),
+  )
+  expose(
+    registry,
+    {
+      type: "counter",
+      name: name("breaker_changes_total"),
+      help: "How often circuit breakers opened, and closed",
+    },
+    byRoute(({ opened: open, closed }, labels) => byLabel("state", { open, closed }, labels)),
+  )
+  expose(
+    registry,
+    { type: "gauge", name: name("breakers_open"), help: "Circuit breakers that are open now" },
+    byRoute(({ openBreakers }, labels) => [{ value: openBreakers, labels }]),
   )
 }
 

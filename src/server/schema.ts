@@ -2,6 +2,7 @@
 import { z } from "zod"
 import { jobStatuses } from "../core/states.ts"
 import { type ErrorCode, errorTable } from "../errors.ts"
+import { route } from "./route-schema.ts"
 
 const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
 
@@ -212,6 +213,7 @@ export const graph = z
     pending_operations: z.number().int(),
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
+    routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
   })
   .meta({ id: "Graph" })
 

@@ -25,6 +25,7 @@ import { answerProblem, problemHandler } from "./problem.ts"
 import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
+import { pipelineRoutes } from "./routes/pipelines.ts"
 import { documentRoutes, processRoutes, workerRoutes } from "./routes/process.ts"
 import { providerRoutes, webhookRoute } from "./routes/providers.ts"
 import { streamRoutes } from "./routes/streams.ts"
@@ -159,6 +160,7 @@ async function makeApp(
     jobRoutes(routes, parts)
     streamRoutes(routes, parts, streams)
     jobCommandRoutes(routes, parts)
+    pipelineRoutes(routes, parts)
     tokenRoutes(routes, parts)
     providerRoutes(routes, parts)
   })

@@ -8,7 +8,12 @@ import { wholeTime } from "../core/whole-time.ts"
 const brand = Symbol.for("umbra.wait")
 
 export type Wait =
-  | { readonly [brand]: "child"; readonly workflow: string; readonly input: unknown }
+  | {
+      readonly [brand]: "child"
+      readonly workflow: string
+      readonly input: unknown
+      readonly isPipeline?: true
+    }
   | { readonly [brand]: "timer"; readonly until: number; readonly output: unknown }
   | { readonly [brand]: "signal"; readonly name: string; readonly until?: number; readonly default?: unknown }
   | { readonly [brand]: "external"; readonly externalId: string }
@@ -16,6 +21,11 @@ export type Wait =
 /** What the built-in handler `workflow` returns: a child job does the work, and its end is the node's. */
 export function runWorkflow(workflow: string, input: unknown): Wait {
   return { [brand]: "child", workflow, input }
+}
+
+/** What the built-in handler `pipeline` returns: the node ends when the execution has drained. */
+export function runPipeline(pipeline: string, input: unknown): Wait {
+  return { [brand]: "child", workflow: pipeline, input, isPipeline: true }
 }
 
 /** `return waitUntil(time, output)`: the node waits until then, over restarts, and completes with `output`. */
@@ -72,7 +82,12 @@ export function isWait(value: unknown): value is Wait {
 export function outcomeOfWait(wait: Wait, value: Json, clean: (text: string) => string): Outcome {
   switch (wait[brand]) {
     case "child":
-      return { type: "child", workflow: clean(wait.workflow), input: value }
+      return {
+        type: "child",
+        workflow: clean(wait.workflow),
+        input: value,
+        ...(wait.isPipeline ? { isPipeline: true } : {}),
+      }
     case "external":
       return { type: "submitted", externalId: clean(wait.externalId) }
     default:

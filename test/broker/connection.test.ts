@@ -1,6 +1,7 @@
 /** What a process learns of its Redis, when there is something to learn. */
+import { randomUUID } from "node:crypto"
 import { createServer, type Socket } from "node:net"
-import { expect, it, onTestFinished } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { freePort } from "../../scripts/services/port.ts"
 import { Connection, checkRedisUrl } from "../../src/broker/redis/connection.ts"
 import { Link } from "../../src/broker/redis/link.ts"
@@ -89,6 +90,34 @@ it("S6 a connection that only listens stays while it is answered", async () => {
   await until("it has asked for longer than it waits", () => pings > 10)
   expect(isOver).toBe(false)
   connection.close()
+})
+
+describe("S6 a process that stood still longer than it waits for answers", () => {
+  const url = process.env.UMBRA_TEST_REDIS_URL!
+  const standStill = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)
+
+  it("reads what has come meanwhile before it says that nothing came", async () => {
+    const connection = await Connection.open({ url, answerMs: 100 })
+    onTestFinished(() => connection.close())
+    const answer = connection.send(["PING"])
+    await new Promise(setImmediate)
+    standStill()
+    expect(await answer).toBe("PONG")
+  })
+
+  it("does not count the time in which it asked nothing", async () => {
+    const connection = await Connection.open({ url, answerMs: 100 })
+    onTestFinished(() => connection.close())
+    let isOver = false
+    void connection.ended.then(() => {
+      isOver = true
+    })
+    let heard = 0
+    await connection.subscribe(`standing-still-${randomUUID()}`, () => heard++)
+    standStill()
+    await new Promise(resolve => setTimeout(resolve, 150))
+    expect([isOver, heard]).toEqual([false, 0])
+  })
 })
 
 it("S10 a password with a bare % is refused before anything is opened", () => {

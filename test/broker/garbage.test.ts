@@ -57,3 +57,25 @@ it("S6 S10 a worker that cannot ask what it was handed says why, and comes when 
   await connection.send(["DEL", keys.tasks("quick")])
   await until("it is there", () => worker.isReady)
 })
+
+it("S5 a worker whose beat cannot be read does not hide the others, and is told of once", async () => {
+  const stage = new FleetStage()
+  const { connection, keys } = await bareConnection(stage)
+  for (const [id, said] of [
+    ["broken", "{"],
+    ["later", '{"id":"later","says":"something else"}'],
+  ] as const) {
+    await connection.send(["SADD", keys.workers, id])
+    await connection.send(["SET", keys.worker(id), said])
+  }
+  const told: unknown[] = []
+  const log = logTo((_, { worker }, message) => message?.includes("cannot be read") && told.push(worker))
+  const umbra = await stage.engine({ log })
+  stage.worker({ handlers: [handler("quick", () => "done")] })
+  await stage.served(umbra, "quick")
+  expect(await (await umbra.submit(one)).wait()).toMatchObject({ status: "COMPLETED" })
+  const [first] = umbra.workers()
+  await until("it has looked again", () => umbra.workers()[0]!.last_beat !== first!.last_beat)
+  expect(umbra.workers()).toHaveLength(1)
+  expect(told.sort()).toEqual(["broken", "later"])
+})

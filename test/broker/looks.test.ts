@@ -80,7 +80,8 @@ it("S6 all that lay there is delivered, even if more comes with every look", asy
   } as unknown as Link
   const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
   const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
-  const parts = { engine: "e", blockMs: 10, deliver: () => {}, durable: async () => {}, log: silentLog }
+  const figures = { blockMs: 10, maxUnsettled: 100 }
+  const parts = { engine: "e", ...figures, deliver: () => {}, durable: async () => {}, log: silentLog }
   const results = new Results({ link, ...parts })
   onTestFinished(() => results.stop())
   results.came([3])
@@ -105,6 +106,31 @@ it("S6 reports that the journal does not take are in memory once, however long t
   expect(finished).toHaveLength(1)
   isDurable.open()
   await until("it is gone", async () => (await connection.send(["XLEN", keys.results(3)])) === 0)
+})
+
+it("S5 who lives is looked at although the journal takes nothing, and no more can be read", async () => {
+  const stage = new FleetStage()
+  const { connection, keys } = await bareConnection(stage)
+  const isDurable = gateOf()
+  const { broker, lost } = bareBroker(stage, { maxUnsettledReports: 1 }, () => isDurable.opened)
+  const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
+  const report = encodeReport({ kind: "progress", progress: { percent: 1, message: null } }, from)
+  broker.came([3])
+  await connection.send(["XADD", keys.results(3), "*", ...report])
+  const read = ["XPENDING", keys.results(3), OWNERS, "-", "+", "1"]
+  await until(
+    "it is read",
+    async () => ((await connection.send(read).catch(() => [])) as unknown[]).length > 0,
+  )
+  broker.adopt(taskOf(3), "gate")
+  broker.came([4])
+  const worker = stage.worker({ handlers: [gate().handler] })
+  await until("the worker is seen to come", () => broker.runs("gate"))
+  await worker.close()
+  await until("and to go", () => !broker.runs("gate"))
+  expect(lost).toEqual([])
+  isDurable.open()
+  await until("what is nowhere is found out then", () => lost.length === 1)
 })
 
 it("S6 a handler that is served again is not forgotten because Redis refused something else", async () => {

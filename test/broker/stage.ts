@@ -14,11 +14,12 @@ const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
 const quick = { workerBeatSeconds: 0.1, workerDeadSeconds: 0.5, rosterSeconds: 0.05, answerSeconds: 1 }
 
 export class FleetStage {
-  readonly store: MemoryStore = createMemoryStore()
+  readonly store: MemoryStore
   readonly url: string
   readonly redis: NonNullable<UmbraOptions["redis"]>
 
-  constructor(url = sharedUrl, figures: FleetStage["redis"] = quick) {
+  constructor(url = sharedUrl, figures: FleetStage["redis"] = quick, partitions = 64) {
+    this.store = createMemoryStore({ partitions })
     this.url = url
     this.redis = { ...figures, prefix: `test-${randomUUID().slice(0, 8)}` }
   }

@@ -1,6 +1,9 @@
 import { expect, it } from "vitest"
-import { OWNERS } from "../../src/broker/redis/keys.ts"
+import { OWNERS, WORKERS } from "../../src/broker/redis/keys.ts"
 import type { Reply } from "../../src/broker/redis/resp.ts"
+import { encodeReport } from "../../src/broker/redis/wire.ts"
+import { nameOf } from "../../src/broker/task-name.ts"
+import { partitionOf } from "../../src/engine/ids.ts"
 import { flow, gate, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
@@ -71,4 +74,61 @@ it("S6 what was dealt with leaves nothing in Redis", async () => {
     const lengths = await Promise.all(streams.map(stream => connection.send(["XLEN", stream])))
     return lengths.every(length => length === 0)
   })
+})
+
+it("S5 S6 a task that a worker says twice to have given back goes on where it is by then", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine()
+  const slow = gate()
+  const figures = { concurrency: 1, startedAfterSeconds: 0.01 }
+  const leaving = stage.worker({ handlers: [slow.handler], worker: figures })
+  await stage.served(umbra, "gate")
+  const jobs = [await umbra.submit(one), await umbra.submit(one)]
+  await slow.came()
+  const isRunning = (jobId: string) => slow.entered.some(entered => entered.jobId === jobId)
+  const { id } = jobs.find(job => !isRunning(job.id))!
+  const { connection, keys } = await bareConnection(stage)
+  const entries = (await connection.send(["XRANGE", keys.tasks("gate"), "-", "+"])) as [string, string[]][]
+  const name = nameOf({ jobId: id, node: 0, attempt: 1 })
+  const [entry] = entries.find(([, fields]) => fields.includes(name))!
+  const from = { worker: leaving.id, handler: "gate", name, entry }
+  stage.worker({ handlers: [slow.handler], worker: figures })
+  await until("both are there", () => umbra.workers().length === 2)
+  const left = leaving.close()
+  await slow.came(2)
+  await until("its start is stored", async () => (await umbra.graph(id)).nodes[0]!.started_at !== null)
+  const stream = keys.results(partitionOf(id))
+  await connection.send(["XADD", stream, "*", ...encodeReport({ kind: "returned" }, from)])
+  await until("it was read", async () => (await connection.send(["XLEN", stream])) === 0)
+  expect((await umbra.node(id, "a")).attempt).toBe(1)
+  slow.open("done")
+  await left
+  for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  expect(slow.entered).toHaveLength(2)
+})
+
+it("S5 S6 a task that lies in Redis twice is with the worker who lives; the other entry goes", async () => {
+  const stage = new FleetStage()
+  const umbra = await stage.engine({ redis: { ...stage.redis, claimEverySeconds: 0.05 } })
+  const slow = gate()
+  const figures = { worker: { concurrency: 1 }, redis: { prefetch: 0 } }
+  const worker = stage.worker({ handlers: [slow.handler], ...figures })
+  await stage.served(umbra, "gate")
+  const job = await umbra.submit(one)
+  await slow.came()
+  const { connection, keys } = await bareConnection(stage)
+  const stream = keys.tasks("gate")
+  const [[entry, task]] = (await connection.send(["XRANGE", stream, "-", "+"])) as [[string, string[]]]
+  // One that nobody was handed, and one in the hand of somebody who is dead.
+  await connection.send(["XADD", stream, "*", ...task])
+  await connection.send(["XREADGROUP", "GROUP", WORKERS, "ghost", "STREAMS", stream, ">"])
+  await connection.send(["XADD", stream, "*", ...task])
+  await until("only its own is left", async () => {
+    const entries = (await connection.send(["XRANGE", stream, "-", "+"])) as [string, string[]][]
+    return entries.length === 1 && entries[0]![0] === entry
+  })
+  expect([(await umbra.node(job.id, "a")).attempt, worker.running]).toEqual([1, 1])
+  slow.open("done")
+  expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+  expect(slow.entered).toHaveLength(1)
 })

@@ -15,6 +15,7 @@ export const SLOTS = 20
 export const quickSettings: Readonly<Record<string, string | number>> = {
   lease_seconds: 3,
   beat_seconds: 0.5,
+  rebalance_seconds: 3,
   worker_beat_seconds: 0.5,
   worker_dead_seconds: 3,
   roster_seconds: 0.3,

@@ -7,6 +7,7 @@ import { engineSettings, engineTable } from "../../src/engine/settings.ts"
 import { feedTable } from "../../src/feed/settings.ts"
 import { journalSettings, journalTable } from "../../src/journal/settings.ts"
 import { adapterTable } from "../../src/pipeline/adapters/settings.ts"
+import { pipelineTable } from "../../src/pipeline/settings.ts"
 import { providerTable } from "../../src/provider/settings.ts"
 import { rolesTable } from "../../src/roles.ts"
 import { serverTable } from "../../src/server/settings.ts"
@@ -15,7 +16,8 @@ import { workerTable } from "../../src/worker/settings.ts"
 import { root } from "./umbra.ts"
 
 const rooms = [engineTable, workerTable, journalTable, serverTable, feedTable, providerTable]
-const all: SettingTable<Record<string, unknown>>[] = [...rooms, rolesTable, redisTable, adapterTable]
+const others = [rolesTable, redisTable, adapterTable, pipelineTable]
+const all: SettingTable<Record<string, unknown>>[] = [...rooms, ...others]
 const tables = all.flatMap(table => Object.values(table))
 
 describe("S10 settings", () => {

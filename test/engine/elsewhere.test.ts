@@ -97,6 +97,21 @@ describe("a process without an engine", () => {
     for (const job of jobs) expect((await job.wait()).status).toBe("COMPLETED")
   })
 
+  it("S1 a job for an engine that has just died goes to another, and only there", async () => {
+    const store = createMemoryStore()
+    const engine = { leaseSeconds: 2, beatSeconds: 0.1 }
+    // It beats once, and never again. Its host is another: nobody can see that its process is gone.
+    store.engines.set("dead", { place: "{}", beat: Date.now(), follows: false, purgedBeat: null })
+    for (const row of store.partitions.slice(32)) row.owner = "dead"
+    await openOn(store, { engine })
+    const front = await openOn(store, { roles: api, engine })
+    const jobs = await Promise.all(Array.from({ length: 4 }, (_, n) => front.submit(quick, { n })))
+    // Nobody has taken over yet.
+    expect(store.partitions[63]!.owner).toBe("dead")
+    for (const job of jobs) expect((await job.wait()).status).toBe("COMPLETED")
+    expect(store.jobs.size).toBe(4)
+  })
+
   it("S1 without any engine refuses at once, and goes on when one comes", async () => {
     const store = createMemoryStore()
     const front = await openOn(store, { roles: api })

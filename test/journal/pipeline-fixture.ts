@@ -71,7 +71,7 @@ export async function finishJob(journal: Journal, id: string, finishedAt: number
   await journal.append({ fences: [held], ...empty, changedJobs })
 }
 
-export function commitOf(held: Held, over: Partial<PipelineCommit>): PipelineCommit {
+function commitOf(held: Held, over: Partial<PipelineCommit>): PipelineCommit {
   return {
     fence: { partition: held.partition, epoch: held.epoch },
     execution: 0,

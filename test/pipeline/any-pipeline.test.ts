@@ -17,7 +17,9 @@ const pipelines = fc.integer({ min: 1, max: 4 }).chain(routes =>
         other: fc.option(fc.nat({ max: routes - 1 })),
         concurrency: fc.integer({ min: 1, max: 4 }),
         prefetch: fc.integer({ min: 1, max: 4 }),
-        gathers: fc.option(fc.record({ count: fc.integer({ min: 1, max: 3 }), at: fc.nat({ max: 2 }) }), { freq: 4 }),
+        gathers: fc.option(fc.record({ count: fc.integer({ min: 1, max: 3 }), at: fc.nat({ max: 2 }) }), {
+          freq: 4,
+        }),
       }),
       { minLength: routes, maxLength: routes },
     ),
@@ -40,6 +42,9 @@ it("P2 P3 P5 any pipeline, any failures, crashes at any commit: all is settled o
       for (let lives = 1; (await scene.live()) === died; lives++) expect(lives).toBeLessThan(50)
       await scene.mustBeRight()
     }),
-    { numRuns: Number(process.env.RUNS ?? 150), ...(process.env.SEED ? { seed: Number(process.env.SEED) } : {}) },
+    {
+      numRuns: Number(process.env.RUNS ?? 150),
+      ...(process.env.SEED ? { seed: Number(process.env.SEED) } : {}),
+    },
   )
 }, 120_000)

@@ -9,10 +9,11 @@ const parked = (seq: number, attempts: number): Retry => ({
   ...{ route: 0, seq, attempts, dueAt: 0, parent: null, root: 1, hops: 0, at: 0, body: "{}" },
 })
 
-/** An inlet whose every look is answered by the test. */
+/** An inlet whose every look for what is due is answered by the test; nothing is due later. */
 function scene() {
   const answers: ((rows: Retry[]) => void)[] = []
-  const readRetries = () => new Promise<Retry[]>(resolve => answers.push(resolve))
+  const readRetries = ({ after }: { readonly after?: object }) =>
+    after === undefined ? new Promise<Retry[]>(resolve => answers.push(resolve)) : Promise.resolve([])
   const progress = newProgress(1).routes[0]!
   const inlet = new Inlet({
     store: { readRetries } as unknown as PipelineStore,
@@ -72,4 +73,23 @@ it("P4 a message that fails is tried again once, though it is found before its f
   await settle()
   expect(inlet.take()).toMatchObject({ seq: 1 })
   expect(inlet.take()).toBeUndefined()
+})
+
+it("P4 no more retries are in memory than there is room for, and the others come when there is some", async () => {
+  const { inlet, progress, answers, settle } = scene()
+  progress.waiting = 30
+  const all = Array.from({ length: 30 }, (_, i) => parked(i + 1, 1))
+  inlet.look()
+  answers[0]!(all.slice(0, 11))
+  await settle()
+  expect(inlet.ready).toBe(10)
+  for (let i = 0; i < 4; i++) inlet.take()
+  inlet.fill()
+  expect(answers.length).toBe(1)
+  inlet.take()
+  inlet.fill()
+  expect(answers.length).toBe(2)
+  answers[1]!(all.slice(0, 16))
+  await settle()
+  expect(inlet.ready).toBe(10)
 })

@@ -55,7 +55,8 @@ describe("an execution", () => {
   it("P3 ends the chain with nothing, emits by kind, and what a generator yields", async () => {
     const [odd, even] = [recorder("odd"), recorder("even")]
     const sort = adapter("sort", async function* ({ body }) {
-      for (const n of (body as { list: number[] }).list) yield emission({ n }, { kind: n % 2 ? "odd" : "even" })
+      for (const n of (body as { list: number[] }).list)
+        yield emission({ n }, { kind: n % 2 ? "odd" : "even" })
     })
     const never = recorder("never")
     await open([sort, odd, even, never])
@@ -94,7 +95,11 @@ describe("an execution", () => {
         route("source", ["numbers"], { outbound: "work" }),
         route("work", ["flaky"], {
           outbound: "store",
-          error_handling: { retries: 2, backoff: { initial_seconds: 0.01, max_seconds: 0.02 }, circuit_breaker: false },
+          error_handling: {
+            retries: 2,
+            backoff: { initial_seconds: 0.01, max_seconds: 0.02 },
+            circuit_breaker: false,
+          },
         }),
         route("store", ["record"]),
       ],
@@ -102,10 +107,24 @@ describe("an execution", () => {
     const first = await run(pipeline)
     expect(first.status).toBe("COMPLETED")
     expect(first.totals!.routes.work).toEqual({ messages: 4, done: 3, failed: 5, dead_lettered: 1 })
-    expect(tries).toEqual(new Map([[1, 1], [2, 3], [3, 3], [4, 1]]))
+    expect(tries).toEqual(
+      new Map([
+        [1, 1],
+        [2, 3],
+        [3, 3],
+        [4, 1],
+      ]),
+    )
     const { dead_letters } = await umbra!.pipelines.deadLetters(first.jobId)
     expect(dead_letters).toMatchObject([
-      { id: "work:3", route: "work", attempts: 3, body: { n: 3 }, replayed_by: null, error: { message: "three is not liked" } },
+      {
+        id: "work:3",
+        route: "work",
+        attempts: 3,
+        body: { n: 3 },
+        replayed_by: null,
+        error: { message: "three is not liked" },
+      },
     ])
     isMended = true
     const replay = await umbra!.pipelines.replay(first.jobId)
@@ -121,7 +140,8 @@ describe("an execution", () => {
     let isMended = false
     const store = recorder()
     const picky = adapter("picky", ({ body }) => {
-      if (!isMended && (body as { n: number }).n === 5) throw Object.assign(new Error("five"), { retryable: false })
+      if (!isMended && (body as { n: number }).n === 5)
+        throw Object.assign(new Error("five"), { retryable: false })
       return body
     })
     await open([numbers, picky, store])
@@ -147,10 +167,14 @@ describe("an execution", () => {
   })
 
   it("P5 every output can be traced to its inputs, and back", async () => {
-    await open([numbers, recorder(), adapter("fan", ({ body }, { emit }) => {
-      emit({ of: body })
-      emit({ of: body })
-    })])
+    await open([
+      numbers,
+      recorder(),
+      adapter("fan", ({ body }, { emit }) => {
+        emit({ of: body })
+        emit({ of: body })
+      }),
+    ])
     const { jobId } = await run({
       name: "lineage",
       init: { body: { count: 3 } },
@@ -162,7 +186,11 @@ describe("an execution", () => {
     })
     const output = await umbra!.pipelines.lineage(jobId, "store:6")
     expect(output.inputs.map(({ id }) => id)).toEqual(["fan:3", "source:1"])
-    expect(output.message).toMatchObject({ status: "completed", parent: "fan:3", correlation_id: `${jobId}/1` })
+    expect(output.message).toMatchObject({
+      status: "completed",
+      parent: "fan:3",
+      correlation_id: `${jobId}/1`,
+    })
     const input = await umbra!.pipelines.lineage(jobId, "source:1")
     expect(input.outputs.map(({ id }) => id)).toEqual([
       ...["fan:1", "fan:2", "fan:3"],
@@ -178,7 +206,11 @@ describe("an execution", () => {
 
   it("gathers messages by count and time, and acknowledges them together", async () => {
     const store = recorder()
-    const gather = adapter("gather", ({ body }) => body, () => ({ count: 4, seconds: 0.05 }))
+    const gather = adapter(
+      "gather",
+      ({ body }) => body,
+      () => ({ count: 4, seconds: 0.05 }),
+    )
     await open([numbers, gather, store])
     const { status, totals, jobId } = await run({
       name: "gather",
@@ -248,7 +280,10 @@ describe("an execution", () => {
     const seen: unknown[] = []
     await open([adapter("see", (_, { config }) => void seen.push(config))])
     await run(
-      { name: "config", routes: [route("see", [{ type: "see", config: { who: "{{ message.name }} {{ input.greeting }}" } }])] },
+      {
+        name: "config",
+        routes: [route("see", [{ type: "see", config: { who: "{{ message.name }} {{ input.greeting }}" } }])],
+      },
       { name: "Ada", greeting: "hello" },
     )
     expect(seen).toEqual([{ who: "Ada hello" }])
@@ -268,7 +303,10 @@ describe("an execution", () => {
       )
     })
     await open([slow])
-    const job = await umbra!.submit({ name: "slow", routes: [route("slow", ["slow"])] } as unknown as WorkflowSource)
+    const job = await umbra!.submit({
+      name: "slow",
+      routes: [route("slow", ["slow"])],
+    } as unknown as WorkflowSource)
     await isBegun
     await umbra!.cancel(job.id)
     expect((await umbra!.wait(job.id)).status).toBe("CANCELLED")
@@ -281,7 +319,10 @@ describe("an execution", () => {
     await open([adapter("wait", () => isReleased)], { pipeline: { maxExecutions: 2 } })
     const pipeline = { name: "wait", routes: [route("wait", ["wait"])] } as unknown as WorkflowSource
     const jobs = [await umbra!.submit(pipeline), await umbra!.submit(pipeline)]
-    await expect(umbra!.submit(pipeline)).rejects.toMatchObject({ code: "E702", name: "TooManyConcurrentExecutionsError" })
+    await expect(umbra!.submit(pipeline)).rejects.toMatchObject({
+      code: "E702",
+      name: "TooManyConcurrentExecutionsError",
+    })
     release()
     for (const { id } of jobs) expect((await umbra!.wait(id, { timeoutMs: 5000 })).status).toBe("COMPLETED")
     await umbra!.submit(pipeline)
@@ -303,7 +344,10 @@ describe("an execution", () => {
 
   it("P7 never sees a message of another", async () => {
     const store = recorder()
-    await open([numbers, adapter("stamp", ({ body }, { jobId }) => ({ ...(body as object), jobId }) as Json), store,
+    await open([
+      numbers,
+      adapter("stamp", ({ body }, { jobId }) => ({ ...(body as object), jobId }) as Json),
+      store,
       adapter("check", ({ body }, { jobId }) => {
         if ((body as { jobId: string }).jobId !== jobId) throw new Error("a stranger")
         return body
@@ -320,7 +364,9 @@ describe("an execution", () => {
     }
     const all = await Promise.all([100, 200, 300].map(count => run(pipeline, { count })))
     for (const { status } of all) expect(status).toBe("COMPLETED")
-    const counts = all.map(({ jobId }) => store.seen.filter(each => (each as { jobId: string }).jobId === jobId).length)
+    const counts = all.map(
+      ({ jobId }) => store.seen.filter(each => (each as { jobId: string }).jobId === jobId).length,
+    )
     expect(counts).toEqual([100, 200, 300])
   })
 })

@@ -40,7 +40,13 @@ interface Body {
 
 /** A number that follows from the seed and the place, and from nothing else. */
 function chance(seed: number, ...place: readonly (string | number)[]): number {
-  return createHash("sha1").update([seed, ...place].join("/")).digest().readUInt32BE(0) / 2 ** 32
+  return (
+    createHash("sha1")
+      .update([seed, ...place].join("/"))
+      .digest()
+      .readUInt32BE(0) /
+    2 ** 32
+  )
 }
 
 /** What an adapter does to a message: how often it fails, what it emits, and whether the message goes on. */
@@ -82,7 +88,8 @@ export function world(drawn: Drawn) {
             // What a dead process still does in here is no longer of this world.
             const { life: mine } = context.input as { life: number }
             if (mine !== life) return undefined
-            if (acknowledged.has(message.id)) violations.push(`${message.id} is processed after its acknowledgement`)
+            if (acknowledged.has(message.id))
+              violations.push(`${message.id} is processed after its acknowledgement`)
             if (i === 0 && route.gathers === null) {
               if (inHand.has(message.id)) violations.push(`${message.id} is in hand twice`)
               inHand.add(message.id)
@@ -130,9 +137,12 @@ export function world(drawn: Drawn) {
   }
   const registry = new AdapterRegistry()
   registry.add(...types.values())
-  const compile = (source: object) => compileWorkflow(source, { handlers: handlerCatalog([]), adapters: registry })
+  const compile = (source: object) =>
+    compileWorkflow(source, { handlers: handlerCatalog([]), adapters: registry })
   // Only pipelines with a cycle may, and must, bound it.
-  const compiled = compile({ ...definition, max_hops: MAX_HOPS }).plan ? compile({ ...definition, max_hops: MAX_HOPS }) : compile(definition)
+  const compiled = compile({ ...definition, max_hops: MAX_HOPS }).plan
+    ? compile({ ...definition, max_hops: MAX_HOPS })
+    : compile(definition)
   if (compiled.plan === undefined) throw new Error(JSON.stringify(compiled.problems))
   const plan = compiled.plan.pipeline!
 
@@ -150,7 +160,10 @@ export function world(drawn: Drawn) {
   /** What is durable is noted before anybody acts on it. */
   function note(commit: Parameters<PipelineStore["commit"]>[0]): void {
     const dead = new Set(commit.parked.map(keyName))
-    for (const { route, settled } of decodeProgress(commit.progress).routes.map((each, route) => ({ ...each, route })))
+    for (const { route, settled } of decodeProgress(commit.progress).routes.map((each, route) => ({
+      ...each,
+      route,
+    })))
       for (let seq = 1; seq <= settled.upTo; seq++) {
         const name = `${route}:${seq}`
         if (!dead.has(name) && !parked.has(name)) acknowledged.add(`r${route}:${seq}`)
@@ -205,10 +218,20 @@ export function world(drawn: Drawn) {
         execution: row,
         fence: { partition: 0, epoch: 1 },
         store: failingStore,
+        storage: new ExecutionStorage(failingStore, execution),
+        elsewhere: () => {
+          throw new Error("nothing runs elsewhere")
+        },
         retry: { tries: 4, initialMs: 1, maxMs: 2 },
-        settings: pipelineSettings({ commitMessages: 3, maxUncommitted: 6, maxGathered: 4, figuresSeconds: 0 }),
+        settings: pipelineSettings({
+          commitMessages: 3,
+          maxUncommitted: 6,
+          maxGathered: 4,
+          figuresSeconds: 0,
+        }),
         adapters: registry,
         names: { input: null, job: {} },
+        isReplay: false,
         secrets: () => undefined,
         random: () => 0.5,
         lossLimit: 1000,
@@ -217,7 +240,6 @@ export function world(drawn: Drawn) {
           pipeline: "any",
           input: { life },
           log: silentLog,
-          storage: new ExecutionStorage(failingStore, execution),
           now: () => Date.now(),
           isSure: () => true,
           after: (ms, fire) => {

@@ -77,7 +77,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   // Types alone (test/client/browser.test.ts): a browser loads nothing of these rooms.
-  client: { rooms: ["core", "definition", "journal", "engine"], packages: [] },
+  client: { rooms: ["core", "definition", "journal", "engine", "pipeline"], packages: [] },
   // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
   provider: {
     rooms: [
@@ -101,6 +101,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "template",
       "definition",
       "journal",
+      "broker",
       "worker",
       "engine",
       "errors",
@@ -112,7 +113,24 @@ export const rooms: Readonly<Record<string, Room>> = {
   },
   testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
   "umbra-options": {
-    rooms: ["broker", "worker", "engine", "provider", "feed", "log", "roles"],
+    rooms: ["broker", "worker", "engine", "pipeline", "provider", "feed", "log", "roles"],
+    packages: [],
+  },
+  wiring: {
+    rooms: [
+      "definition",
+      "journal",
+      "broker",
+      "worker",
+      "engine",
+      "pipeline",
+      "provider",
+      "feed",
+      "log",
+      "roles",
+      "umbra-options",
+      "version",
+    ],
     packages: [],
   },
   umbra: {
@@ -123,19 +141,19 @@ export const rooms: Readonly<Record<string, Room>> = {
       "broker",
       "worker",
       "engine",
+      "pipeline",
       "provider",
       "feed",
       "errors",
-      "log",
       "roles",
       "trace",
       "umbra-options",
-      "version",
+      "wiring",
     ],
     packages: [],
   },
   "open-worker": {
-    rooms: ["broker", "engine", "errors", "log", "provider", "version", "worker"],
+    rooms: ["broker", "engine", "errors", "log", "pipeline", "provider", "version", "worker"],
     packages: [],
   },
   index: {
@@ -161,6 +179,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "engine",
       "feed",
+      "pipeline",
       "errors",
       "log",
       "roles",

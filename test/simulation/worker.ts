@@ -48,6 +48,10 @@ export class SimulatedWorker implements Broker {
     this.#running.delete(key)
   }
 
+  isRunningHere(task: TaskName): boolean {
+    return this.#running.has(keyOf(task))
+  }
+
   async drain(): Promise<void> {
     for (const cancel of this.#running.values()) cancel()
     this.#running.clear()

@@ -1,14 +1,14 @@
 import type { Log } from "../../log.ts"
-import type { Queued } from "../fair-queue.ts"
-import type { Broker, BrokerHost, Call, Outcome, RemoteWorkers, Task, TaskName } from "../port.ts"
+import type { BrokerHost, Call, CallAnswer, RemoteWorkers, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
+import { Calls } from "./calls.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
+import { type Outstanding, OutstandingTasks } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { Window } from "./window.ts"
 import { type Control, encodeTask, type Report, type Sender } from "./wire.ts"
 
 export interface RedisBrokerParts {
@@ -19,20 +19,6 @@ export interface RedisBrokerParts {
   readonly log: Log
 }
 
-/** A task between its dispatch, or its adoption, and its end. */
-export interface Outstanding extends Queued {
-  readonly name: string
-  readonly task: TaskName
-  readonly handler: string
-  /** What to send, should it have to be sent again; null: an earlier owner of the job had sent it. */
-  readonly content: Task | null
-  /** `queued`: not in Redis yet. `unsure`: whether it is there must be found out. */
-  state: "queued" | "sent" | "unsure"
-  /** In the stream of its handler; null: not known. */
-  entry: string | null
-  isCancelled: boolean
-}
-
 /**
  * Tasks go to workers in other processes, through Redis. Nothing there is needed again once it is lost: what was sent,
  * and is neither done nor in anybody's hand, is found out (`reconciliation.ts`) and sent again.
@@ -40,19 +26,14 @@ export interface Outstanding extends Queued {
  * 1. A task is in `#tasks` from dispatch or adoption until its end is told to the engine, exactly once.
  * 2. Who decides that a task is lost is its job's owner, this engine; workers never take tasks from each other.
  */
-export class RedisBroker implements Broker, RemoteWorkers {
-  readonly remote: RemoteWorkers = this
+export class RedisBroker implements RemoteWorkers {
   readonly #roster: Roster
   readonly #parts: RedisBrokerParts
   readonly #link: Link
   readonly #results: Results
   readonly #reconciliation: Reconciliation
-  readonly #tasks = new Map<string, Outstanding>()
-  /** Who waits for what came of a call, by its name. */
-  readonly #calls = new Map<string, Waiting>()
-  /** Never the same twice, whichever engine calls. */
-  #called = Date.now() * 1000
-  readonly #windows = new Map<string, Window<Outstanding>>()
+  readonly #tasks: OutstandingTasks
+  readonly #calls: Calls
   #isPumping = false
   #isDraining = false
 
@@ -67,11 +48,22 @@ export class RedisBroker implements Broker, RemoteWorkers {
       up: keys => this.#up(keys),
       down: () => this.#down(),
     })
-    this.#roster = new Roster(this.#link, settings.workerDeadSeconds * 1000)
+    this.#roster = new Roster({
+      link: this.#link,
+      deadMs: settings.workerDeadSeconds * 1000,
+      shownDeadMs: settings.shownDeadSeconds * 1000,
+      log,
+    })
+    this.#tasks = new OutstandingTasks({
+      slotMs: settings.windowSeconds * 1000,
+      capacity: handler => this.#roster.capacity(handler),
+    })
+    this.#calls = new Calls({ dispatch: task => this.dispatch(task), cancel: task => this.cancel(task) })
     this.#results = new Results({
       link: this.#link,
       engine: host.id,
       blockMs: BLOCK_MS,
+      maxUnsettled: settings.maxUnsettledReports,
       deliver: (report, from) => this.#deliver(report, from),
       durable: partition => host.durable(partition),
       log,
@@ -86,11 +78,14 @@ export class RedisBroker implements Broker, RemoteWorkers {
       epochOf: partition => (this.#results.has(partition) ? host.epoch(partition) : undefined),
       partitionOf,
       lost: tasks => this.#lost(tasks),
-      again: task => this.#sendAgain(task),
+      again: task => {
+        this.#tasks.putBack(task)
+        this.#wake()
+      },
       remove: (handler, entries) => this.#remove(handler, entries),
       say: control => this.#say(control),
       served: handler => this.#served(handler),
-      looked: () => this.#looked(),
+      looked: () => this.#calls.giveUp(handler => !this.runs(handler)),
       log,
     })
   }
@@ -113,9 +108,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   /** Tasks that wait in this process for room in Redis. */
   get queued(): number {
-    let sent = 0
-    for (const window of this.#windows.values()) sent += window.sent
-    return this.#tasks.size - sent
+    return this.#tasks.queued
   }
 
   /** In Redis, or with a worker. */
@@ -125,11 +118,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
   }
 
   dispatch(task: Task): void {
-    const name = nameOf(task)
-    if (this.#isDraining || this.#tasks.has(name)) return
-    const { handler, owner, workflow, priority } = task
-    const waiting = { name, task, handler, content: task, owner, workflow, priority }
-    this.#queue({ ...waiting, state: "queued", entry: null, isCancelled: false, removed: false })
+    if (!this.#isDraining && this.#tasks.add(task)) this.#wake()
   }
 
   cancel(task: TaskName): void {
@@ -146,19 +135,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
   }
 
   adopt(task: TaskName, handler: string): boolean {
-    const name = nameOf(task)
-    if (this.#tasks.has(name)) return true
-    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null }
-    this.#tasks.set(name, {
-      name,
-      task,
-      handler,
-      ...unknown,
-      state: "unsure",
-      isCancelled: false,
-      removed: false,
-    })
-    this.#window(handler).sent += 1
+    this.#tasks.adopt(task, handler)
     return true
   }
 
@@ -166,31 +143,8 @@ export class RedisBroker implements Broker, RemoteWorkers {
     return this.isUp && this.runs(handler)
   }
 
-  /** A task of its own name, which is nobody's attempt: what a worker knows of earlier ones is not taken for its answer. */
-  call(call: Call, signal: AbortSignal): Promise<Outcome | null> {
-    const task = callTask(call, ++this.#called)
-    const name = nameOf(task)
-    return new Promise(resolve => {
-      const answered = (outcome: Outcome | null) => {
-        this.#calls.delete(name)
-        resolve(outcome)
-      }
-      this.#calls.set(name, { task, answered })
-      signal.addEventListener("abort", () => this.#giveUp(name))
-      this.dispatch(task)
-    })
-  }
-
-  #giveUp(name: string): void {
-    const call = this.#calls.get(name)
-    if (call === undefined) return
-    this.cancel(call.task)
-    call.answered(null)
-  }
-
-  /** A node waits for a worker as long as it takes. Who calls has another way. */
-  #looked(): void {
-    for (const [name, { task }] of [...this.#calls]) if (!this.runs(task.handler)) this.#giveUp(name)
+  call(call: Call, signal: AbortSignal): Promise<CallAnswer> {
+    return this.#calls.make(call, signal)
   }
 
   has(task: TaskName): boolean {
@@ -199,7 +153,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   came(partitions: readonly number[]): void {
     this.#results.came(partitions)
-    this.#reconciliation.claim(partitions)
+    this.#reconciliation.came(partitions)
   }
 
   left(partitions: readonly number[]): void {
@@ -215,7 +169,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
     this.#isDraining = true
     this.#reconciliation.stop()
     await this.#results.stop()
-    for (const task of [...this.#tasks.values()]) if (task.state === "queued") this.#forget(task)
+    for (const task of this.#tasks.values()) if (task.state === "queued") this.#forget(task)
   }
 
   async close(): Promise<void> {
@@ -230,24 +184,8 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   /** Of what was under way nobody knows whether it arrived. Who called can do without, and does not wait for Redis. */
   #down(): void {
-    for (const name of [...this.#calls.keys()]) this.#giveUp(name)
+    this.#calls.giveUp(() => true)
     for (const task of this.#tasks.values()) if (task.state === "sent") task.state = "unsure"
-  }
-
-  #queue(task: Outstanding): void {
-    this.#tasks.set(task.name, task)
-    this.#window(task.handler).queue.push(task)
-    this.#wake()
-  }
-
-  #window(handler: string): Window<Outstanding> {
-    let window = this.#windows.get(handler)
-    if (window === undefined) {
-      const slotMs = this.#parts.settings.windowSeconds * 1000
-      window = new Window({ slotMs, capacity: () => this.#roster.capacity(handler) })
-      this.#windows.set(handler, window)
-    }
-    return window
   }
 
   #wake(): void {
@@ -261,18 +199,10 @@ export class RedisBroker implements Broker, RemoteWorkers {
     const { keys } = this.#link
     // An engine that was suspended and goes on would send what others have taken over, and done, meanwhile.
     if (keys === null || !this.#parts.host.isSure()) return
-    for (const window of this.#windows.values()) {
-      while (window.hasRoom) {
-        const task = window.queue.take()
-        if (task === undefined) break
-        window.sent += 1
-        void this.#send(keys, task)
-      }
-    }
+    this.#tasks.takeReady(task => void this.#send(keys, task))
   }
 
   async #send(keys: Keys, task: Outstanding): Promise<void> {
-    task.state = "sent"
     try {
       const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
       const fields = encodeTask(task.content!, { name: task.name, epoch })
@@ -289,38 +219,35 @@ export class RedisBroker implements Broker, RemoteWorkers {
     }
   }
 
-  #sendAgain(task: Outstanding): void {
-    if (task.content === null) return
-    this.#window(task.handler).sent -= 1
-    task.state = "queued"
-    task.entry = null
-    this.#queue(task)
-  }
-
   /** Invariant 1: false if the task's end was told before, or it is not our business. */
   #forget(task: Outstanding): boolean {
-    if (!this.#tasks.delete(task.name)) return false
-    const window = this.#window(task.handler)
-    if (task.state === "queued") window.queue.remove(task)
-    else window.finished()
-    this.#wake()
-    return true
+    const isRemoved = this.#tasks.remove(task)
+    if (isRemoved) this.#wake()
+    return isRemoved
   }
 
-  #deliver(report: Report, { name, worker }: Sender): void {
+  #deliver(report: Report, from: Sender): void {
     const { events } = this.#parts.host
+    const { name } = from
     const task = nameFrom(name)
-    if (report.kind === "started") void this.#started(task, report.announce, worker)
+    if (report.kind === "started") void this.#started(task, report.announce, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
     else if (report.kind === "refused") this.#refused(name)
+    else if (report.kind === "returned") this.#returned(from)
     else {
       this.#settle(name)
-      const call = this.#calls.get(name)
-      if (call !== undefined) call.answered(report.kind === "finished" ? report.outcome : null)
-      else if (report.kind === "finished") events.finished(task, report.outcome)
-      else events.returned(task)
+      if (!this.#calls.answer(name, report.outcome)) events.finished(task, report.outcome)
     }
+  }
+
+  /** It may arrive twice, when the task is with somebody else already: then it says nothing about that one. */
+  #returned({ name, entry }: Sender): void {
+    const found = this.#tasks.get(name)
+    if (found === undefined || found.state === "queued") return
+    if (found.entry !== null && found.entry !== entry) return
+    this.#forget(found)
+    if (!this.#calls.answer(name, null)) this.#parts.host.events.returned(found.task)
   }
 
   /** If it is still wanted, it has to be found out whether somebody else has it. */
@@ -344,8 +271,7 @@ export class RedisBroker implements Broker, RemoteWorkers {
 
   #lost(tasks: readonly Outstanding[]): void {
     const lost = tasks.filter(task => this.#forget(task))
-    const attempts = lost.filter(({ name }) => !this.#calls.has(name))
-    for (const { name } of lost) this.#calls.get(name)?.answered(null)
+    const attempts = lost.filter(({ name }) => !this.#calls.answer(name, "lost"))
     if (attempts.length > 0) this.#parts.host.events.lost(attempts.map(({ task }) => task))
   }
 
@@ -373,17 +299,8 @@ export class RedisBroker implements Broker, RemoteWorkers {
   }
 }
 
-/** For what comes of a call. */
-interface Waiting {
-  readonly task: Task
-  readonly answered: (outcome: Outcome | null) => void
-}
-
-function callTask(call: Call, number: number): Task {
-  const none = { late: [], input: null, parents: () => ({}), traceparent: null, timeoutSeconds: null }
-  const place = { node: 0, attempt: -number, workflowVersion: 0, priority: 0, announce: false }
-  return { ...call, ...none, ...place }
-}
-
-/** At the server, for results. An engine that stands still longer than this is handed no more of them. */
+/**
+ * At the server, for results. An engine that stands still longer than this is handed no more of them. Nobody waits for it
+ * to pass: what comes ends it. So there is nothing to be won by another figure.
+ */
 const BLOCK_MS = 1000

@@ -36,6 +36,8 @@ export class Connection {
   /** Of the last answer, or of the first question since. */
   #since = 0
   #isOver = false
+  /** Who listens has asked whether anybody is there, and heard nothing since. */
+  #isPinged = false
   #over!: (reason: string | undefined) => void
   #heard: ((message: string) => void) | null = null
   /** Resolves when the connection has ended, with the reason if there is one. */
@@ -84,7 +86,6 @@ export class Connection {
   async subscribe(channel: string, heard: (message: string) => void): Promise<void> {
     await this.send(["SUBSCRIBE", channel])
     this.#heard = heard
-    this.#since = performance.now()
   }
 
   close(reason?: string): void {
@@ -103,7 +104,7 @@ export class Connection {
 
   #answer(reply: Reply): void {
     if (this.#heard !== null) {
-      this.#since = performance.now()
+      this.#isPinged = false
       this.#hear(reply)
       return
     }
@@ -133,10 +134,24 @@ export class Connection {
 
   /** Who listens asks too, or it would never learn that there is nobody to be heard any more. */
   #look(): void {
-    const isOwedAnswer = this.#heard !== null || this.#asked.length > this.#answered
-    if (isOwedAnswer && performance.now() - this.#since > this.#answerMs)
-      this.close(`No answer for ${this.#answerMs / 1000} s.`)
-    else if (this.#heard !== null) this.#socket.write(encodeCommand(["PING"]))
+    if (this.#isOverdue) setImmediate(() => this.#lookAgain())
+    else if (this.#heard !== null) this.#ping()
+  }
+
+  /** What arrived while this process stood still is read by now. */
+  #lookAgain(): void {
+    if (this.#isOverdue) this.close(`No answer for ${this.#answerMs / 1000} s.`)
+  }
+
+  get #isOverdue(): boolean {
+    const isOwedAnswer = this.#isPinged || this.#asked.length > this.#answered
+    return isOwedAnswer && performance.now() - this.#since > this.#answerMs
+  }
+
+  #ping(): void {
+    if (!this.#isPinged) this.#since = performance.now()
+    this.#isPinged = true
+    this.#socket.write(encodeCommand(["PING"]))
   }
 }
 

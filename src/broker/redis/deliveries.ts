@@ -14,6 +14,8 @@ export interface DeliveriesParts {
   readonly aliveMs: () => number
   /** How many more tasks may be taken. */
   readonly room: () => number
+  /** Not one beyond that, if it costs a question for each stream. */
+  readonly isExact: boolean
   readonly take: (entry: string, fields: Fields) => void
   /** Redis had forgotten the groups. */
   readonly forgotten: () => Promise<void>
@@ -25,6 +27,7 @@ export class Deliveries {
   readonly #parts: DeliveriesParts
   /** Streams that had something at the last look. */
   #busy = 1
+  #turn = 0
   #isStopped = false
   #wake: (() => void) | null = null
   readonly #reading: Promise<void>
@@ -64,16 +67,30 @@ export class Deliveries {
         continue
       }
       try {
-        this.#take(await link.wait(this.#question(keys, name)))
+        if (this.#parts.isExact) await this.#readInTurn(keys, name)
+        else this.#take(await link.wait(this.#question(keys, name)))
       } catch (error) {
         await this.#mend(keys, error)
       }
     }
   }
 
+  /** The count is per stream, so one is asked after the other; all of them at once only when there is nothing in any. */
+  async #readInTurn(keys: Keys, consumer: string): Promise<void> {
+    const { link, room } = this.#parts
+    const streams = this.#streams(keys)
+    const before = room()
+    this.#turn += 1
+    for (let n = 0; n < streams.length && room() > 0; n++) {
+      const stream = streams[(this.#turn + n) % streams.length]!
+      const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(room()), "STREAMS", stream, ">"]
+      this.#take(await link.send(read))
+    }
+    if (room() === before) this.#take(await link.wait(this.#question(keys, consumer, 1)))
+  }
+
   /** The count is per stream: those that were busy of late share the room. */
-  #question(keys: Keys, consumer: string): string[] {
-    const count = Math.ceil(this.#parts.room() / this.#busy)
+  #question(keys: Keys, consumer: string, count = Math.ceil(this.#parts.room() / this.#busy)): string[] {
     const streams = this.#streams(keys)
     const block = Math.max(1, Math.min(BLOCK_MS, Math.floor(this.#parts.aliveMs())))
     const read = ["XREADGROUP", "GROUP", WORKERS, consumer, "COUNT", String(count), "BLOCK", String(block)]
@@ -131,7 +148,10 @@ export class Deliveries {
   }
 }
 
-/** At the server. A worker that stands still longer than this is handed no more. */
+/**
+ * At the server. A worker that stands still longer than this is handed no more. Whatever comes ends the wait, so nobody
+ * gains by another figure; and it is never longer than the worker is sure to live.
+ */
 const BLOCK_MS = 1000
 const PAUSE_MS = 1000
 const MEND_MS = 50

@@ -1,10 +1,10 @@
 import { randomUUID } from "node:crypto"
 import type { Log } from "../../log.ts"
 import { nameFrom } from "../task-name.ts"
-import type { Outstanding } from "./broker.ts"
 import { RedisAwayError } from "./connection.ts"
 import { type Keys, OWNERS } from "./keys.ts"
 import { type Link, makeGroups } from "./link.ts"
+import type { Outstanding, OutstandingTasks } from "./outstanding.ts"
 import type { Results } from "./results.ts"
 import type { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
@@ -18,7 +18,7 @@ export interface ReconciliationParts {
   readonly settings: RedisSettings
   readonly roster: Roster
   readonly results: Results
-  readonly tasks: ReadonlyMap<string, Outstanding>
+  readonly tasks: Pick<OutstandingTasks, "get" | "has" | "values">
   /** Of a partition that is ours, with all its tasks in `tasks`. */
   readonly epochOf: (partition: number) => number | undefined
   readonly partitionOf: (jobId: string) => number
@@ -66,12 +66,12 @@ export class Reconciliation {
   /** There is a connection. */
   start(keys: Keys): void {
     this.#isDone = false
-    this.claim(this.#parts.results.partitions)
+    this.came(this.#parts.results.partitions)
     sweepKeys(this.#parts.link, keys).catch(() => {})
   }
 
   /** These partitions came: what their last owner had read and not stored is read at once. */
-  claim(partitions: readonly number[]): void {
+  came(partitions: readonly number[]): void {
     for (const partition of partitions) this.#claims.add(partition)
     this.ask()
   }
@@ -93,7 +93,7 @@ export class Reconciliation {
       do {
         const { keys } = this.#parts.link
         if (keys === null) return
-        await this.#lookOnce(keys)
+        if (!(await this.#lookOnce(keys))) return
       } while (this.#isWanted && this.#isDone)
     } catch (error) {
       this.#isWanted = true
@@ -104,7 +104,8 @@ export class Reconciliation {
     }
   }
 
-  async #lookOnce(keys: Keys): Promise<void> {
+  /** False: with the rest it has to be waited. */
+  async #lookOnce(keys: Keys): Promise<boolean> {
     const { roster, results, served } = this.#parts
     if (await this.#hasForgotten(keys)) {
       roster.forget()
@@ -115,13 +116,22 @@ export class Reconciliation {
     // Now: it is said once, and what follows may fail.
     for (const handler of news.served) served(handler)
     await this.#claim(keys)
-    if (!this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete) {
-      this.#isWanted = false
-      await results.delivered()
-      await this.#reconcile(keys)
-    }
+    const isWanted = !this.#isDone || this.#isWanted || news.gone.length > 0 || !roster.isComplete
+    const isSettled = !isWanted || (await this.#settleTasks(keys))
     this.#stopStale()
     this.#parts.looked()
+    return isSettled
+  }
+
+  /** False: what lies there cannot be read, as the journal takes nothing. Who lives is looked at all the same. */
+  async #settleTasks(keys: Keys): Promise<boolean> {
+    this.#isWanted = false
+    if (await this.#parts.results.delivered()) {
+      await this.#reconcile(keys)
+      return true
+    }
+    this.#isWanted = true
+    return false
   }
 
   /** A marker of somebody else's is as good as ours: both say that nothing was forgotten since. */
@@ -198,15 +208,17 @@ export class Reconciliation {
   async #reconcile(keys: Keys): Promise<void> {
     const { link, roster, tasks } = this.#parts
     // Before anything is looked at: what is sent from here on is not missed.
-    const before = [...tasks.values()].filter(task => task.state !== "queued" && this.#isDrained(task))
+    const before = tasks.values().filter(task => task.state !== "queued" && this.#isDrained(task))
     const handlers = new Set([...before.map(({ handler }) => handler), ...roster.handlers])
-    const found = await survey(link, handlers)
+    const { found, spare } = await survey(link, handlers, worker => roster.isLive(worker))
     if (await this.#isForgottenSince(keys)) {
       this.#isWanted = true
       return
     }
     this.#isDone = this.#settle(before, found)
     this.#removeStrays(found)
+    for (const [name, { handler, entry, epoch }] of spare)
+      if (this.#isOurs(name, epoch)) this.#parts.remove(handler, [entry])
   }
 
   /** Of a partition that is being taken over nobody can say what is lost: results of its tasks may lie there unread. */
@@ -260,10 +272,15 @@ export class Reconciliation {
     if (stale.length > 0) say({ type: "cancel", names: stale.map(([name]) => name) })
   }
 
-  /** Of our partition and not ours. What a later owner has sent is its own affair: we may be the one who does not know. */
+  /** Of our partition, and nobody waits for it. */
   #isStray(name: string, epoch: number): boolean {
-    const { tasks, epochOf, partitionOf } = this.#parts
+    return this.#isOurs(name, epoch) && !this.#parts.tasks.has(name)
+  }
+
+  /** What a later owner has sent is its own affair: we may be the one who does not know. */
+  #isOurs(name: string, epoch: number): boolean {
+    const { epochOf, partitionOf } = this.#parts
     const own = epochOf(partitionOf(nameFrom(name).jobId))
-    return own !== undefined && epoch <= own && !tasks.has(name)
+    return own !== undefined && epoch <= own
   }
 }

@@ -8,6 +8,8 @@ export interface ResultsParts {
   readonly link: Link
   readonly engine: string
   readonly blockMs: number
+  /** Entries that the journal does not have yet, beyond which none is read. */
+  readonly maxUnsettled: number
   readonly deliver: (report: Report, from: Sender) => void
   /** Resolves when everything that was delivered for the partition is durable; rejects if it is not ours any more. */
   readonly durable: (partition: number) => Promise<void>
@@ -34,7 +36,7 @@ export class Results {
   readonly #parts: ResultsParts
   readonly #partitions = new Set<number>()
   /** Who wants to know that everything which was there when they asked has been delivered. */
-  #curious: (() => void)[] = []
+  #curious: ((isDelivered: boolean) => void)[] = []
   /** Entries whose reports the journal does not have yet. While it takes nothing they grow old, and would be claimed again. */
   readonly #unsettled = new Set<string>()
   #changed: (() => void) | null = null
@@ -69,9 +71,9 @@ export class Results {
     this.#parts.link.unblock()
   }
 
-  /** Resolves when all that lies there now has been delivered. */
-  delivered(): Promise<void> {
-    if (this.#partitions.size === 0) return Promise.resolve()
+  /** Resolves when all that lies there now has been delivered; with false if nothing can be read at the moment. */
+  delivered(): Promise<boolean> {
+    if (this.#partitions.size === 0) return Promise.resolve(true)
     return new Promise(resolve => {
       this.#curious.push(resolve)
       this.wake()
@@ -106,7 +108,8 @@ export class Results {
   async #read(): Promise<void> {
     while (!this.#isStopped) {
       const { keys } = this.#parts.link
-      if (keys === null || this.#partitions.size === 0 || this.#unsettled.size >= MAX_UNSETTLED) {
+      if (keys === null || this.#partitions.size === 0 || this.#isFull) {
+        this.#tell(this.#partitions.size === 0)
         await this.#change()
         continue
       }
@@ -116,7 +119,16 @@ export class Results {
         await this.#mend(keys, error)
       }
     }
-    for (const resolve of this.#curious) resolve()
+    this.#tell(false)
+  }
+
+  get #isFull(): boolean {
+    return this.#unsettled.size >= this.#parts.maxUnsettled
+  }
+
+  /** Nobody may wait for a store that is away: there is more to be looked at than results. */
+  #tell(isDelivered: boolean): void {
+    for (const resolve of this.#curious.splice(0)) resolve(isDelivered)
   }
 
   async #readOnce(keys: Keys): Promise<void> {
@@ -138,7 +150,7 @@ export class Results {
       for (const [stream, entries] of found) this.#take(keys, partitions[streams.indexOf(stream)]!, entries)
       // Not until nothing comes any more: a busy fleet never falls silent.
       if (found.every(([, entries]) => entries.length < READ_AT_ONCE))
-        for (const resolve of curious.splice(0)) resolve()
+        for (const resolve of curious.splice(0)) resolve(true)
     } finally {
       this.#curious.push(...curious)
     }
@@ -234,5 +246,3 @@ export class Results {
 
 const READ_AT_ONCE = 500
 const MEND_MS = 50
-/** Reports that are not durable yet. */
-const MAX_UNSETTLED = 20_000

@@ -1,3 +1,4 @@
+import type { Log } from "../../log.ts"
 import type { RemoteWorker } from "../port.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
@@ -21,14 +22,22 @@ interface Awaited {
   readonly until: number
 }
 
+export interface RosterParts {
+  readonly link: Link
+  readonly deadMs: number
+  readonly shownDeadMs: number
+  readonly log: Log
+}
+
 /**
  * Who works for this fleet, as the last look said. Whether somebody lives is Redis's word alone: a worker's key expires
  * when it has been silent for too long, so no two clocks are ever compared.
  */
 export class Roster {
-  readonly #link: Link
-  readonly #deadMs: number
+  readonly #parts: RosterParts
   #beats = new Map<string, WorkerBeat>()
+  /** Who lives and says something that is not understood here: of a later release, or nobody of ours. */
+  #unreadable = new Set<string>()
   /** By handler. */
   #capacities = new Map<string, number>()
   /** After a flush: who has not been heard of since. They may still have tasks in hand. */
@@ -37,9 +46,8 @@ export class Roster {
   /** Who died not long ago, for people to see. */
   readonly #dead = new Map<string, Awaited>()
 
-  constructor(link: Link, deadMs: number) {
-    this.#link = link
-    this.#deadMs = deadMs
+  constructor(parts: RosterParts) {
+    this.#parts = parts
   }
 
   get live(): readonly WorkerBeat[] {
@@ -51,7 +59,11 @@ export class Roster {
   }
 
   isLive(worker: string): boolean {
-    return this.#beats.has(worker) || this.#awaited.has(worker)
+    return this.#isThere(worker) || this.#awaited.has(worker)
+  }
+
+  #isThere(worker: string): boolean {
+    return this.#beats.has(worker) || this.#unreadable.has(worker)
   }
 
   /** Is everybody heard of who may have tasks in hand? */
@@ -84,29 +96,24 @@ export class Roster {
 
   /** Redis has lost its memory: nobody is dead because of that. */
   forget(): void {
-    const until = performance.now() + this.#deadMs
+    const until = performance.now() + this.#parts.deadMs
     for (const [id, beat] of this.#beats) this.#awaited.set(id, { beat, until })
     this.#beats = new Map()
     this.#capacities = new Map()
   }
 
   async look(keys: Keys): Promise<RosterChange> {
-    const ids = (await this.#link.send(["SMEMBERS", keys.workers])) as string[]
+    const { link } = this.#parts
+    const ids = (await link.send(["SMEMBERS", keys.workers])) as string[]
     const said =
       ids.length === 0
         ? []
-        : ((await this.#link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
+        : ((await link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
     const before = this.#beats
     const served = this.#capacities
-    this.#beats = new Map()
-    const silent: string[] = []
-    ids.forEach((id, at) => {
-      const text = said[at]
-      if (text) this.#beats.set(id, JSON.parse(text) as WorkerBeat)
-      else silent.push(id)
-    })
-    if (silent.length > 0) await this.#link.send(["SREM", keys.workers, ...silent])
-    const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#beats.has(id))
+    const silent = this.#read(ids, said)
+    if (silent.length > 0) await link.send(["SREM", keys.workers, ...silent])
+    const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#isThere(id))
     this.#bury(gone)
     this.#capacities = capacitiesOf(this.#beats.values())
     return {
@@ -115,21 +122,44 @@ export class Roster {
     }
   }
 
+  /** Returns who says nothing. One that cannot be read does not keep the others from being seen. */
+  #read(ids: readonly string[], said: readonly (string | null)[]): string[] {
+    const told = this.#unreadable
+    this.#beats = new Map()
+    this.#unreadable = new Set()
+    const silent: string[] = []
+    ids.forEach((id, at) => {
+      const text = said[at]
+      const beat = text ? beatIn(text, id) : undefined
+      if (!text) silent.push(id)
+      else if (beat !== undefined) this.#beats.set(id, beat)
+      else {
+        this.#unreadable.add(id)
+        if (!told.has(id))
+          this.#parts.log.warn(
+            { worker: id },
+            "what a worker says of itself cannot be read; it gets no tasks",
+          )
+      }
+    })
+    return silent
+  }
+
   #overdue(): WorkerBeat[] {
     const now = performance.now()
     const overdue: WorkerBeat[] = []
     for (const [id, { beat, until }] of this.#awaited) {
-      if (!this.#beats.has(id) && until > now) continue
+      if (!this.#isThere(id) && until > now) continue
       this.#awaited.delete(id)
-      if (!this.#beats.has(id)) overdue.push(beat)
+      if (!this.#isThere(id)) overdue.push(beat)
     }
     return overdue
   }
 
   #bury(gone: readonly WorkerBeat[]): void {
     const now = performance.now()
-    for (const [id, { until }] of this.#dead) if (until < now || this.#beats.has(id)) this.#dead.delete(id)
-    for (const beat of gone) this.#dead.set(beat.id, { beat, until: now + SHOWN_DEAD_MS })
+    for (const [id, { until }] of this.#dead) if (until < now || this.#isThere(id)) this.#dead.delete(id)
+    for (const beat of gone) this.#dead.set(beat.id, { beat, until: now + this.#parts.shownDeadMs })
   }
 }
 
@@ -141,5 +171,14 @@ function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
   return capacities
 }
 
-/** Long enough to be noticed by whoever looks when something is wrong. */
-const SHOWN_DEAD_MS = 10 * 60_000
+function beatIn(text: string, id: string): WorkerBeat | undefined {
+  try {
+    const beat = JSON.parse(text) as WorkerBeat
+    const { handlers, held, concurrency, prefetch, running, queued, at } = beat
+    const figures = [concurrency, prefetch, running, queued, at]
+    const isWhole = figures.every(Number.isFinite) && Array.isArray(handlers) && Array.isArray(held)
+    return isWhole && beat.id === id ? beat : undefined
+  } catch {
+    return undefined
+  }
+}

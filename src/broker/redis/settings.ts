@@ -26,11 +26,18 @@ export interface RedisSettings {
   readonly answerSeconds: number
   /** At most this much work of a handler lies in its stream; more waits in the engine, where turns are fair. */
   readonly windowSeconds: number
+  /** Entries of reports that an engine has read and the journal does not have yet; no more are read then. */
+  readonly maxUnsettledReports: number
+  /** For so long a worker that died is shown. */
+  readonly shownDeadSeconds: number
 }
 
 export const redisTable: SettingTable<RedisSettings> = {
   prefix: text("UMBRA_REDIS_PREFIX", "umbra"),
-  prefetch: wholeNumber("UMBRA_PREFETCH", 100),
+  prefetch: {
+    ...wholeNumber("UMBRA_PREFETCH", 100),
+    wrong: value => (Number.isInteger(value) && value >= 0 ? undefined : "a whole number of at least 0"),
+  },
   workerBeatSeconds: amount("UMBRA_WORKER_BEAT_SECONDS", 5),
   workerDeadSeconds: amount("UMBRA_WORKER_DEAD_SECONDS", 15),
   rosterSeconds: amount("UMBRA_ROSTER_SECONDS", 1),
@@ -38,6 +45,8 @@ export const redisTable: SettingTable<RedisSettings> = {
   claimEverySeconds: amount("UMBRA_CLAIM_EVERY_SECONDS", 15),
   answerSeconds: amount("UMBRA_REDIS_ANSWER_SECONDS", 5),
   windowSeconds: amount("UMBRA_WINDOW_SECONDS", 0.2),
+  maxUnsettledReports: wholeNumber("UMBRA_MAX_UNSETTLED_REPORTS", 20_000),
+  shownDeadSeconds: amount("UMBRA_SHOWN_DEAD_SECONDS", 600),
 }
 
 /** What is given, else what the environment says, else the default. */

@@ -13,28 +13,59 @@ export interface Found {
   readonly holder: string | null
 }
 
-/** What lies in the streams of these handlers, by the names of the tasks. They are short: see window.ts. */
-export async function survey(link: Link, handlers: Iterable<string>): Promise<Map<string, Found>> {
+export interface Survey {
+  /** By the names of the tasks. */
+  readonly found: ReadonlyMap<string, Found>
+  /** The same tasks once more, in nobody's hand who lives: each would be run again. */
+  readonly spare: readonly (readonly [name: string, Found])[]
+}
+
+type IsLive = (worker: string) => boolean
+
+/** What lies in the streams of these handlers. They are short: see window.ts. */
+export async function survey(link: Link, handlers: Iterable<string>, isLive: IsLive): Promise<Survey> {
   const found = new Map<string, Found>()
+  const spare: (readonly [string, Found])[] = []
   for (const handler of handlers) {
     const { keys } = link
     if (keys === null) break
-    const stream = keys.tasks(handler)
-    // The entries first: who is handed one afterwards is seen with it, who has ended one is not missed for it.
-    const entries = await allOf(link, from => ["XRANGE", stream, from, "+", "COUNT", PAGE])
-    const pending = await allOf(link, from => ["XPENDING", stream, WORKERS, from, "+", PAGE]).catch(
-      noneIfNoGroup,
-    )
-    const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
-    for (const [entry, fields] of entries as [string, Fields][]) {
-      const label = labelOf(fields)
-      // Nobody's task: whoever is handed it drops it.
-      if (label === null) continue
-      const { name, epoch } = label
-      found.set(name, { handler, entry, epoch, holder: holders.get(entry) ?? null })
+    for (const [name, place] of await surveyOne(link, keys.tasks(handler), handler)) {
+      const other = found.get(name)
+      const isFirst = other === undefined || !isBefore(other, place, isLive)
+      const [best, worse] = isFirst ? [place, other] : [other, place]
+      found.set(name, best)
+      if (worse !== undefined && rank(worse, isLive) < IN_HAND) spare.push([name, worse])
     }
   }
-  return found
+  return { found, spare }
+}
+
+/** Sent twice: what lay in the network was taken for lost. Whoever lives and has it in hand is who does it. */
+function isBefore(a: Found, b: Found, isLive: IsLive): boolean {
+  const difference = rank(a, isLive) - rank(b, isLive)
+  return difference > 0 || (difference === 0 && a.epoch > b.epoch)
+}
+
+function rank({ holder }: Found, isLive: IsLive): number {
+  if (holder === null) return 1
+  return isLive(holder) ? IN_HAND : 0
+}
+
+const IN_HAND = 2
+
+async function surveyOne(link: Link, stream: string, handler: string): Promise<[string, Found][]> {
+  // The entries first: who is handed one afterwards is seen with it, who has ended one is not missed for it.
+  const entries = await allOf(link, from => ["XRANGE", stream, from, "+", "COUNT", PAGE])
+  const pending = await allOf(link, from => ["XPENDING", stream, WORKERS, from, "+", PAGE]).catch(
+    noneIfNoGroup,
+  )
+  const holders = new Map(pending.map(row => [row[0] as string, row[1] as string]))
+  return (entries as [string, Fields][]).flatMap(([entry, fields]) => {
+    const label = labelOf(fields)
+    // Nobody's task: whoever is handed it drops it.
+    if (label === null) return []
+    return [[label.name, { handler, entry, epoch: label.epoch, holder: holders.get(entry) ?? null }]]
+  })
 }
 
 const PAGE = "1000"

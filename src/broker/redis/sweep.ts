@@ -55,5 +55,8 @@ function pairs(row: readonly Reply[]): [string, Reply][] {
   )
 }
 
-/** Longer than anybody stands still and is still taken for alive. */
+/**
+ * Longer than anybody stands still and is still taken for alive. Only empty names go: how long they stay is of no
+ * consequence to anybody.
+ */
 const LEFT_MS = 60_000

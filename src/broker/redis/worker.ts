@@ -12,6 +12,7 @@ import { type Keys, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
 import { Outbox } from "./outbox.ts"
 import { OwnerEpochs } from "./owner-epochs.ts"
+import { Remembered } from "./remembered.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { type Control, decodeTask, encodeReport, type Fields, labelOf, type Report } from "./wire.ts"
@@ -31,7 +32,7 @@ export interface RedisWorkerParts {
 /** A task in hand, from its delivery until its last report has reached Redis. */
 interface Held {
   readonly task: Task
-  readonly entry: string
+  entry: string
   readonly epoch: number
   /** Set while the handler may not run yet: the engine says when. */
   begin: (() => void) | null
@@ -55,8 +56,7 @@ export class RedisWorker implements TaskEvents {
   readonly #deliveries: Deliveries
   readonly #owners = new OwnerEpochs()
   readonly #held = new Map<string, Held>()
-  /** Results by task, newest last: for one that comes again. */
-  readonly #done = new Map<string, Report>()
+  readonly #done = new Remembered()
   /** What is to be told with the next turn; the latest wins. */
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
@@ -90,6 +90,7 @@ export class RedisWorker implements TaskEvents {
       consumer: () => (this.#isBack && this.#isKnown && this.#isAlive ? this.#id : null),
       aliveMs: () => this.#aliveUntil - performance.now(),
       room: () => concurrency + settings.prefetch - this.#held.size,
+      isExact: settings.prefetch < handlers.length,
       take: (entry, fields) => this.#take(entry, fields),
       forgotten: () => this.#beat(),
       log,
@@ -114,9 +115,11 @@ export class RedisWorker implements TaskEvents {
 
   /** Gives back what it has not begun, lets the rest end, and leaves. */
   async stop(graceMs: number): Promise<void> {
-    await this.#deliveries.stop()
+    // A Redis that does not answer must not keep handlers from ending in time: what it still hands over is given back later.
+    const stopped = this.#deliveries.stop().then(() => this.#giveBack())
     this.#giveBack()
     await this.#pool.drain(graceMs)
+    await stopped
     for (const name of [...this.#held.keys()]) this.#end(name, { kind: "returned" })
     await this.#leave()
     for (const timer of this.#timers) clearInterval(timer)
@@ -126,7 +129,7 @@ export class RedisWorker implements TaskEvents {
   /** What has not begun. */
   #giveBack(): void {
     for (const [name, { task }] of [...this.#held]) {
-      if (this.#pool.isRunning(task)) continue
+      if (this.#pool.isRunningHere(task)) continue
       this.#pool.cancel(task)
       this.#end(name, { kind: "returned" })
     }
@@ -255,7 +258,12 @@ export class RedisWorker implements TaskEvents {
     const label = labelOf(fields)
     if (label === null) throw new TypeError("It has no name, or no epoch.")
     const { name, epoch } = label
-    if (this.#held.has(name)) return
+    const held = this.#held.get(name)
+    if (held !== undefined) {
+      // What the engine knows of it is the entry that it sent last.
+      held.entry = entry
+      return
+    }
     const task = decodeTask(fields)
     if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
       this.#refuse(name, task, entry)
@@ -305,15 +313,8 @@ export class RedisWorker implements TaskEvents {
   finished(task: TaskName, outcome: Outcome): void {
     const name = nameOf(task)
     const report = { kind: "finished", outcome } as const
-    this.#remember(name, report)
+    this.#done.add(name, report)
     this.#end(name, report)
-  }
-
-  #remember(name: string, report: Extract<Report, { kind: "finished" }>): void {
-    const { outcome } = report
-    if (outcome.type === "completed" && outcome.text.length > REMEMBERED_LENGTH) return
-    this.#done.set(name, report)
-    if (this.#done.size > REMEMBERED) this.#done.delete(this.#done.keys().next().value!)
   }
 
   #end(name: string, report: Report): void {
@@ -326,7 +327,8 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#id, name, handler, entry: held.entry })
-    return this.#outbox.send(this.#parts.partitionOf(jobId), fields)
+    const topic = NEWS.has(report.kind) ? `${report.kind} ${name}` : undefined
+    return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
   }
 
   #tellProgress(): void {
@@ -345,8 +347,8 @@ export class RedisWorker implements TaskEvents {
 
 const PROGRESS_MS = 200
 const ANNOUNCE_MS = 1000
-const REMEMBERED = 1000
-const REMEMBERED_LENGTH = 64 * 1024
+/** Of reports of these kinds the next one says it all. */
+const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])
 
 function newId(): string {
   return `worker-${randomUUID().slice(0, 13)}`

@@ -73,7 +73,8 @@ function valuesOf(option: Option): Wanted {
   if (option.argChoices !== undefined) return words(option.argChoices)
   if (option.long === "--status") return words(jobStatuses.map(status => status.toLowerCase()))
   if (option.long === "--workflow") return { candidates: [], known: "workflow" }
-  return { candidates: [], known: option.long === "--after" ? "job" : null }
+  // Lists of other things go on behind something else.
+  return { candidates: [], known: option.flags === "--after <job>" ? "job" : null }
 }
 
 function optionsOf(command: Command): Candidate[] {

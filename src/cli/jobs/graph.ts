@@ -1,4 +1,5 @@
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
+import type { RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
 import { isoGraph } from "../../engine/iso-times.ts"
@@ -8,7 +9,8 @@ import { graphOf } from "../live/graph-of.ts"
 import { treeOf } from "../live/tree.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
-import { nodeLines } from "./show.ts"
+import { paintFor } from "../terminal.ts"
+import { partLines } from "./show.ts"
 
 export type GraphFormat = "tree" | "mermaid" | "json"
 
@@ -40,7 +42,8 @@ const colours: Readonly<Record<NodeStatus, string>> = {
   CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
 }
 
-function mermaid(_: string, { nodes, edges }: GraphView): string {
+function mermaid(_: string, { nodes, edges, routes }: GraphView): string {
+  if (routes !== undefined) return mermaidRoutes(routes)
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const used = new Set(nodes.map(({ status }) => status))
   const lines = [
@@ -55,6 +58,20 @@ function mermaid(_: string, { nodes, edges }: GraphView): string {
   return `${lines.join("\n")}\n`
 }
 
+function mermaidRoutes(routes: readonly RouteView[]): string {
+  const readers = new Map(routes.map(({ inbound }, index) => [inbound, index]))
+  const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, dead_lettered }, i) => [
+    `  q${i}[("${mermaidText(inbound)}<br/><small>${queued} queued</small>")]`,
+    `  r${i}["${mermaidText(name)}<br/><small>${in_flight} in flight, ${done} done, ${dead_lettered} dead</small>"]`,
+    `  q${i} --> r${i}`,
+    ...Object.entries(outbound).map(([kind, queue]) => {
+      const label = kind === "default" ? "" : `|${mermaidText(kind)}|`
+      return `  r${i} -->${label} q${readers.get(queue)}`
+    }),
+  ])
+  return `${["flowchart LR", ...lines].join("\n")}\n`
+}
+
 function tree(view: GraphView): string {
   const rows = treeOf(graphOf(view))
   const shown = rows.map(({ node, branch }) => {
@@ -63,5 +80,5 @@ function tree(view: GraphView): string {
   })
   const { workflow_status, progress_pct, status } = view
   const head = [status, workflow_status ?? "", `${progress_pct} %`].filter(Boolean).join("  ")
-  return `${[head, ...nodeLines(shown)].join("\n")}\n`
+  return `${[head, ...partLines({ ...view, nodes: shown }, paintFor(process.stdout))].join("\n")}\n`
 }

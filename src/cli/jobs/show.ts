@@ -5,7 +5,8 @@ import { exitCode } from "../exit.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
 import { durationOf, errorText, nodeSummary } from "../result.ts"
-import { duration, paintFor, printable, shorten, width } from "../terminal.ts"
+import { routesTable } from "../routes-table.ts"
+import { duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
 export interface ShowOptions extends PlaceOptions {
   readonly json?: boolean
@@ -16,10 +17,11 @@ export async function show(jobId: string, options: ShowOptions): Promise<number>
     await jobs.job(jobId),
     await jobs.graph(jobId),
   ])
-  const { workflow_status, progress_pct } = graph
+  const { workflow_status, progress_pct, routes } = graph
+  const ofPipeline = routes === undefined ? {} : { routes }
   process.stdout.write(
     options.json
-      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary) }, null, 2)}\n`
+      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), ...ofPipeline }, null, 2)}\n`
       : text(job, graph),
   )
   return exitCode.ok
@@ -46,7 +48,14 @@ function text(job: JobSnapshot, graph: GraphView): string {
   const head = facts
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
-  return `${[...head, "", ...nodeLines(graph.nodes)].join("\n")}\n`
+  return `${[...head, "", ...partLines(graph, paint)].join("\n")}\n`
+}
+
+/** The routes of a pipeline say all that its one node could, unless it does not run. */
+export function partLines({ nodes, routes }: GraphView, paint: Paint): string[] {
+  if (routes === undefined) return nodeLines(nodes)
+  const isPlain = nodes.every(({ waiting_on, error }) => waiting_on === null && error === null)
+  return [...routesTable(routes, paint), ...(isPlain ? [] : nodeLines(nodes))]
 }
 
 export function nodeLines(nodes: readonly NodeView[]): string[] {

@@ -4,6 +4,7 @@ import type { JobActivity } from "../../engine/activity.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import type { CommandLog } from "../log.ts"
+import type { Routes } from "./routes-view.ts"
 import { type LiveView, liveView, type ShownGraph } from "./view.ts"
 
 /** Umbra itself, or a place whose jobs run elsewhere. */
@@ -20,6 +21,8 @@ export interface Following {
   readonly jobs: FollowedJobs
   readonly jobId: string
   readonly graph: ShownGraph
+  /** Of a pipeline: how they are now. */
+  readonly routes?: Routes | undefined
   readonly title: string
   readonly stream: NodeJS.WriteStream
   readonly log: CommandLog
@@ -31,8 +34,8 @@ export interface Following {
 
 /** Resolves when the job has ended, or when the process was asked to stop (SIGTERM): then the job is left as it is. */
 export async function follow(following: Following): Promise<"ended" | "stopped"> {
-  const { jobs, jobId, graph, title, stream, log, runsHere } = following
-  const view = liveView(stream, { title, graph, activity: () => jobs.activity(jobId) })
+  const { jobs, jobId, graph, routes, title, stream, log, runsHere } = following
+  const view = liveView(stream, { title, graph, routes, activity: () => jobs.activity(jobId) })
   const stop = new AbortController()
   const interrupts = new Interrupts(following, view)
   const onTerminate = () => stop.abort()
@@ -46,7 +49,7 @@ export async function follow(following: Following): Promise<"ended" | "stopped">
     return stop.signal.aborted ? "stopped" : "ended"
   } finally {
     log.to(null)
-    view.end()
+    await view.end()
     process.off("SIGTERM", onTerminate)
     process.off("SIGINT", onTerminate)
   }
@@ -87,7 +90,7 @@ class Interrupts {
 
   #leave(): never {
     const { jobId, flags } = this.#following
-    this.#view.end()
+    void this.#view.end()
     process.stderr.write(
       this.#isRecorded
         ? `umbra: left at once. Job ${jobId} is cancelled, so \`umbra resume\` does not go on with it; handlers that had not stopped were cut off.\n`

@@ -5,6 +5,7 @@ import { type Paint, paintFor } from "../terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"
 import { lineOf } from "./lines.ts"
+import { RouteLinesView, type Routes, RoutesTableView } from "./routes-view.ts"
 import { Screen } from "./screen.ts"
 import { type DrawnGraph, treeOf } from "./tree.ts"
 
@@ -13,7 +14,7 @@ export interface LiveView {
   /** A line of its own: what a handler logs, what the command has to say. */
   note(text: string): void
   /** Leaves the last picture on the terminal. */
-  end(): void
+  end(): void | Promise<void>
 }
 
 export type ShownGraph = DrawnGraph & { readonly nodes: readonly { readonly id: string }[] }
@@ -22,13 +23,17 @@ export interface ShownJob {
   readonly title: string
   readonly graph: ShownGraph
   activity(): JobActivity
+  /** Of a pipeline. */
+  readonly routes?: Routes | undefined
 }
 
 export function liveView(stream: NodeJS.WriteStream, job: ShownJob): LiveView {
   const paint = paintFor(stream)
-  return stream.isTTY && process.env.TERM !== "dumb"
-    ? new TreeView(stream, job, paint)
-    : lineView(stream, job, paint)
+  const isTerminal = stream.isTTY && process.env.TERM !== "dumb"
+  const { routes: look } = job
+  if (look !== undefined)
+    return new (isTerminal ? RoutesTableView : RouteLinesView)(stream, job, { look, paint })
+  return isTerminal ? new TreeView(stream, job, paint) : lineView(stream, job, paint)
 }
 
 function lineView(stream: NodeJS.WritableStream, { graph }: ShownJob, paint: Paint): LiveView {

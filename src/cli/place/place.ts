@@ -10,7 +10,10 @@ import type { JobEvent } from "../../core/events.ts"
 import type { GraphView } from "../../core/view.ts"
 import type { JobChange } from "./changes.ts"
 
-export type PlaceJobs = Pick<UmbraClient, "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal"> & {
+export type PlaceJobs = Pick<
+  UmbraClient,
+  "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay"
+> & {
   graph(jobId: string): Promise<GraphView>
   events(jobId: string): Promise<readonly JobEvent[]>
   watch(jobId: string, options?: WatchOptions): AsyncIterable<JobEvent>

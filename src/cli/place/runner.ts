@@ -4,9 +4,11 @@
  */
 import type { JobSnapshot } from "../../client/index.ts"
 import type { GraphView, NodeView, Progress } from "../../core/view.ts"
+import type { ReplayWhich } from "../../pipeline/queries.ts"
 import type { Umbra } from "../../umbra.ts"
 import { type FollowedJobs, follow } from "../live/follow.ts"
 import { graphOf } from "../live/graph-of.ts"
+import type { Routes } from "../live/routes-view.ts"
 import { type CommandLog, commandLog } from "../log.ts"
 import { report } from "../result.ts"
 import { existingStore, storeFlags, storeName } from "../store.ts"
@@ -27,6 +29,7 @@ export interface Runner extends FollowedJobs {
     input: unknown,
     options: Parameters<PlaceJobs["submit"]>[2],
   ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
+  replay(jobId: string, which: ReplayWhich): Promise<{ readonly job_id: string }>
   /** The first node that this process would have to run and cannot. */
   missing(nodes: readonly NodeView[], jobId: string): NodeView | undefined
 }
@@ -80,10 +83,11 @@ function ownRunner(
       const { jobId, isNew } = await umbra.accept(reference, input, { ...rest, ...owner })
       return { job_id: jobId, is_new: isNew }
     },
+    async replay(id, which) {
+      return { job_id: (await umbra.pipelines.replay(id, which)).jobId }
+    },
     missing: (nodes, id) =>
-      umbra.owns(id)
-        ? nodes.find(({ handler }) => umbra.handlers.served.get(handler) === undefined)
-        : undefined,
+      umbra.owns(id) ? nodes.find(({ handler }) => !umbra.serves(handler)) : undefined,
   }
 }
 
@@ -99,6 +103,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" 
     retry: id => jobs.retry(id),
     cancel: (id, reason) => jobs.cancel(id, reason),
     submit: (reference, input, options) => jobs.submit(reference, input, options),
+    replay: (id, which) => jobs.replay(id, which),
     missing: () => undefined,
     async *watch(id, { signal, onTrouble }) {
       const events = jobs.watch(id, {
@@ -121,6 +126,11 @@ export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" 
   }
 }
 
+/** undefined: it is no pipeline. */
+function routesOf(graph: GraphView, look: () => Promise<GraphView>): Routes | undefined {
+  return graph.routes === undefined ? undefined : async () => (await look()).routes ?? []
+}
+
 /** Shows the job until it has ended, and then what came of it. The exit code of the command. */
 export async function seeToItsEnd(
   runner: Runner,
@@ -129,9 +139,10 @@ export async function seeToItsEnd(
 ): Promise<number> {
   const { name, flags, runsHere, log } = runner
   const graph = await runner.graph(jobId)
+  const routes = routesOf(graph, () => runner.graph(jobId))
   const { workflow } = await runner.job(jobId)
   const title = `${workflow}  job ${jobId}  in ${name}`
   const stream = json ? process.stderr : process.stdout
-  await follow({ jobs: runner, jobId, graph: graphOf(graph), title, stream, log, runsHere, flags })
+  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, runsHere, flags })
   return report(runner, jobId, { json, flags, runsHere })
 }

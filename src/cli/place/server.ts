@@ -40,6 +40,9 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     retry: id => client.retry(id),
     delete: id => client.delete(id),
     signal: (id, name, data, options) => client.signal(id, name, data, options),
+    lineage: (id, message, options) => client.lineage(id, message, options),
+    deadLetterPage: (id, options) => client.deadLetterPage(id, options),
+    replay: (id, options) => client.replay(id, options),
   }
   return {
     name: client.url,

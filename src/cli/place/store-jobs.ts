@@ -1,3 +1,11 @@
+import type {
+  DeadLetterPage,
+  DeadLettersOptions,
+  Lineage,
+  LineageOptions,
+  ReplayJob,
+  ReplayOptions,
+} from "../../client/index.ts"
 import type { JobEvent } from "../../core/events.ts"
 import type { Json } from "../../core/json.ts"
 import { jobHasEnded } from "../../core/states.ts"
@@ -6,6 +14,7 @@ import type { JobCommand } from "../../engine/engine.ts"
 import type { SignalOptions } from "../../engine/job-handle.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { UmbraError } from "../../errors.ts"
+import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
 import type { Umbra } from "../../umbra.ts"
 import { storeName } from "../store.ts"
 import { type JobChange, polledChanges } from "./changes.ts"
@@ -66,10 +75,14 @@ export class StoreJobs implements PlaceJobs {
     input: unknown,
     { signal: _, ...options }: Parameters<PlaceJobs["submit"]>[2],
   ): Promise<JobSnapshot & { readonly is_new: boolean }> {
-    const submitTo = async (umbra: Umbra) => {
+    return this.#asEngine(async umbra => {
       const { jobId, isNew } = await umbra.accept(reference, input, { ...options, ...this.#only() })
       return { ...(await umbra.job(jobId)), is_new: isNew }
-    }
+    })
+  }
+
+  /** Through the engines of others, where there are any, or with one of our own, which runs nothing. */
+  async #asEngine<T>(submitTo: (umbra: Umbra) => Promise<T>): Promise<T> {
     this.isRun = await this.#store.isRun()
     if (!this.isRun) return submitTo(await this.#store.engine())
     try {
@@ -80,6 +93,24 @@ export class StoreJobs implements PlaceJobs {
       this.isRun = false
       return submitTo(await this.#store.engine())
     }
+  }
+
+  async lineage(id: string, message: string, { limit }: LineageOptions = {}): Promise<Lineage> {
+    return isoLineage(await (await this.#store.pipelines()).lineage(id, message, limit))
+  }
+
+  async deadLetterPage(
+    id: string,
+    { signal: _, ...query }: DeadLettersOptions = {},
+  ): Promise<DeadLetterPage> {
+    return isoDeadLetters(await (await this.#store.pipelines()).deadLetters(id, query))
+  }
+
+  replay(id: string, { signal: _, ...which }: ReplayOptions = {}): Promise<ReplayJob> {
+    return this.#asEngine(async umbra => {
+      const { jobId, replayed } = await umbra.pipelines.replay(id, which)
+      return { ...(await umbra.job(jobId)), replayed }
+    })
   }
 
   async cancel(id: string, reason?: string): Promise<JobSnapshot> {

@@ -5,10 +5,13 @@
  */
 
 import { localOwner } from "../../engine/ids.ts"
+import { Plans } from "../../engine/plans.ts"
+import { noSuchJob, type Queries } from "../../engine/queries.ts"
 import { Reader } from "../../engine/reader.ts"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port.ts"
 import type { Registry } from "../../journal/registry.ts"
+import { PipelineQueries } from "../../pipeline/queries.ts"
 import { limitsOf } from "../../server/limits.ts"
 import { Tokens, tokenView } from "../../server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
@@ -65,6 +68,17 @@ export class Store {
     return new Reader(await this.journal(), { maxSignalBytes: workerSettings().maxOutputBytes })
   }
 
+  async pipelines(): Promise<PipelineQueries> {
+    const journal = await this.journal()
+    const plans = new Plans(journal)
+    const row: Queries["row"] = async id => {
+      const found = await journal.readJob(id)
+      if (found === null) throw noSuchJob(id)
+      return found
+    }
+    return new PipelineQueries({ store: journal.pipelines, plans, row })
+  }
+
   async registry(): Promise<Registry> {
     return (await this.journal()).registry
   }
@@ -96,7 +110,7 @@ export class Store {
   }
 
   async #openEngine(): Promise<Umbra> {
-    const options: UmbraOptions = { roles: ["engine"], log: commandLog("error").log }
+    const options: UmbraOptions = { roles: ["engine"], runsPipelines: false, log: commandLog("error").log }
     const journal = await this.journal()
     // A folder is open once only: the engine takes the journal over, and closes it.
     this.#isHandedOver = journal.capabilities.exclusive

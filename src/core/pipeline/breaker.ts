@@ -16,9 +16,12 @@ export class Breaker {
   readonly #policy: BreakerPolicy
   #state: BreakerState = "closed"
   #openUntil = 0
-  /** Of the trial: begun, and succeeded. */
+  /** Of the trial: begun, and succeeded; and when the last was begun. */
   #trials = 0
   #successes = 0
+  #trialAt = 0
+  /** Goes up with every change of state: calls that were begun before one do not count. */
+  #life = 1
   readonly #calls = new Float64Array(PARTS)
   readonly #failures = new Float64Array(PARTS)
   /** Number of the part that is being filled. */
@@ -33,30 +36,34 @@ export class Breaker {
     return this.#state === "open" && now >= this.#openUntil ? "half_open" : this.#state
   }
 
-  /** When a call may be made: 0: now. Infinity: when a trial has ended. */
+  /** When a call may be made; a time that has passed: now. */
   mayCallAt(now: number): number {
     if (this.#state === "closed") return 0
-    if (this.#state === "open" && now < this.#openUntil) return this.#openUntil
-    return this.#state === "open" || this.#trials < this.#policy.trialCalls ? 0 : Number.POSITIVE_INFINITY
+    if (this.#state === "open") return now < this.#openUntil ? this.#openUntil : 0
+    // A trial of which nothing is heard is not waited for longer than the breaker was open.
+    return this.#trials < this.#policy.trialCalls ? 0 : this.#trialAt + this.#policy.openSeconds * 1000
   }
 
-  /** Only when `mayCallAt` is 0. */
-  begin(now: number): void {
-    if (this.state(now) !== "half_open") return
+  /** Only when a call may be made. Answers what `ended` knows the call by. */
+  begin(now: number): number {
+    if (this.state(now) !== "half_open") return this.#life
     if (this.#state === "open") this.#become("half_open")
+    else if (this.#trials >= this.#policy.trialCalls) this.#trials = this.#successes
     this.#trials += 1
+    this.#trialAt = now
+    return this.#life
   }
 
   /** The call was not made after all, or nobody knows how it went. */
-  forget(): void {
-    if (this.#state === "half_open" && this.#trials > this.#successes) this.#trials -= 1
+  forget(call: number): void {
+    if (call === this.#life && this.#state === "half_open" && this.#trials > this.#successes)
+      this.#trials -= 1
   }
 
   /** Answers with the new state, if this changed it. */
-  ended(isFailure: boolean, now: number): BreakerState | null {
+  ended(call: number, isFailure: boolean, now: number): BreakerState | null {
+    if (call !== this.#life || this.#state === "open") return null
     if (this.#state === "half_open") return this.#trialEnded(isFailure, now)
-    // Begun before it opened: too late to count.
-    if (this.#state === "open") return null
     this.#count(isFailure, now)
     const { calls, failures } = this.#inWindow()
     const { minCalls, failureRate } = this.#policy
@@ -76,6 +83,7 @@ export class Breaker {
 
   #become(state: BreakerState): BreakerState {
     this.#state = state
+    this.#life += 1
     this.#trials = 0
     this.#successes = 0
     this.#calls.fill(0)
@@ -90,10 +98,7 @@ export class Breaker {
       this.#calls[(this.#part + i) % PARTS] = 0
       this.#failures[(this.#part + i) % PARTS] = 0
     }
-    if (passed > 0) {
-      // After a long silence all parts are empty, wherever the count goes on.
-      this.#part = part
-    }
+    if (passed > 0) this.#part = part
     this.#calls[this.#part % PARTS]! += 1
     if (isFailure) this.#failures[this.#part % PARTS]! += 1
   }

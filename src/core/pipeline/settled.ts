@@ -27,6 +27,13 @@ export class Settled {
     return at < this.#beyond.length && this.#beyond[at]! <= seq
   }
 
+  /** The first behind this one that is not settled. */
+  nextUnsettled(after: number): number {
+    const seq = Math.max(after, this.#upTo) + 1
+    const at = this.#rangeEndingFrom(seq)
+    return at < this.#beyond.length && this.#beyond[at]! <= seq ? this.#beyond[at + 1]! + 1 : seq
+  }
+
   add(seq: number): void {
     if (seq === this.#upTo + 1) {
       this.#upTo = seq

@@ -6,17 +6,18 @@ import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Workflow } from "../builder.ts"
 import { headOf, type InputOptions, type Settings } from "../typed/head.ts"
 import { contentOf, PipelineFlow } from "./flow.ts"
+import type { PipelineTotals } from "./plan.ts"
 import type { PipelineDefinition } from "./schema.ts"
 
 interface PipelineSettings extends Settings {
-  /** How often a message may come back to a route; needed where routes form a cycle. */
+  /** Through how many routes a message may go; needed where routes form a cycle. */
   readonly maxHops?: number
 }
 
 export type PipelineOptions<S extends StandardSchemaV1> = PipelineSettings & InputOptions<S>
 
 type Build<Input> = (flow: PipelineFlow<Input>) => unknown
-type Pipeline<Input> = Workflow<Input, unknown, PipelineDefinition>
+type Pipeline<Input> = Workflow<Input, PipelineTotals, PipelineDefinition>
 
 export function pipeline(name: string, build: Build<unknown>): Pipeline<unknown>
 export function pipeline(

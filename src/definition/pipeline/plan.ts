@@ -10,8 +10,21 @@ export interface PipelinePlan {
   readonly readers: ReadonlyMap<string, number>
   /** Rendered with `input` when the execution begins. */
   readonly init: readonly InitPlan[]
-  /** How often a message's ancestors may have come back to a route; null: the routes have no cycle. */
+  /** Through how many routes a message and those it comes from may go; null: the routes have no cycle. */
   readonly maxHops: number | null
+}
+
+/** What a job of a pipeline gives. */
+export type PipelineTotals = {
+  readonly routes: { readonly [route: string]: RouteTotals }
+}
+
+export type RouteTotals = {
+  readonly messages: number
+  readonly done: number
+  /** Deliveries that failed. */
+  readonly failed: number
+  readonly dead_lettered: number
 }
 
 export interface InitPlan {

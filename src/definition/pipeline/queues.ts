@@ -6,7 +6,7 @@ import { cycleText, findCycles } from "../cycles.ts"
 import { RowBuilder } from "../graph.ts"
 import type { ShapeContext } from "../issues.ts"
 import type { DocumentPath } from "../problem.ts"
-import { beginnings, reachable, type Targets } from "./reach.ts"
+import { beginnings, reach, type Targets } from "./reach.ts"
 
 export interface QueueUse {
   /** By route; `undefined` where it cannot be read. */
@@ -79,7 +79,7 @@ function reportUnreached(
 ): void {
   const targets = targetsOf(use, readers)
   const starts = use.writes.flatMap(({ from, queue }) => (from === null ? (readers.get(queue) ?? []) : []))
-  const reached = reachable(starts, targets)
+  const reached = reach(starts, targets)
   // Who reads another's queue is reported for that.
   const isReader = ({ inbound }: { inbound: string | undefined }, route: number) =>
     readers.get(inbound!) === route
@@ -88,10 +88,10 @@ function reportUnreached(
       isReader(route, position) && !reached.has(position) ? position : [],
     ),
   )
+  const written = new Set(targets.flatMap((to, from) => to.filter(route => route !== from)))
   for (const route of beginnings(unreached, targets)) {
     const { name, inbound } = use.routes[route]!
-    const isWritten = targets.some((to, from) => from !== route && to.includes(route))
-    const message = isWritten
+    const message = written.has(route)
       ? `No message ever comes to route "${name}": only routes behind it write to its queue "${inbound}". Begin with one ("init"), or write to it from another route.`
       : `Nothing is written to the queue "${inbound}", so route "${name}" would never run. Write to it from another route ("outbound"), or begin with a message for it ("init").`
     problems.add("E109", ["routes", route, "inbound"], message)
@@ -125,7 +125,7 @@ function checkCycles(
   const closing = use.writes.find(write => write.from === from && write.queue === use.routes[to!]!.inbound)
   const names = cycleText(cycle.map(route => use.routes[route]!.name))
   const more = others.length === 0 ? "" : ` (and ${others.length} more)`
-  const message = `Routes write to each other in a cycle: ${names}${more}. Add "max_hops" to the pipeline: how often a message may come back to a route.`
+  const message = `Routes write to each other in a cycle: ${names}${more}. Add "max_hops" to the pipeline: through how many routes a message may go.`
   problems.add("E107", closing?.path ?? ["routes", from!], message)
 }
 

@@ -2,10 +2,14 @@
 
 export type Targets = readonly (readonly number[])[]
 
-/** The routes that can be reached from these, themselves included. */
-export function reachable(starts: Iterable<number>, targets: Targets): Set<number> {
-  const found = new Set(starts)
-  for (const route of found) for (const target of targets[route]!) found.add(target)
+/** Adds the routes that can be reached from these, themselves included. Who is there already is not walked again. */
+export function reach(starts: Iterable<number>, targets: Targets, found = new Set<number>()): Set<number> {
+  const open = [...starts]
+  for (let route = open.pop(); route !== undefined; route = open.pop()) {
+    if (found.has(route)) continue
+    found.add(route)
+    for (const target of targets[route]!) open.push(target)
+  }
   return found
 }
 
@@ -20,7 +24,7 @@ export function beginnings(routes: ReadonlySet<number>, targets: Targets): numbe
   for (const route of finishingOrder(routes, targets).reverse()) {
     if (covered.has(route)) continue
     found.push(route)
-    for (const next of reachable([route], targets)) covered.add(next)
+    reach([route], targets, covered)
   }
   return found.sort((a, b) => a - b)
 }

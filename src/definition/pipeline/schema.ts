@@ -154,9 +154,12 @@ export const initSchema = z.strictObject({
 const pipelineFields = {
   ...documentFields,
   name: label("Name of the pipeline."),
-  max_hops: count("How often a message may come back to a route. Needed where routes form a cycle.", {
-    max: 1_000_000_000,
-  }),
+  max_hops: count(
+    "Through how many routes a message and those it comes from may go. Needed where routes form a cycle.",
+    {
+      max: 1_000_000_000,
+    },
+  ),
 }
 
 export const pipelineSchema = z
@@ -187,6 +190,3 @@ export type PipelineDefinition = z.input<typeof pipelineSchema>
 export type RouteDefinition = PipelineDefinition["routes"][number]
 export type AdapterDefinition = z.input<typeof adapterSchema>
 export type InitDefinition = z.input<typeof initSchema>
-export type BackpressureDefinition = z.input<typeof backpressureSchema>
-export type ErrorHandlingDefinition = z.input<typeof errorHandlingSchema>
-export type CircuitBreakerDefinition = z.input<typeof breakerSchema>

@@ -50,7 +50,8 @@ export let contentOf: (flow: AnyFlow) => {
 }
 
 const transform: HandlerSpec = { name: "transform" }
-const childWorkflow: HandlerSpec = { name: "workflow" }
+/** What runs a child, and where its config names it. */
+const handlerOf = ({ definition }: Workflow) => ("routes" in definition ? "pipeline" : "workflow")
 
 /** Any builder, whatever its job's input is: what a function that adds nodes to several workflows takes. */
 export class AnyFlow extends JobRefs {
@@ -105,7 +106,7 @@ export class AnyFlow extends JobRefs {
     return this.#addEach({ id, handler: handler.name, items, config, options })
   }
 
-  /** Adds a node that runs another workflow as a child job; its output is that job's. */
+  /** Adds a node that runs another workflow, or a pipeline, as a child job; its output is that job's. */
   run<Input, Output, const Options extends RunOptions = RunOptions>(
     id: string,
     child: Workflow<Input, Output>,
@@ -113,7 +114,7 @@ export class AnyFlow extends JobRefs {
     options?: Options,
   ): NodeHandle<WithWhen<Known<Output>, Options>> {
     const config = this.#childConfig(child, input, options)
-    return this.#add({ id, handler: childWorkflow.name, config, options: options ?? {} })
+    return this.#add({ id, handler: handlerOf(child), config, options: options ?? {} })
   }
 
   /** Adds a node that runs another workflow once per item of a list, each as a child job. */
@@ -126,7 +127,7 @@ export class AnyFlow extends JobRefs {
   ): NodeHandle<WithWhen<Known<Output>[], Options>> {
     const config = (item: Ref<Item>, index: Ref<number>) =>
       this.#childConfig(child, input(item, index), options)
-    return this.#addEach({ id, handler: childWorkflow.name, items, config, options })
+    return this.#addEach({ id, handler: handlerOf(child), items, config, options })
   }
 
   #addEach<Item, Output>(each: {
@@ -154,8 +155,11 @@ export class AnyFlow extends JobRefs {
           "Rename one of them.",
       )
     this.#workflows.set(child.name, child)
-    const workflow = options?.at === undefined ? child.name : `${child.name}@${options.at}`
-    return { workflow, ...(input === undefined ? {} : { input: input as TemplatedJson }) }
+    const reference = options?.at === undefined ? child.name : `${child.name}@${options.at}`
+    return {
+      [handlerOf(child)]: reference,
+      ...(input === undefined ? {} : { input: input as TemplatedJson }),
+    }
   }
 
   #place(path: string, more: Iterable<object> = []): Place {

@@ -18,6 +18,9 @@ create table umbra.executions (
   progress json
 ) with (fillfactor = 50);
 
+-- In the row as long as it fits: a value kept apart is written anew, and its old pieces stay until a vacuum.
+alter table umbra.executions alter column progress set storage main;
+
 -- What counts against the limit, however many have ended.
 create index executions_open on umbra.executions (id) where ended_at is null;
 -- Retention, each until it is done.

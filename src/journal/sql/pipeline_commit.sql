@@ -13,14 +13,15 @@
 --
 -- `moved` decides: only the commit that follows on the last one finds its row, and without it nothing is written. One
 -- that was sent again meanwhile waits for the row and then does not find it. `commit` of the answer is what it was before
--- this statement began.
+-- this statement began. What is unparked is found by its place: `offset 0` has each key looked up by its index, whatever
+-- the planner believes of the table's size, and only commits of this execution, one after the other, write such rows.
 with fence as materialized (
   select id from umbra.partitions where id = $1::text::int and epoch = $2::text::bigint for share
 ),
 moved as materialized (
   update umbra.executions
   set commit = $4::text::bigint, progress = $5::text::json
-  where id = $3::text::bigint and commit = $4::text::bigint - 1 and exists (select from fence)
+  where id = $3::text::bigint and commit = $4::text::bigint - 1 and not is_orphan and exists (select from fence)
   returning id
 ),
 messages as (
@@ -53,9 +54,18 @@ parked as (
     replayed_by = null, replayed_at = null
 ),
 unparked as (
-  delete from umbra.pipeline_parked as p
-  using moved, unnest($25::text::smallint[], $26::text::bigint[]) as u (route, seq)
-  where p.execution = moved.id and p.route = u.route and p.seq = u.seq
+  delete from umbra.pipeline_parked
+  where ctid = any (array(
+    select found.place
+    from moved
+    cross join unnest($25::text::smallint[], $26::text::bigint[]) as u (route, seq)
+    cross join lateral (
+      select ctid as place
+      from umbra.pipeline_parked
+      where execution = moved.id and route = u.route and seq = u.seq
+      offset 0
+    ) as found
+  ))
 ),
 stored as (
   insert into umbra.pipeline_stored (execution, key, value)
@@ -66,4 +76,4 @@ stored as (
 select
   exists (select from fence),
   exists (select from moved),
-  (select commit from umbra.executions where id = $3::text::bigint)
+  (select commit from umbra.executions where id = $3::text::bigint and not is_orphan)

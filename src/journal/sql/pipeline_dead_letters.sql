@@ -1,8 +1,13 @@
 -- At most $5 dead letters of execution $1, of route $2 alone if it is given, from behind ($3 route, $4 seq) on.
-select
-  m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, m.body, p.attempts, p.at, p.error, p.replayed_by
+-- `offset 0`: as in pipeline_find_messages.sql.
+select m.*, p.attempts, p.at, p.error, p.replayed_by
 from umbra.pipeline_parked as p
-join umbra.pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq
+cross join lateral (
+  select route, seq, parent_route, parent_seq, root, hops, at, body
+  from umbra.pipeline_messages
+  where execution = p.execution and route = p.route and seq = p.seq
+  offset 0
+) as m
 where p.execution = $1::text::bigint
   and p.due_at is null
   and p.route between coalesce($2::text::smallint, 0) and coalesce($2::text::smallint, 32767)

@@ -1,4 +1,10 @@
--- Messages of execution $1 with these routes ($2) and seqs ($3).
-select m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, m.body
+-- Messages of execution $1 with these routes ($2) and seqs ($3). `offset 0` keeps the planner from joining the other way
+-- round, which is to read the whole execution: it knows nothing of its size.
+select m.*
 from (select distinct route, seq from unnest($2::text::smallint[], $3::text::bigint[]) as u (route, seq)) as k
-join umbra.pipeline_messages as m on m.execution = $1::text::bigint and m.route = k.route and m.seq = k.seq
+cross join lateral (
+  select route, seq, parent_route, parent_seq, root, hops, at, body
+  from umbra.pipeline_messages
+  where execution = $1::text::bigint and route = k.route and seq = k.seq
+  offset 0
+) as m

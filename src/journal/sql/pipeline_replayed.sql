@@ -1,7 +1,13 @@
--- At most $5 dead letters that job $1 replays, from behind ($2 execution, $3 route, $4 seq) on.
-select m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, m.body, m.execution
+-- At most $5 dead letters that job $1 replays, from behind ($2 execution, $3 route, $4 seq) on. `offset 0`: as in
+-- pipeline_find_messages.sql.
+select m.*
 from umbra.pipeline_parked as p
-join umbra.pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq
+cross join lateral (
+  select route, seq, parent_route, parent_seq, root, hops, at, body, execution
+  from umbra.pipeline_messages
+  where execution = p.execution and route = p.route and seq = p.seq
+  offset 0
+) as m
 where p.replayed_by = $1::text::uuid
   and (p.execution, p.route, p.seq) > ($2::text::bigint, $3::text::smallint, $4::text::bigint)
 order by p.execution, p.route, p.seq

@@ -1,5 +1,5 @@
 -- Messages of execution $1 and route $2 whose next try is due by $3, from behind ($4 due at, $5 seq) on: at most $6, and
--- as many as have $7 bytes together, but at least one.
+-- as many as have $7 bytes together, but at least one. `offset 0`: as in pipeline_find_messages.sql.
 select route, seq, parent_route, parent_seq, root, hops, at, body, attempts, due_at
 from (
   select
@@ -7,7 +7,12 @@ from (
   from (
     select m.*, p.attempts, p.due_at
     from umbra.pipeline_parked as p
-    join umbra.pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq
+    cross join lateral (
+      select *
+      from umbra.pipeline_messages
+      where execution = p.execution and route = p.route and seq = p.seq
+      offset 0
+    ) as m
     where p.execution = $1::text::bigint
       and p.route = $2::text::smallint
       and p.due_at <= $3::text::bigint

@@ -1,5 +1,5 @@
--- Retention, first: executions whose job has ended though nobody said so of them have ended with it; claims from before $1
--- whose job was never stored are orphans. Goes by executions_open, which is short.
+-- Retention, first: executions whose job has ended though nobody said so of them have ended with it; claims from $2 ms
+-- before $1 whose job was never stored are orphans. Goes by executions_open, which is short.
 with ended as (
   update umbra.executions as e
   set ended_at = j.finished_at
@@ -9,5 +9,5 @@ with ended as (
 update umbra.executions as e
 set is_orphan = true, ended_at = e.claimed_at
 where e.ended_at is null
-  and e.claimed_at < $1::text::bigint
+  and e.claimed_at < $1::text::bigint - $2::text::bigint
   and not exists (select from umbra.jobs as j where j.id = e.job_id)

@@ -27,6 +27,7 @@ const submitErrors = [
   "E635",
   "E636",
   "E646",
+  "E702",
 ] as const
 
 export function jobRoutes(app: App, parts: RouteParts): void {
@@ -156,7 +157,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Show the shadow graph",
         description:
-          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker.",
+          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. A pipeline has `routes`, with what each has queued, in flight and done.",
         params: jobParams,
         response: schema.answers({ 200: schema.graph }, ["E301"]),
       },

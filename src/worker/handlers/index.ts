@@ -4,7 +4,7 @@ import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"
 import { callExternalService, type ExternalIdOf } from "./call-external-service.ts"
 import { llmService } from "./llm-service.ts"
-import { input, output, sleep, transform, waitForSignalHandler, workflow } from "./plain.ts"
+import { input, output, pipeline, sleep, transform, waitForSignalHandler, workflow } from "./plain.ts"
 
 export function builtinHandlers(
   settings: Pick<WorkerSettings, "allowPrivateAddresses">,
@@ -18,6 +18,7 @@ export function builtinHandlers(
     sleep,
     waitForSignalHandler,
     workflow,
+    pipeline,
     callExternalService(http, externalIdOf),
     llmService(http),
   ]

@@ -1,7 +1,15 @@
 /** The handlers that only pass values on or wait. */
 import { defineHandler } from "../handler.ts"
-import { runWorkflow, waitForSignal, waitUntil } from "../waiting.ts"
-import { inputSpec, outputSpec, sleepSpec, transformSpec, waitForSignalSpec, workflowSpec } from "./specs.ts"
+import { runPipeline, runWorkflow, waitForSignal, waitUntil } from "../waiting.ts"
+import {
+  inputSpec,
+  outputSpec,
+  pipelineSpec,
+  sleepSpec,
+  transformSpec,
+  waitForSignalSpec,
+  workflowSpec,
+} from "./specs.ts"
 
 export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
 
@@ -34,4 +42,9 @@ export const waitForSignalHandler = defineHandler({
 export const workflow = defineHandler({
   ...workflowSpec,
   run: config => runWorkflow(config.workflow, config.input ?? null),
+})
+
+export const pipeline = defineHandler({
+  ...pipelineSpec,
+  run: config => runPipeline(config.pipeline, config.input ?? null),
 })

@@ -90,19 +90,33 @@ export const waitForSignalSpec = {
   storesConfig: true,
 } satisfies HandlerSpec
 
-/** Another workflow does the node's work, as a job of its own; the output is that job's. */
+const reference = z
+  .string()
+  .min(1)
+  .max(300)
+  .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
+  .describe("Which: name, name@3 or name@stable. The version is settled when the job begins.")
+const childInput = z.unknown().optional().describe("The job's input. Left out: an empty mapping.")
+
+/** Another workflow, one with nodes, does the node's work, as a job of its own; the output is that job's. */
 export const workflowSpec = {
   name: "workflow",
-  config: z.strictObject({
-    workflow: z
-      .string()
-      .min(1)
-      .max(300)
-      .regex(/^[^\p{Cc}\p{Surrogate}]*$/u, "text without control characters and halves of characters")
-      .describe("Which: name, name@3 or name@stable. The version is settled when the job begins."),
-    input: z.unknown().optional().describe("The job's input. Left out: an empty mapping."),
-  }),
+  config: z.strictObject({ workflow: reference, input: childInput }),
   output: z.unknown(),
+  storesConfig: true,
+} satisfies HandlerSpec
+
+const total = z.number().int()
+
+/** A pipeline does the node's work, as a job of its own: the node waits until all messages are done or dead letters. */
+export const pipelineSpec = {
+  name: "pipeline",
+  config: z.strictObject({ pipeline: reference, input: childInput }),
+  output: z.object({
+    routes: z
+      .record(z.string(), z.object({ messages: total, done: total, failed: total, dead_lettered: total }))
+      .describe("By route: messages it was given, done, failed deliveries, dead letters."),
+  }),
   storesConfig: true,
 } satisfies HandlerSpec
 
@@ -122,6 +136,7 @@ export const builtinSpecs = [
   sleepSpec,
   waitForSignalSpec,
   workflowSpec,
+  pipelineSpec,
   callExternalServiceSpec,
   llmServiceSpec,
   externalSpec,

@@ -18,14 +18,17 @@ describe("adaptive concurrency", () => {
     expect(concurrency.limit).toBe(64)
   })
 
-  it.each([2, 5, 20])("settles where messages take about twice as long as with few in hand: a service of %i", capacity => {
-    const concurrency = new Concurrency({ ...bounds, max: 256 })
-    for (let i = 0; i < 20; i++) {
-      load(concurrency, capacity, 2000)
-      expect(concurrency.limit / capacity).toBeGreaterThan(i === 0 ? 1 : 0.5)
-      expect(concurrency.limit / capacity).toBeLessThan(6)
-    }
-  })
+  it.each([2, 5, 20])(
+    "settles where messages take about twice as long as with few in hand: a service of %i",
+    capacity => {
+      const concurrency = new Concurrency({ ...bounds, max: 256 })
+      for (let i = 0; i < 20; i++) {
+        load(concurrency, capacity, 2000)
+        expect(concurrency.limit / capacity).toBeGreaterThan(i === 0 ? 1 : 0.5)
+        expect(concurrency.limit / capacity).toBeLessThan(6)
+      }
+    },
+  )
 
   it("follows a service that can do less than before, and one that can do more", () => {
     const concurrency = new Concurrency({ ...bounds, max: 256 })

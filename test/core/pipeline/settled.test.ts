@@ -1,6 +1,11 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { decodeProgress, encodeProgress, newProgress, unsettled } from "../../../src/core/pipeline/progress.ts"
+import {
+  decodeProgress,
+  encodeProgress,
+  newProgress,
+  unsettled,
+} from "../../../src/core/pipeline/progress.ts"
 import { Settled } from "../../../src/core/pipeline/settled.ts"
 
 describe("which messages are settled", () => {
@@ -17,6 +22,11 @@ describe("which messages are settled", () => {
         while (known.has(upTo + 1)) upTo++
         expect(settled.upTo).toBe(upTo)
         for (let seq = 1; seq <= 61; seq++) expect(settled.has(seq)).toBe(known.has(seq))
+        for (let seq = 0; seq <= 60; seq++) {
+          let next = seq + 1
+          while (known.has(next)) next++
+          expect(settled.nextUnsettled(seq)).toBe(next)
+        }
         const { beyond } = settled
         for (let i = 0; i < beyond.length; i++)
           expect(beyond[i]! - (beyond[i - 1] ?? upTo), "ranges neither touch nor overlap").toBeGreaterThan(

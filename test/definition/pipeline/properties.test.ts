@@ -159,6 +159,23 @@ describe("P1 any sound pipeline", () => {
 })
 
 describe("any route graph", () => {
+  it("is checked in time that grows with its edges alone", () => {
+    // 500 routes that nothing comes to, each writing to the same 499 that write to each other.
+    const count = 1000
+    const routes = Array.from({ length: count }, (_, i) => ({
+      name: `r${i}`,
+      inbound: `q${i}`,
+      adapters: [{ type: "echo" }],
+      outbound: Object.fromEntries(
+        Array.from({ length: count / 2 - 1 }, (_, j) => [`k${j}`, `q${j + count / 2 + 1}`]),
+      ),
+    }))
+    const begun = performance.now()
+    const found = validateWorkflow({ name: "x", max_hops: 1, init: { queue: "q500" }, routes }, catalogs)
+    expect(found.map(({ code }) => code)).toEqual(Array.from({ length: 500 }, () => "E109"))
+    expect(performance.now() - begun).toBeLessThan(10_000)
+  })
+
   it("E107, E109: cycles and unreached routes are found, and nothing else", () => {
     const seen = new Set<string>()
     fc.assert(

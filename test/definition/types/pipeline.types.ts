@@ -3,10 +3,12 @@ import { z } from "zod"
 import type { Json } from "../../../src/core/json.ts"
 import {
   cast,
+  type PipelineTotals,
   pipeline,
   type Ref,
   type Workflow,
   type WorkflowInput,
+  type WorkflowOutput,
   workflow,
 } from "../../../src/definition/builder.ts"
 import type { PipelineDefinition } from "../../../src/definition/pipeline/schema.ts"
@@ -91,10 +93,14 @@ export const crawl = pipeline("crawl", { input, maxHops: 3 }, flow => {
 
 is<Workflow>(crawl)
 is<PipelineDefinition>(crawl.definition)
+same<WorkflowOutput<typeof crawl>, PipelineTotals>(true)
 same<WorkflowInput<typeof crawl>, { url: string; depth?: number | undefined }>(true)
 
 export const parent = workflow("parent", flow => {
-  flow.run("crawl", crawl, { url: "https://example.org" })
+  const crawled = flow.run("crawl", crawl, { url: "https://example.org" })
+  is<Ref<PipelineTotals["routes"]>>(crawled.output.routes)
+  // @ts-expect-error it has routes alone
+  crawled.output.nodes
   // @ts-expect-error its input needs a url
   flow.run("again", crawl, {})
 })

@@ -60,18 +60,19 @@ describe("the builder's types", () => {
     expect(compile(folder)).toEqual([])
   })
 
-  it("let every example of docs/builder.md compile", () => {
-    const page = readFileSync(join(root, "docs/builder.md"), "utf8")
-    const examples = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code)
-    expect(examples.length).toBeGreaterThan(3)
+  it.each([
+    ["builder.md", "page.output.body", "page.output.bodi"],
+    ["pipelines.md", "message.url", "message.uri"],
+  ])("let every example of docs/%s compile", (name, right, wrong) => {
+    const page = readFileSync(join(root, "docs", name), "utf8")
+    const examples = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code).join("\n")
+    expect(examples.split("\n").length).toBeGreaterThan(20)
     for (const name of files) put(name, "export {}\n")
-    put(
-      "public.ts",
-      'export * from "../../../src/definition/builder.ts"\nexport * from "../../../src/worker/handler.ts"\n',
-    )
-    put("examples.ts", examples.join("\n"))
+    const rooms = ["definition/builder.ts", "worker/handler.ts", "pipeline/adapter.ts"]
+    put("public.ts", rooms.map(room => `export * from "../../../src/${room}"\n`).join(""))
+    put("examples.ts", examples)
     expect(compile(folder)).toEqual([])
-    put("examples.ts", examples.join("\n").replace("page.output.body", "page.output.bodi"))
+    put("examples.ts", examples.replace(right, wrong))
     expect(compile(folder)).toHaveLength(1)
     put("examples.ts", "export {}\n")
   })

@@ -14,7 +14,7 @@ function claimer(journal: Journal) {
 }
 
 export function pipelineClaimsContract(stage: () => Stage): void {
-  describe("P6 a claim of a place among the executions", () => {
+  describe("P1 a claim of a place among the executions", () => {
     it("is given exactly as often as the limit says, to 20 who ask at once", async () => {
       const { journal, peer } = stage()
       const ask = [claimer(journal), claimer(peer)]
@@ -88,7 +88,7 @@ export function pipelineClaimsContract(stage: () => Stage): void {
     })
   })
 
-  describe("P3 a claim of dead letters", () => {
+  describe("P4 a claim of dead letters", () => {
     async function withDeadLetters(journal: Journal) {
       const started = await startExecution(journal)
       const messages = [message(0, 1), message(0, 2), message(1, 1), message(1, 2)]

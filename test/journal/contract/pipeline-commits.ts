@@ -7,7 +7,7 @@ import { invocation, message, NOW, parked, startExecution } from "../pipeline-fi
 const ALL = { limit: 1000, maxBytes: 2 ** 30 }
 
 export function pipelineCommitsContract(stage: () => Stage): void {
-  describe("P1 a commit of an execution", () => {
+  describe("P3 a commit of an execution", () => {
     it("writes progress, messages, lineage, parked messages and storage together", async () => {
       const { journal, peer } = stage()
       const { execution, jobId, commit } = await startExecution(journal)

@@ -8,7 +8,7 @@ import { type Execution, invocation, message, NOW, parked, startExecution } from
 const ALL = { limit: 1000, maxBytes: 2 ** 30 }
 
 export function pipelineReadingsContract(stage: () => Stage): void {
-  describe("P1 readings of an execution", () => {
+  describe("P2 readings of an execution", () => {
     it("messages come in order of seq, in pages of limited number and bytes, and at least one", async () => {
       const { journal, peer } = stage()
       const { execution, commit } = await startExecution(journal)
@@ -31,7 +31,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await seqs(0, 100, 0)).toEqual([10])
     })
 
-    it("messages of several executions never mix", async () => {
+    it("P7 messages of several executions never mix", async () => {
       const { journal } = stage()
       const [one, two] = [await startExecution(journal), await startExecution(journal)]
       await one.commit({ messages: [message(0, 1, { body: "1" })], parked: [parked(0, 1)] })
@@ -69,7 +69,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect((await pipelines.readMessages({ ...query, after: 2 })).map(({ seq }) => seq)).toEqual([3])
     })
 
-    it("retries come the earliest first from behind the cursor on, in limited pages, never dead letters", async () => {
+    it("P4 retries come the earliest first from behind the cursor on, in limited pages, never dead letters", async () => {
       const { journal } = stage()
       const { execution, pipelines, commit } = await startExecution(journal)
       const due = [
@@ -100,7 +100,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await pipelines.nextRetryAt(execution, 0)).toBe(NOW + 10)
     })
 
-    it("dead letters are listed by route and seq, in pages, with their message and error", async () => {
+    it("P4 dead letters are listed by route and seq, in pages, with their message and error", async () => {
       const { journal, peer } = stage()
       const { execution, pipelines, commit } = await startExecution(journal)
       const messages = [message(1, 3), message(0, 7), message(1, 2), message(0, 5), message(2, 1)]

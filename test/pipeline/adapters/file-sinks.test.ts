@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSy
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { text } from "node:stream/consumers"
+import { fileURLToPath } from "node:url"
 import { afterAll, describe, expect, it } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
 import { builtIn, run } from "../adapter-run.ts"
@@ -53,6 +54,16 @@ describe("jsonl_sink and file_sink", () => {
     expect(lines.sort((a, b) => a - b)).toEqual(seqs)
   })
 
+  it("files come and go, more than are kept open, while they are written to", async () => {
+    const paths = Array.from({ length: 150 }, (_, i) => join(folder, "many", `${i % 100}`))
+    const write = (seq: number, path: string) =>
+      run(builtIn("jsonl_sink"), { seq, body: seq, config: { path, sync: false, release_seconds: 0.001 } })
+    await Promise.all(paths.map((path, i) => write(i, path)))
+    for (let i = 0; i < 5; i++) await write(1000 + i, paths[0]!)
+    expect(content(paths[0]!)).toBe("0\n100\n1000\n1001\n1002\n1003\n1004\n")
+    expect(content(paths[99]!)).toBe("99\n")
+  })
+
   it("mode: write makes the whole file anew, twice the same, and leaves no draft", async () => {
     const path = fresh()
     const config = { path, mode: "write" }
@@ -86,15 +97,14 @@ interface Ended {
   readonly stderr: string
 }
 
-/** Messages FIRST … LAST by a process of its own. */
+/** Messages by a process of its own, the first alone and the others at once. */
 async function child(
   path: string,
-  first: number,
-  last: number,
+  seqs: readonly number[],
   env: Record<string, string> = {},
 ): Promise<Ended> {
-  const script = join(import.meta.dirname, "sink-child.ts")
-  const parameters = ["--import", "tsx", script, path, String(first), String(last)]
+  const script = fileURLToPath(new URL("./sink-child.ts", import.meta.url))
+  const parameters = ["--import", "tsx", script, path, ...seqs.map(String)]
   const started = spawn(process.execPath, parameters, { env: { ...process.env, ...env } })
   const ended = new Promise<[number | null, NodeJS.Signals | null]>(done =>
     started.on("close", (code, signal) => done([code, signal])),
@@ -108,16 +118,16 @@ async function child(
 }
 
 describe("a process that dies in the midst of an append", () => {
-  // Three writes for each message: intent, bytes, mark. Message 2 is hit before, within and behind each of them.
+  // Writes 1 to 3 are those of the first message: intent, bytes, mark. The others come together: intent, bytes, and a
+  // mark for each, since they are no neighbours.
   const deaths = [
-    { at: 4, part: "0" },
     { at: 4, part: "0.5" },
-    { at: 4, part: "1" },
     { at: 5, part: "0.5" },
     { at: 5, part: "1" },
     { at: 6, part: "1" },
+    { at: 7, part: "1" },
+    { at: 8, part: "1" },
   ]
-
   it.each(deaths)(
     "at write $at with $part of it written: delivered again, each message is there once",
     async ({ at, part }) => {
@@ -125,17 +135,17 @@ describe("a process that dies in the midst of an append", () => {
       await append(path, 100, "first")
       await settled(path)
       const env = { UMBRA_DIE_AT: String(at), UMBRA_DIE_PART: part }
-      const killed = await child(path, 1, 4, env)
+      const killed = await child(path, [1, 3, 5, 7], env)
       expect({ signal: killed.signal, stdout: killed.stdout }).toEqual({ signal: "SIGKILL", stdout: "1\n" })
       // Another message comes first, by another process: what was left must not be in its way.
       await append(path, 9, "other", { jobId: "job-2" })
-      for (const seq of [1, 2, 3, 4]) await append(path, seq, { n: seq, text: "ä".repeat(seq) })
+      for (const seq of [1, 3, 5, 7]) await append(path, seq, { n: seq, text: "ä".repeat(seq) })
       const values = content(path)
         .trimEnd()
         .split("\n")
         .map(line => JSON.parse(line))
       const numbers = values.flatMap(value => (typeof value === "string" ? [] : [value.n]))
-      expect(numbers.sort()).toEqual([1, 2, 3, 4])
+      expect(numbers.sort()).toEqual([1, 3, 5, 7])
       expect(values.filter(value => typeof value === "string")).toEqual(["first", "other"])
     },
   )
@@ -143,10 +153,10 @@ describe("a process that dies in the midst of an append", () => {
   it("a file that another process writes to is tried again later, and free once that one is done", async () => {
     const path = fresh()
     await append(path, 1)
-    const refused = await child(path, 5, 5)
+    const refused = await child(path, [5])
     expect(refused.stderr).toMatch(new RegExp(`is being written by process ${process.pid}`))
     await settled(path)
-    expect(await child(path, 5, 5)).toMatchObject({ code: 0, stdout: "5\n" })
+    expect(await child(path, [5])).toMatchObject({ code: 0, stdout: "5\n" })
   })
 })
 

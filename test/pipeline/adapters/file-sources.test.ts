@@ -59,7 +59,7 @@ describe("file_source", () => {
           expect(texts(bodies)).toEqual(lines.map(line => Buffer.from(line).toString()))
         },
       ),
-      { numRuns: 60 },
+      { numRuns: 40 },
     )
     const wide = "ä€😀".repeat(30_000)
     expect(texts(await linesOf(`x${wide}\nyy${wide}`))).toEqual([`x${wide}`, `yy${wide}`])

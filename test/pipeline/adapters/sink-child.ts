@@ -1,11 +1,12 @@
 /**
- * Appends messages FIRST … LAST to a file, one line each, and says each number once it is written. `UMBRA_DIE_AT` names the
- * how-manieth write, of whatever, after which the process kills itself; `UMBRA_DIE_PART` the bytes of it that are written.
+ * Appends messages to a file, one line each, the first alone and the others at once, and says each number once it is
+ * written. `UMBRA_DIE_AT` names the how-manieth write, of whatever, at which the process kills itself; `UMBRA_DIE_PART`
+ * the part of it that is written before.
  */
 import { open } from "node:fs/promises"
 import { builtIn, run } from "../adapter-run.ts"
 
-const [path, first, last] = process.argv.slice(2)
+const [path, ...seqs] = process.argv.slice(2)
 let left = Number(process.env.UMBRA_DIE_AT ?? Number.POSITIVE_INFINITY)
 
 const probe = await open(path!, "a")
@@ -22,7 +23,10 @@ prototype.write = async function (this: unknown, ...given: unknown[]) {
 }
 
 const sink = builtIn("jsonl_sink")
-for (let seq = Number(first); seq <= Number(last); seq++) {
+const append = async (seq: number) => {
   await run(sink, { seq, body: { n: seq, text: "ä".repeat(seq) }, config: { path } })
   process.stdout.write(`${seq}\n`)
 }
+const [first, ...others] = seqs.map(Number)
+await append(first!)
+await Promise.all(others.map(append))

@@ -4,22 +4,18 @@
  *
  * - `lock.N`: one process at a time appends (journal/folder-lock.ts), so nothing stands behind an unfinished append.
  * - `….marks`: one file for each job and sink, a byte for each message: 1, its bytes are all there.
- * - `intent`: the append under way, or the last one: which mark it will set, and how long the file was before.
+ * - `intent`: the append under way, or the last one: which marks it will set, and how long the file was before.
  *
- * An append is: intent → bytes → mark. Whoever finds an intent whose mark is not set cuts the file back to the length it
- * names: the bytes may be there in part or whole, and their message will come again. With `sync` each of the three is on
- * the disk before the next begins, so the same holds when the machine dies and not just the process.
+ * An append, of one message or of several that came together, is: intent → bytes → marks. Whoever finds an intent whose
+ * marks are not all set takes them back and cuts the file to the length it names: the bytes may be there in part or whole,
+ * none of the messages has been acknowledged, and they will come again. With `sync` each of the three is on the disk
+ * before the next begins, so the same holds when the machine dies and not just the process.
  */
+import { createHash } from "node:crypto"
 import { type FileHandle, mkdir, open } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { type FolderLock, lockFolder } from "../../../journal/folder-lock.ts"
-
-export interface Mark {
-  /** Of the job and the sink. */
-  readonly name: string
-  /** Number of the message. */
-  readonly seq: number
-}
+import { type Mark, MarkFile, seqsByName } from "./marks.ts"
 
 export interface Append {
   readonly mark: Mark
@@ -27,19 +23,18 @@ export interface Append {
   readonly sync: boolean
 }
 
-interface Intent extends Mark {
+interface Intent {
   readonly length: number
+  /** By the name of the marks' file. */
+  readonly marks: Readonly<Record<string, readonly number[]>>
 }
-
-/** Written whole and in one go. */
-const intentBytes = 256
 
 export class AppendLog {
   readonly #folder: string
   readonly #lock: FolderLock
   readonly #file: FileHandle
   readonly #intent: FileHandle
-  readonly #marks = new Map<string, FileHandle>()
+  readonly #marks = new Map<string, MarkFile>()
   /** An append may not have been finished. */
   #isDoubtful = true
 
@@ -49,7 +44,6 @@ export class AppendLog {
     const lock = await lockFolder(folder, { onLost })
     const handles: FileHandle[] = []
     try {
-      // "a+" would send every write to the end, wherever it should go.
       for (const each of [path, join(folder, "intent")]) handles.push(await openOrMake(each))
       await syncFolders(dirname(path), folder)
       return new AppendLog(folder, lock, handles as [FileHandle, FileHandle])
@@ -67,17 +61,19 @@ export class AppendLog {
     this.#intent = intent
   }
 
-  /** false: the bytes were there already. Never two at once: the caller's part. */
-  async append({ mark, bytes, sync }: Append): Promise<boolean> {
+  /** Those whose bytes are there already change nothing. Never two calls at once: the caller's part. */
+  async append(appends: readonly Append[]): Promise<void> {
     if (this.#isDoubtful) await this.#settle()
-    if (await this.#isSet(mark)) return false
+    const fresh = await this.#notSet(appends)
+    if (fresh.length === 0) return
+    const marks = seqsByName(fresh)
+    const sync = fresh.some(each => each.sync)
     const { size: length } = await this.#file.stat()
     this.#isDoubtful = true
-    await this.#write(this.#intent, record({ ...mark, length }), 0, sync)
-    await this.#write(this.#file, bytes, length, sync)
-    await this.#write(await this.#marksOf(mark.name), Buffer.from([1]), mark.seq, sync)
+    await write(this.#intent, record({ length, marks }), 0, sync)
+    await write(this.#file, Buffer.concat(fresh.map(({ bytes }) => bytes)), length, sync)
+    for (const [name, seqs] of Object.entries(marks)) await (await this.#marksOf(name)).put(seqs, 1, sync)
     this.#isDoubtful = false
-    return true
   }
 
   async close(): Promise<void> {
@@ -88,48 +84,71 @@ export class AppendLog {
   /** Takes an unfinished append back. */
   async #settle(): Promise<void> {
     const intent = await this.#readIntent()
-    if (intent !== null && !(await this.#isSet(intent))) {
+    if (intent !== null && !(await this.#isDone(intent))) {
+      // A mark that outlived its bytes would lose a message, so these are on the disk before anything else happens.
+      for (const [name, seqs] of Object.entries(intent.marks))
+        await (await this.#marksOf(name)).put(seqs, 0, true)
       const { size } = await this.#file.stat()
       if (size > intent.length) await this.#file.truncate(intent.length)
+      await this.#file.datasync()
     }
     this.#isDoubtful = false
   }
 
+  async #isDone({ marks }: Intent): Promise<boolean> {
+    for (const [name, seqs] of Object.entries(marks)) {
+      const set = await (await this.#marksOf(name)).setOf(seqs)
+      if (set.size < seqs.length) return false
+    }
+    return true
+  }
+
   /** null: none, or one that was not written whole; then its bytes were not begun. */
   async #readIntent(): Promise<Intent | null> {
-    const { buffer, bytesRead } = await this.#intent.read(Buffer.alloc(intentBytes), 0, intentBytes, 0)
-    if (bytesRead < intentBytes) return null
-    try {
-      return JSON.parse(buffer.toString()) as Intent
-    } catch {
-      return null
-    }
+    const { size } = await this.#intent.stat()
+    const { buffer } = await this.#intent.read(Buffer.alloc(size), 0, size, 0)
+    const [line = ""] = buffer.toString().split("\n", 1)
+    const text = line.slice(digestLength)
+    return text !== "" && digest(text) === line.slice(0, digestLength) ? (JSON.parse(text) as Intent) : null
   }
 
-  async #isSet({ name, seq }: Mark): Promise<boolean> {
-    const { buffer, bytesRead } = await (await this.#marksOf(name)).read(Buffer.alloc(1), 0, 1, seq)
-    return bytesRead === 1 && buffer[0] === 1
+  /** Each message once, if it is not there. */
+  async #notSet(appends: readonly Append[]): Promise<Append[]> {
+    const known = new Map<string, Set<number>>()
+    for (const [name, seqs] of Object.entries(seqsByName(appends)))
+      known.set(name, await (await this.#marksOf(name)).setOf(seqs))
+    return appends.filter(({ mark: { name, seq } }) => {
+      const set = known.get(name)!
+      return !set.has(seq) && set.add(seq)
+    })
   }
 
-  async #marksOf(name: string): Promise<FileHandle> {
+  async #marksOf(name: string): Promise<MarkFile> {
     const known = this.#marks.get(name)
     if (known !== undefined) return known
-    const handle = await openOrMake(join(this.#folder, `${name}.marks`))
-    this.#marks.set(name, handle)
+    const marks = new MarkFile(await openOrMake(join(this.#folder, `${name}.marks`)))
+    this.#marks.set(name, marks)
     await syncFolders(this.#folder)
-    return handle
-  }
-
-  async #write(handle: FileHandle, bytes: Buffer, position: number, sync: boolean): Promise<void> {
-    for (let done = 0; done < bytes.length; ) {
-      done += (await handle.write(bytes, done, bytes.length - done, position + done)).bytesWritten
-    }
-    if (sync) await handle.datasync()
+    return marks
   }
 }
 
-const record = (intent: Intent) => Buffer.from(JSON.stringify(intent).padEnd(intentBytes))
+const digestLength = 64
+const digest = (text: string) => createHash("sha256").update(text).digest("hex")
 
+function record(intent: Intent): Buffer {
+  const text = JSON.stringify(intent)
+  return Buffer.from(`${digest(text)}${text}\n`)
+}
+
+async function write(handle: FileHandle, bytes: Buffer, position: number, sync: boolean): Promise<void> {
+  for (let done = 0; done < bytes.length; ) {
+    done += (await handle.write(bytes, done, bytes.length - done, position + done)).bytesWritten
+  }
+  if (sync) await handle.datasync()
+}
+
+/** Opened for appending, every write would go to the end, wherever it should. */
 async function openOrMake(path: string): Promise<FileHandle> {
   try {
     return await open(path, "r+")

@@ -21,64 +21,94 @@ const mostOpen = 64
 
 const opened = new Map<string, OpenLog>()
 
-/** false: the bytes were there already. Appends to one file come one after the other. */
-export async function appendOnce(options: AppendOptions): Promise<boolean> {
+/** Messages that come while others are being written are written together, up to this many and this many bytes. */
+const mostTogether = 1_000
+const mostBytesTogether = 8 * 1024 * 1024
+
+export async function appendOnce(options: AppendOptions): Promise<void> {
   const { path } = options
   const log = opened.get(path) ?? new OpenLog(path)
   // The youngest stand last.
   opened.delete(path)
   opened.set(path, log)
   try {
-    return await log.append(options)
+    await log.append(options)
   } catch (error) {
-    throw error instanceof UmbraError && error.code === "E503" ? inUse(path, error) : writeFault(path, error)
+    throw error instanceof UmbraError && error.code === "E503"
+      ? inUse(options, error)
+      : writeFault(path, error)
   } finally {
-    for (const [first, oldest] of opened) {
-      if (opened.size <= mostOpen) break
-      opened.delete(first)
-      void oldest.release()
-    }
+    const tooMany = Math.max(0, opened.size - mostOpen)
+    for (const oldest of [...opened.values()].slice(0, tooMany)) void oldest.release()
   }
+}
+
+interface Waiting extends AppendOptions {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
 }
 
 class OpenLog {
   readonly #path: string
   #log: AppendLog | null = null
   #isLost = false
+  #releaseSeconds = 0
   #timer: NodeJS.Timeout | undefined
-  #last: Promise<unknown> = Promise.resolve()
+  #waiting: Waiting[] = []
+  /** What is done with the file, one after the other. Never rejects. */
+  #turn: Promise<void> = Promise.resolve()
 
   constructor(path: string) {
     this.#path = path
   }
 
-  append(options: AppendOptions): Promise<boolean> {
-    const appended = this.#last.then(() => this.#append(options))
-    this.#last = appended.catch(() => {})
-    return appended
+  append(options: AppendOptions): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#waiting.push({ ...options, resolve, reject })
+      if (this.#waiting.length === 1) this.#turn = this.#turn.then(() => this.#appendAll())
+    })
   }
 
   /** Once what is under way has ended. What comes later opens it again. */
   release(): Promise<void> {
-    const released = this.#last.then(() => this.#close())
-    this.#last = released.catch(() => {})
-    return released
+    this.#turn = this.#turn.then(() => this.#close().catch(() => {}))
+    return this.#turn
   }
 
-  async #append(options: AppendOptions): Promise<boolean> {
-    options.signal.throwIfAborted()
+  async #appendAll(): Promise<void> {
     clearTimeout(this.#timer)
-    if (this.#isLost) await this.#close()
-    try {
-      this.#log ??= await this.#open()
-      return await this.#log.append(options)
-    } catch (error) {
-      // Handles may be what is wrong: the next one begins afresh, and settles what was left.
-      await this.#close().catch(() => {})
-      throw error
-    } finally {
-      this.#timer = setTimeout(() => void this.release(), options.releaseSeconds * 1000).unref()
+    while (this.#waiting.length > 0) {
+      const group = this.#take()
+      if (group.length === 0) continue
+      this.#releaseSeconds = Math.max(...group.map(each => each.releaseSeconds))
+      try {
+        if (this.#isLost) await this.#close()
+        this.#log ??= await this.#open()
+        await this.#log.append(group)
+        for (const { resolve } of group) resolve()
+      } catch (error) {
+        // Handles may be what is wrong: the next one begins afresh, and settles what was left.
+        await this.#close().catch(() => {})
+        for (const { reject } of group) reject(error)
+      }
     }
+    this.#timer = setTimeout(() => void this.release(), this.#releaseSeconds * 1000).unref()
+  }
+
+  #take(): Waiting[] {
+    let bytes = 0
+    let count = 0
+    for (const each of this.#waiting.slice(0, mostTogether)) {
+      if (count > 0 && bytes + each.bytes.length > mostBytesTogether) break
+      bytes += each.bytes.length
+      count++
+    }
+    const taken = this.#waiting.slice(0, count)
+    this.#waiting = this.#waiting.slice(count)
+    return taken.filter(({ signal, reject }) => {
+      if (signal.aborted) reject(signal.reason)
+      return !signal.aborted
+    })
   }
 
   async #open(): Promise<AppendLog> {
@@ -89,19 +119,20 @@ class OpenLog {
     })
   }
 
+  /** Not out of the table before the lock is free, nor with work left: a second one for the file would find it locked. */
   async #close(): Promise<void> {
     const log = this.#log
     this.#log = null
-    clearTimeout(this.#timer)
-    if (opened.get(this.#path) === this) opened.delete(this.#path)
     await log?.close()
+    if (this.#waiting.length === 0 && opened.get(this.#path) === this) opened.delete(this.#path)
   }
 }
 
-function inUse(path: string, { details, cause }: UmbraError): HandlerError {
+/** By then the other process has let go of it, if it has stopped writing. */
+function inUse({ path, releaseSeconds }: AppendOptions, { details, cause }: UmbraError): HandlerError {
   const who = details.pid === undefined ? "another process" : `process ${details.pid} on ${details.host}`
   return new HandlerError(
     `${path} is being written by ${who}. Only one process at a time can append to a file; it is tried again.`,
-    { code: "E723", retryable: true, cause },
+    { code: "E723", retryable: true, retryAfterSeconds: releaseSeconds, cause },
   )
 }

@@ -1,0 +1,57 @@
+/** Commits of a pipeline: messages through three adapters each, with their lineage, on one execution. */
+import { randomUUID } from "node:crypto"
+import type { LineageRow, NewMessageRow } from "../src/journal/pipeline-store.ts"
+import type { Journal, PartitionEpoch } from "../src/journal/port.ts"
+
+const ADAPTERS = 3
+
+export class PipelineSource {
+  readonly #journal: Journal
+  readonly #fence: PartitionEpoch
+  #execution: number | null = null
+  #commit = 0
+  #seq = 0
+
+  constructor(journal: Journal, fence: PartitionEpoch) {
+    this.#journal = journal
+    this.#fence = fence
+  }
+
+  /** Median of these many, in ms. */
+  async median(size: number, rounds: number): Promise<number> {
+    const taken: number[] = []
+    for (let round = 0; round < rounds; round++) {
+      const messages = Array.from({ length: size }, () => this.#message())
+      const execution = await this.#claimed()
+      const begin = performance.now()
+      const { isHeld } = await this.#journal.pipelines.commit({
+        ...{ fence: this.#fence, execution, commit: ++this.#commit },
+        ...{ messages, lineage: messages.flatMap(invocations), parked: [], unparked: [], stored: [] },
+        progress: JSON.stringify({ routes: [{ acknowledged: this.#seq, text: "x".repeat(300) }] }),
+      })
+      taken.push(performance.now() - begin)
+      if (!isHeld) throw new Error("a fence did not hold")
+    }
+    return taken.sort((a, b) => a - b)[taken.length >> 1]!
+  }
+
+  async #claimed(): Promise<number> {
+    const claim = { jobId: randomUUID(), at: Date.now(), limit: 1, claimMs: 60_000 }
+    this.#execution ??= await this.#journal.pipelines.claimExecution(claim)
+    return this.#execution!
+  }
+
+  #message(): NewMessageRow {
+    const seq = ++this.#seq
+    const body = JSON.stringify({ url: `http://127.0.0.1/${seq}`, text: "x".repeat(80) })
+    return { route: 1, seq, parent: { route: 0, seq }, root: 1, hops: 1, at: Date.now(), body }
+  }
+}
+
+/** Of the message that this one comes from. */
+function invocations({ parent, seq, at }: NewMessageRow): LineageRow[] {
+  return Array.from({ length: ADAPTERS }, (_, adapter) => ({
+    ...{ ...parent!, attempt: 1, adapter, at, durationUs: 100 + seq, status: "completed" },
+    ...{ into: null, emitted: adapter === ADAPTERS - 1 ? `1:${seq}` : null, error: null },
+  }))
+}

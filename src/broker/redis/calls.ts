@@ -1,0 +1,70 @@
+import type { Call, CallAnswer, Task } from "../port.ts"
+import { nameOf } from "../task-name.ts"
+
+interface Waiting {
+  readonly task: Task
+  readonly answered: (outcome: CallAnswer) => void
+}
+
+/**
+ * Handlers that workers run for a job outside of its nodes. Each is a task of its own name, which is nobody's attempt:
+ * what a worker knows of earlier ones is not taken for its answer. A node waits for a worker as long as it takes; who calls
+ * has another way, and is told null.
+ */
+export class Calls {
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #dispatch: (task: Task) => void
+  readonly #cancel: (task: Task) => void
+  /** Never the same twice, whichever engine calls. */
+  #called = Date.now() * 1000
+
+  constructor(parts: {
+    readonly dispatch: (task: Task) => void
+    readonly cancel: (task: Task) => void
+  }) {
+    this.#dispatch = parts.dispatch
+    this.#cancel = parts.cancel
+  }
+
+  make(call: Call, signal: AbortSignal): Promise<CallAnswer> {
+    const task = callTask(call, ++this.#called)
+    const name = nameOf(task)
+    return new Promise(resolve => {
+      const giveUp = () => this.#giveUp(name)
+      const answered = (outcome: CallAnswer) => {
+        // A signal may outlive a million calls.
+        signal.removeEventListener("abort", giveUp)
+        resolve(outcome)
+      }
+      this.#waiting.set(name, { task, answered })
+      signal.addEventListener("abort", giveUp)
+      this.#dispatch(task)
+    })
+  }
+
+  /** False: that is no call, or nobody waits for it any more. */
+  answer(name: string, outcome: CallAnswer): boolean {
+    const call = this.#waiting.get(name)
+    if (call === undefined) return false
+    this.#waiting.delete(name)
+    call.answered(outcome)
+    return true
+  }
+
+  giveUp(isHopeless: (handler: string) => boolean): void {
+    for (const [name, { task }] of [...this.#waiting]) if (isHopeless(task.handler)) this.#giveUp(name)
+  }
+
+  #giveUp(name: string): void {
+    const call = this.#waiting.get(name)
+    if (call === undefined) return
+    this.#cancel(call.task)
+    this.answer(name, null)
+  }
+}
+
+function callTask(call: Call, number: number): Task {
+  const none = { late: [], input: null, parents: () => ({}), traceparent: null, timeoutSeconds: null }
+  const place = { node: 0, attempt: -number, workflowVersion: 0, priority: 0, announce: false }
+  return { ...call, ...none, ...place }
+}

@@ -1,0 +1,118 @@
+import type { Queued } from "../fair-queue.ts"
+import type { Task, TaskName } from "../port.ts"
+import { nameOf } from "../task-name.ts"
+import { Window } from "./window.ts"
+
+/** A task between its dispatch, or its adoption, and its end. */
+export interface Outstanding extends Queued {
+  readonly name: string
+  readonly task: TaskName
+  readonly handler: string
+  /** What to send, should it have to be sent again; null: an earlier owner of the job had sent it. */
+  readonly content: Task | null
+  /** `queued`: not in Redis yet. `unsure`: whether it is there must be found out. */
+  state: "queued" | "sent" | "unsure"
+  /** In the stream of its handler; null: not known. */
+  entry: string | null
+  isCancelled: boolean
+}
+
+/**
+ * What an engine has given to the workers of other processes, or is about to. A task is in here from its dispatch or its
+ * adoption until its end is told to the engine, which is told exactly once: who ends a task removes it first.
+ */
+export class OutstandingTasks {
+  readonly #byName = new Map<string, Outstanding>()
+  readonly #windows = new Map<string, Window<Outstanding>>()
+  readonly #slotMs: number
+  readonly #capacity: (handler: string) => number
+
+  constructor(parts: { readonly slotMs: number; readonly capacity: (handler: string) => number }) {
+    this.#slotMs = parts.slotMs
+    this.#capacity = parts.capacity
+  }
+
+  get(name: string): Outstanding | undefined {
+    return this.#byName.get(name)
+  }
+
+  has(name: string): boolean {
+    return this.#byName.has(name)
+  }
+
+  values(): Outstanding[] {
+    return [...this.#byName.values()]
+  }
+
+  /** Those that wait here for room in Redis. */
+  get queued(): number {
+    let sent = 0
+    for (const window of this.#windows.values()) sent += window.sent
+    return this.#byName.size - sent
+  }
+
+  /** False: it is here already. */
+  add(task: Task): boolean {
+    const name = nameOf(task)
+    if (this.#byName.has(name)) return false
+    const { handler, owner, workflow, priority } = task
+    const waiting = { name, task, handler, content: task, owner, workflow, priority }
+    this.#queue({ ...waiting, state: "queued", entry: null, isCancelled: false, removed: false })
+    return true
+  }
+
+  /** One that an earlier owner had sent: nobody here knows what it looks like. */
+  adopt(task: TaskName, handler: string): void {
+    const name = nameOf(task)
+    if (this.#byName.has(name)) return
+    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null }
+    const adopted = { name, task, handler, ...unknown, isCancelled: false, removed: false }
+    this.#byName.set(name, { ...adopted, state: "unsure" })
+    this.#window(handler).sent += 1
+  }
+
+  /** Hands out what is to be sent, as far as there is room for it. */
+  takeReady(send: (task: Outstanding) => void): void {
+    for (const window of this.#windows.values()) {
+      while (window.hasRoom) {
+        const task = window.queue.take()
+        if (task === undefined) break
+        window.sent += 1
+        task.state = "sent"
+        send(task)
+      }
+    }
+  }
+
+  /** It is in nobody's hand, and waits for its turn once more. */
+  putBack(task: Outstanding): void {
+    this.#window(task.handler).sent -= 1
+    task.state = "queued"
+    task.entry = null
+    this.#queue(task)
+  }
+
+  /** False if it was removed before. */
+  remove(task: Outstanding): boolean {
+    if (this.#byName.get(task.name) !== task) return false
+    this.#byName.delete(task.name)
+    const window = this.#window(task.handler)
+    if (task.state === "queued") window.queue.remove(task)
+    else window.finished()
+    return true
+  }
+
+  #queue(task: Outstanding): void {
+    this.#byName.set(task.name, task)
+    this.#window(task.handler).queue.push(task)
+  }
+
+  #window(handler: string): Window<Outstanding> {
+    let window = this.#windows.get(handler)
+    if (window === undefined) {
+      window = new Window({ slotMs: this.#slotMs, capacity: () => this.#capacity(handler) })
+      this.#windows.set(handler, window)
+    }
+    return window
+  }
+}

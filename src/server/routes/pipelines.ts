@@ -1,0 +1,107 @@
+/** What jobs that are executions of pipelines have besides: lineage and dead letters (P4, P5). */
+import { z } from "zod"
+import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
+import { type App, ownJob, type RouteParts } from "../parts.ts"
+import * as pipeline from "../pipeline-schema.ts"
+import * as schema from "../schema.ts"
+import { boundsOf } from "../unfinished.ts"
+
+const tags = ["pipelines"]
+const params = z.object({ job: schema.jobId })
+const looking = ["E301", "E706", "E707"] as const
+
+export function pipelineRoutes(app: App, parts: RouteParts): void {
+  const { umbra } = parts
+
+  app.get(
+    "/jobs/:job/lineage",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "Show what a message comes from, and what comes from it",
+        description: "From any output to its inputs and back: what every adapter did with each message.",
+        params,
+        querystring: z.strictObject({ message: pipeline.messageName, limit: pipeline.lineageLimit }),
+        response: schema.answers({ 200: pipeline.lineage }, looking),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const { message, limit } = request.query
+      type Lineage = z.infer<typeof pipeline.lineage>
+      return isoLineage(await umbra.pipelines.lineage(job_id, message, limit)) as unknown as Lineage
+    },
+  )
+
+  app.get(
+    "/jobs/:job/dead-letters",
+    {
+      config: { scope: "read" },
+      schema: {
+        tags,
+        summary: "List the messages that failed for good, by route and number",
+        params,
+        querystring: z.strictObject({
+          route: pipeline.routeName.optional(),
+          after: pipeline.messageName.optional(),
+          limit: pipeline.deadLettersLimit,
+        }),
+        response: schema.answers({ 200: pipeline.deadLetters }, looking),
+      },
+    },
+    async request => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const { route, after, limit } = request.query
+      const page = await umbra.pipelines.deadLetters(job_id, {
+        limit,
+        ...(route === undefined ? {} : { route }),
+        ...(after === undefined ? {} : { after }),
+      })
+      return isoDeadLetters(page) as unknown as z.infer<typeof pipeline.deadLetters>
+    },
+  )
+  replayRoute(app, parts)
+}
+
+function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): void {
+  app.post(
+    "/jobs/:job/dead-letters/replay",
+    {
+      config: { scope: "submit" },
+      schema: {
+        tags,
+        summary: "Process dead letters again, as a new job",
+        description:
+          "The job is the same pipeline's, begins with these messages in the queues of their routes, and has the label " +
+          "`replay_of`. A dead letter is replayed once: afterwards it says by which job.",
+        params,
+        body: pipeline.replay.nullish(),
+        response: schema.answers({ 201: pipeline.replayed }, [
+          ...looking,
+          ...(["E304", "E305", "E502", "E610", "E611", "E613", "E635", "E636"] as const),
+          ...(["E646", "E702", "E708", "E710"] as const),
+        ]),
+      },
+    },
+    async (request, reply) => {
+      const { caller } = request
+      const { job_id, owner } = await ownJob(umbra, caller, request.params.job)
+      const { messages, workflow } = request.body ?? {}
+      const bounds = boundsOf({ ...caller, owner }, settings)
+      const { jobId, replayed, began } = await umbra.pipelines.replay(
+        job_id,
+        {
+          ...(messages === undefined ? {} : { messages }),
+          ...(workflow === undefined ? {} : { workflow }),
+          ...(caller.limits === null ? {} : { submittedBy: caller.name }),
+        },
+        (id, store) => unfinished.admit(bounds, id, store),
+      )
+      return reply
+        .code(201)
+        .header("location", `/jobs/${jobId}`)
+        .send({ ...(began ?? (await umbra.job(jobId))), replayed })
+    },
+  )
+}

@@ -1,0 +1,174 @@
+import { afterEach, describe, expect, it } from "vitest"
+import type { Json } from "../../src/core/json.ts"
+import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import type { Adapter } from "../../src/pipeline/adapter.ts"
+import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
+import { adapter, numbers, recorder, route } from "./scene.ts"
+
+let umbra: Umbra
+afterEach(() => umbra.close())
+
+async function run(adapters: readonly Adapter[], routes: readonly object[], options: UmbraOptions = {}) {
+  umbra = await openUmbra("memory:", { ...options, adapters })
+  const job = await umbra.submit({ name: "bounds", routes } as unknown as WorkflowSource, { count: 40 })
+  const { status, error, output } = await umbra.wait(job.id, { timeoutMs: 20_000 })
+  const letters = await umbra.pipelines.deadLetters(job.id)
+  const codes = letters.dead_letters.map(letter => (letter.error as { code: string }).code)
+  return { id: job.id, status, error, codes, routes: (output as { routes: Json } | null)?.routes }
+}
+
+const source = route("source", ["numbers"], { outbound: "work" })
+const once = { error_handling: { retries: 0, circuit_breaker: false } }
+
+describe("bounds of a route", () => {
+  it("P4 concurrency: no more messages are in hand at once", async () => {
+    let inHand = 0
+    let most = 0
+    const count = adapter("count", async () => {
+      most = Math.max(most, ++inHand)
+      await new Promise(resolve => setTimeout(resolve, 1))
+      inHand -= 1
+    })
+    const figures = { concurrency: 5, backpressure: { adaptive: false } }
+    expect((await run([numbers, count], [source, route("work", ["count"], figures)])).status).toBe(
+      "COMPLETED",
+    )
+    expect(most).toBe(5)
+  })
+
+  it("P4 rate: messages are begun evenly", async () => {
+    const times: number[] = []
+    const note = adapter("note", () => void times.push(performance.now()))
+    await run([numbers, note], [source, route("work", ["note"], { rate: 100 })])
+    expect(times.length).toBe(40)
+    expect(times.at(-1)! - times[0]!).toBeGreaterThan(330)
+    for (let i = 10; i < times.length; i++) expect(times[i]! - times[i - 10]!).toBeGreaterThan(60)
+  })
+
+  it("P4 a queue that is full makes those who write to it wait", async () => {
+    let written = 0
+    let read = 0
+    let most = 0
+    const write = adapter("write", ({ body }) => {
+      written += 1
+      most = Math.max(most, written - read)
+      return body
+    })
+    const slow = adapter("slow", async () => {
+      await new Promise(resolve => setTimeout(resolve, 1))
+      read += 1
+    })
+    const { status } = await run(
+      [numbers, write, slow],
+      [
+        source,
+        route("work", ["write"], { outbound: "slow", concurrency: 1, prefetch: 1 }),
+        route("slow", ["slow"], { concurrency: 1, backpressure: { adaptive: false, max_queued: 5 } }),
+      ],
+      { pipeline: { maxUncommitted: 2 } },
+    )
+    expect(status).toBe("COMPLETED")
+    expect(read).toBe(40)
+    expect(most).toBeLessThan(12)
+  })
+
+  it("P4 a breaker opens, no try is spent while it is open, and it closes when the service is back", async () => {
+    let calls = 0
+    const down = adapter("down", ({ body }) => {
+      calls += 1
+      if (calls <= 6) throw new Error("away")
+      return body
+    })
+    const store = recorder()
+    const breaker = {
+      failure_rate: 0.5,
+      min_calls: 4,
+      window_seconds: 10,
+      open_seconds: 0.05,
+      trial_calls: 2,
+    }
+    const { status, codes, routes } = await run(
+      [numbers, down, store],
+      [
+        source,
+        route("work", ["down", "record"], {
+          concurrency: 1,
+          error_handling: {
+            retries: 3,
+            backoff: { initial_seconds: 0, max_seconds: 0 },
+            circuit_breaker: breaker,
+          },
+        }),
+      ],
+    )
+    expect(status).toBe("COMPLETED")
+    expect(codes).toEqual([])
+    expect(store.seen.length).toBe(40)
+    expect(routes, "every failure was a call that was made").toMatchObject({ work: { done: 40, failed: 6 } })
+  })
+
+  it("P4 a breaker that opened in the middle of a chain puts messages back", async () => {
+    let calls = 0
+    const first = adapter("first", async ({ body }) => {
+      await new Promise(resolve => setTimeout(resolve, 2))
+      return body
+    })
+    const down = adapter("down", ({ body }) => {
+      if (++calls <= 4) throw new Error("away")
+      return body
+    })
+    const { status, routes } = await run(
+      [numbers, first, down],
+      [
+        source,
+        route("work", ["first", "down"], {
+          concurrency: 20,
+          backpressure: { adaptive: false },
+          error_handling: {
+            retries: 1,
+            backoff: { initial_seconds: 0, max_seconds: 0 },
+            circuit_breaker: { failure_rate: 0.5, min_calls: 4, open_seconds: 0.05, trial_calls: 2 },
+          },
+        }),
+      ],
+    )
+    expect(status).toBe("COMPLETED")
+    expect(routes).toMatchObject({ work: { done: 40, failed: 4, dead_lettered: 0 } })
+  })
+})
+
+describe("what one message may emit", () => {
+  it("a kind without a queue is refused, with the message kept", async () => {
+    const odd = adapter("odd", (_, { emit }) => emit({}, { kind: "nowhere" }))
+    const { status, codes } = await run([odd], [route("odd", ["odd"], once)])
+    expect([status, codes]).toEqual(["COMPLETED", ["E703"]])
+  })
+
+  it("is bounded, in number and in size", async () => {
+    const many = adapter("many", (_, { emit }) => {
+      for (let n = 0; n < 11; n++) emit({ n })
+    })
+    const large = adapter("large", () => ({ text: "x".repeat(2000) }))
+    const options = { pipeline: { maxEmitted: 10, maxMessageBytes: 1000 } }
+    const [first, second] = [
+      route("many", ["many"], { ...once, outbound: "large" }),
+      route("large", ["large"], once),
+    ]
+    const { codes } = await run([many, large], [first, second], options)
+    expect(codes).toEqual(["E705"])
+    await umbra.close()
+    const sized = [route("large", ["large"], { ...once, outbound: "many" }), route("many", ["many"], once)]
+    expect((await run([many, large], sized, options)).codes).toEqual(["E405"])
+  })
+
+  it("what is no JSON fails the message, and says where", async () => {
+    const odd = adapter("odd", (_, { emit }) => emit({ at: new Date() } as never))
+    const { id, codes } = await run(
+      [odd],
+      [route("odd", ["odd"], { ...once, outbound: "sink" }), route("sink", ["odd"])],
+    )
+    expect(codes.length).toBe(1)
+    const { dead_letters } = await umbra.pipelines.deadLetters(id)
+    expect(JSON.stringify(dead_letters[0]!.error)).toContain("at")
+  })
+})

@@ -1,0 +1,90 @@
+import { describe, expect, it } from "vitest"
+import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import { FleetStage } from "../broker/stage.ts"
+import { adapter, numbers, recorder, route } from "./scene.ts"
+
+const flow = (route2: object, count = 50) =>
+  ({
+    name: "elsewhere",
+    init: { body: { count } },
+    routes: [
+      route("source", ["numbers"], { outbound: "work" }),
+      { ...route("work", ["double"], { outbound: "store", run_on: "workers", concurrency: 8 }), ...route2 },
+      route("store", ["record"]),
+    ],
+  }) as unknown as WorkflowSource
+
+const retry = { retries: 2, backoff: { initial_seconds: 0.01, max_seconds: 0.01 }, circuit_breaker: false }
+
+describe("routes that run on workers", () => {
+  it("P3 P5 messages go to workers that know nothing but Redis, and what they emit comes back with its lineage", async () => {
+    const stage = new FleetStage()
+    const store = recorder()
+    const umbra = await stage.engine({ adapters: [numbers, store] })
+    let fails = 3
+    const double = adapter("double", async ({ body, id }, { attempt, parent, correlationId, jobId }) => {
+      if (fails-- > 0) throw new Error("not yet")
+      const { n } = body as { n: number }
+      return { n: n * 2, id, attempt, parent, correlation: correlationId === `${jobId}/1` }
+    })
+    stage.worker({ adapters: [double] })
+    await stage.served(umbra, "adapter:double")
+    const job = await umbra.submit(flow({ error_handling: retry }))
+    const { status, output } = await job.wait()
+    expect(status).toBe("COMPLETED")
+    expect(output).toMatchObject({ routes: { work: { done: 50, failed: 3 }, store: { done: 50 } } })
+    const seen = store.seen as unknown as { n: number; id: string; parent: string; correlation: boolean }[]
+    expect(seen.map(({ n }) => n).sort((a, b) => a - b)).toEqual(
+      Array.from({ length: 50 }, (_, i) => 2 * (i + 1)),
+    )
+    expect(new Set(seen.map(({ parent }) => parent))).toEqual(new Set(["source:1"]))
+    expect(seen.every(({ correlation }) => correlation)).toBe(true)
+    const { inputs } = await umbra.pipelines.lineage(job.id, "store:7")
+    expect(inputs[0]!.invocations.at(-1)).toMatchObject({
+      adapter: "double",
+      status: "completed",
+      emitted: 1,
+    })
+  })
+
+  it("waits for a worker, and goes on when one comes; what a worker took and was lost is delivered again", async () => {
+    const stage = new FleetStage()
+    const store = recorder()
+    const umbra = await stage.engine({ adapters: [numbers, store] })
+    const stuck = adapter("double", () => new Promise(() => {}))
+    const first = stage.worker({ adapters: [stuck] })
+    await stage.served(umbra, "adapter:double")
+    const job = await umbra.submit(flow({}, 5))
+    await new Promise(resolve => setTimeout(resolve, 300))
+    await first.close({ drainSeconds: 0 })
+    stage.worker({ adapters: [adapter("double", ({ body }) => body)] })
+    expect((await job.wait()).status).toBe("COMPLETED")
+    expect(store.seen.length).toBe(5)
+  })
+
+  it("a chain of built-in adapters needs nothing of the worker's own", async () => {
+    const stage = new FleetStage()
+    const store = recorder()
+    const umbra = await stage.engine({ adapters: [numbers, store] })
+    stage.worker()
+    await stage.served(umbra, "adapters")
+    const value = { type: "transform", config: { value: { twice: "{{ message.n * 2 }}" } } }
+    const job = await umbra.submit(flow({ adapters: [value] }, 3))
+    expect((await job.wait()).status).toBe("COMPLETED")
+    expect(store.seen).toEqual(expect.arrayContaining([{ twice: 2 }, { twice: 4 }, { twice: 6 }]))
+  })
+
+  it("says what only works where the execution runs", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine({ adapters: [numbers, recorder()] })
+    const claims = adapter("double", async ({ body }, { storage }) =>
+      (await storage.claim("a")) ? body : undefined,
+    )
+    stage.worker({ adapters: [claims] })
+    await stage.served(umbra, "adapter:double")
+    const job = await umbra.submit(flow({ error_handling: { ...retry, dead_letter: false } }, 1))
+    const { status, error } = await job.wait()
+    expect(status).toBe("FAILED")
+    expect(error).toMatchObject({ code: "E711" })
+  })
+})
