@@ -54,8 +54,9 @@ export interface LineageScene {
 
 /** Invocations of one message that are shown: retries without end would fill every page. */
 const ROWS_PER_MESSAGE = 50
-const BREADTH = 200
-/** Of the messages around the one that was asked for. */
+/** Messages read at a time: bodies may have a megabyte each. */
+const BREADTH = 50
+/** Of the messages around the one that was asked for; larger bodies are dropped as they are read. */
 const BODY_CHARACTERS = 4096
 
 export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): string {
@@ -76,7 +77,7 @@ export function messageKey(plan: PipelinePlan, name: string): MessageKey {
 
 export async function walkLineage(scene: LineageScene, name: string, limit: number): Promise<LineageView> {
   const key = messageKey(scene.plan, name)
-  const [start] = await new Walk(scene, limit).read([key])
+  const [start] = await new Walk(scene, limit, Number.POSITIVE_INFINITY).read([key])
   if (start === undefined)
     throw new UmbraError(
       "E706",
@@ -88,14 +89,14 @@ export async function walkLineage(scene: LineageScene, name: string, limit: numb
   const outputs = await down.follow(start, known => down.outputsOf(known))
   return {
     message: viewOf(scene, start),
-    inputs: inputs.map(each => viewOf(scene, each, BODY_CHARACTERS)),
-    outputs: outputs.map(each => viewOf(scene, each, BODY_CHARACTERS)),
+    inputs: inputs.map(each => viewOf(scene, each)),
+    outputs: outputs.map(each => viewOf(scene, each)),
     is_cut: up.isCut || down.isCut,
   }
 }
 
 interface Known {
-  readonly message: MessageRow
+  readonly message: Omit<MessageRow, "body"> & { readonly body: string | null }
   readonly rows: readonly LineageRow[]
   readonly gathered: readonly MessageKey[]
 }
@@ -103,11 +104,13 @@ interface Known {
 class Walk {
   readonly #scene: LineageScene
   readonly #limit: number
+  readonly #bodyCharacters: number
   isCut = false
 
-  constructor(scene: LineageScene, limit: number) {
+  constructor(scene: LineageScene, limit: number, bodyCharacters = BODY_CHARACTERS) {
     this.#scene = scene
     this.#limit = limit
+    this.#bodyCharacters = bodyCharacters
   }
 
   /** Breadth first, each message once; not the one it starts from. */
@@ -179,7 +182,7 @@ class Walk {
       .map(key => messages.find(each => textOf(each) === textOf(key)))
       .filter(message => message !== undefined)
       .map(message => ({
-        message,
+        message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
         rows: rowsByMessage.get(textOf(message)) ?? [],
         gathered: gathered.filter(member => intoByMember.get(textOf(member)) === textOf(message)),
       }))
@@ -225,11 +228,7 @@ function emittedRanges(
   })
 }
 
-function viewOf(
-  { plan, jobId }: LineageScene,
-  { message, rows, gathered }: Known,
-  most = Number.POSITIVE_INFINITY,
-): MessageView {
+function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Known): MessageView {
   const last = rows.at(-1)
   const { adapters } = plan.routes[message.route]!
   return {
@@ -249,7 +248,7 @@ function viewOf(
       emitted: emittedRanges(row.emitted).reduce((sum, { from, to }) => sum + to - from + 1, 0),
       error: row.error === null ? null : (JSON.parse(row.error) as Json),
     })),
-    ...(message.body.length > most
+    ...(message.body === null
       ? { body: null, body_left_out: true }
       : { body: JSON.parse(message.body) as Json }),
   }

@@ -45,7 +45,7 @@ const messageExample = {
       error: null,
     },
   ],
-  body: { url: "https://example.com/" },
+  body: { page: "/about" },
 }
 
 const message = z
@@ -86,7 +86,7 @@ const deadLetterExample = {
   failed_at: at,
   error: { code: "E410", message: "it answered 500", retryable: true },
   replayed_by: null,
-  body: { url: "https://example.com/" },
+  body: { page: "/about" },
 }
 
 const deadLetter = z

@@ -39,6 +39,11 @@ describe("completion", { timeout: 60_000 }, () => {
       ...["umbra ▮", "umbra jo▮", "umbra jobs list --l▮", "umbra jobs list --status ca▮"],
       ...["umbra graph x --format ▮", "umbra run ▮"],
     )
+    const [message, ofJob, page, replay] = await offers(
+      ...["umbra lineage x ▮", "umbra dead-letters ▮", "umbra dead-letters x --after ▮"],
+      "umbra dead-letters x --re▮",
+    )
+    expect([message, ofJob, page, replay]).toEqual([[], [jobId], [], ["--replay"]])
     expect(commands).toEqual(expect.arrayContaining(["run", "serve", "push", "watch", "alias", "completion"]))
     expect(commands).not.toContain("complete")
     expect(jo).toEqual(["jobs"])

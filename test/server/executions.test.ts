@@ -1,5 +1,6 @@
 /** P1 P4 P5: executions of pipelines through real HTTP. Every answer is checked against the OpenAPI document. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { until } from "../engine/stage.ts"
 import { adapter, numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage, type Store, stores } from "./stage.ts"
 
@@ -11,7 +12,12 @@ const picky = adapter("picky", ({ body }) => {
   return body
 })
 const patient = adapter("patient", () => new Promise<void>(resolve => (letGo = resolve)))
-const adapters = [numbers, picky, patient]
+/** Fails as a service does that may be better soon: what a breaker counts. */
+const shaky = adapter("shaky", ({ body }) => {
+  if ((body as { n: number }).n % 2 === 0) throw new Error("not now")
+  return body
+})
+const adapters = [numbers, picky, patient, shaky]
 
 const flow = {
   name: "flow",
@@ -81,6 +87,7 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
       status: "failed",
       invocations: [{ adapter: "picky", status: "failed", error: { message: "2 is even" } }],
     })
+    expect(body.message.body_left_out).toBeUndefined()
     const cut = (await ask(`/jobs/${job_id}/lineage?message=source:1&limit=2`)).body
     expect(cut.outputs).toHaveLength(2)
     expect(cut.is_cut).toBe(true)
@@ -166,6 +173,41 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
       expect(replay).toMatchObject({ status: 201, body: { replayed: 3 } })
       expect((await front.ask(`/jobs/${replay.body.job_id}?wait=30`)).body.status).toBe("COMPLETED")
     })
+})
+
+describe("metrics of pipelines", () => {
+  it("P6 count messages, failures, dead letters and breakers by pipeline and route, over all executions", async () => {
+    isMended = false
+    const stage = await openStage({ umbra: { adapters } })
+    onTestFinished(() => stage.close())
+    const handling = { retries: 0, circuit_breaker: { min_calls: 1, failure_rate: 0.1, open_seconds: 0.01 } }
+    const shakyWork = { ...work, adapters: [{ type: "shaky" }], error_handling: handling }
+    const definition = { ...flow, routes: [source, shakyWork, store] }
+    await post(stage, "/workflows", definition)
+    await post(stage, "/workflows", waits)
+    for (let i = 0; i < 2; i++)
+      expect((await post(stage, "/jobs?wait=30", { workflow: "flow" })).body.status).toBe("COMPLETED")
+    await post(stage, "/jobs", { workflow: "waits" })
+    const metrics = async (name: string, labels: string) => {
+      const text: string = (await stage.ask("/metrics")).body
+      const line = text.split("\n").find(each => each.startsWith(`${name}${labels}`))
+      return Number(line?.slice(name.length + labels.length))
+    }
+    const messages = (labels: string) => metrics("umbra_pipeline_messages_total", labels)
+    expect(await messages('{pipeline="flow",route="work",outcome="done"}')).toBe(6)
+    expect(await messages('{pipeline="flow",route="work",outcome="failed"}')).toBe(6)
+    expect(await messages('{pipeline="flow",route="work",outcome="dead_lettered"}')).toBe(6)
+    const changes = "umbra_pipeline_breaker_changes_total"
+    expect(await metrics(changes, '{pipeline="flow",route="work",state="open"}')).toBeGreaterThan(0)
+    const only = '{pipeline="waits",route="only"}'
+    await until("it is in hand", async () => (await metrics("umbra_pipeline_in_flight", only)) === 1)
+    expect(await metrics("umbra_pipeline_executions", "")).toBe(1)
+    expect(await metrics("umbra_pipeline_queued", only)).toBe(0)
+    letGo()
+    await until("it is over", async () => (await metrics("umbra_pipeline_executions", "")) === 0)
+    expect(await messages('{pipeline="waits",route="only",outcome="done"}')).toBe(1)
+    expect(await metrics("umbra_pipeline_in_flight", only)).toBe(0)
+  })
 })
 
 describe("who may do what with executions", () => {

@@ -13,7 +13,7 @@ function verdict(handler: string, config: unknown): readonly string[] {
 const url = "https://example.org/"
 
 describe("S8 the built-in handlers' schemas", () => {
-  it("are those of the nine handlers", () => {
+  it("are those of the ten handlers", () => {
     expect(builtinSpecs.map(({ name }) => name)).toEqual([
       "input",
       "output",
@@ -21,6 +21,7 @@ describe("S8 the built-in handlers' schemas", () => {
       "sleep",
       "wait_for_signal",
       "workflow",
+      "pipeline",
       "call_external_service",
       "llm_service",
       "external",
@@ -30,6 +31,7 @@ describe("S8 the built-in handlers' schemas", () => {
   it.each<[string, unknown]>([
     ["input", {}],
     ["input", undefined],
+    ["pipeline", { pipeline: "crawl@stable", input: { url: "{{ input.url }}" } }],
     ["output", { any: ["thing"] }],
     ["output", undefined],
     ["transform", { value: null }],

@@ -1,5 +1,6 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
 import type { GraphView, NodeView } from "../../core/view.ts"
+import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { exitCode } from "../exit.ts"
 import { withPlace } from "../place/open.ts"
@@ -111,6 +112,7 @@ function waitText({ waiting_on }: NodeView): string {
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
+      if (waiting_on.handler === routesHandler) return "waits for an engine that runs it"
       return waiting_on.provider === undefined
         ? `waits for a worker with handler ${waiting_on.handler}`
         : `waits for a worker with handler ${waiting_on.handler} and provider ${waiting_on.provider}`
