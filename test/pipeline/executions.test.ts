@@ -15,9 +15,13 @@ it("P2 begins nothing when the process stops while an execution is being opened"
   const document = { name: "late", routes: [route("late", ["record"])] }
   const { plan } = compileWorkflow(document, { handlers: handlerCatalog([]), adapters })
   let opened!: (plan: Plan) => void
-  const journal = openMemory()
+  const memory = openMemory()
+  const row = { createdAt: 0, labels: null }
+  const journal = new Proxy(memory, {
+    get: (target, name) => (name === "readJob" ? async () => row : Reflect.get(target, name, target)),
+  })
   const jobId = "00000000-0000-7000-8000-000000000001"
-  await journal.takePartitions({ engine: "e", expected: [{ partition: 0, epoch: 0 }] })
+  await memory.takePartitions({ engine: "e", expected: [{ partition: 0, epoch: 0 }] })
   const executions = new Executions({
     ...{ journal, adapters, log: silentLog, settings: pipelineSettings({ figuresSeconds: 0 }), lossLimit: 3 },
     plans: { get: () => new Promise<Plan>(resolve => (opened = resolve)) },
@@ -29,6 +33,7 @@ it("P2 begins nothing when the process stops while an execution is being opened"
       events: { started: async () => {}, finished: () => {} },
     },
     clock: { now: () => Date.now(), random: () => 0, after: () => () => {} },
+    measures: { begun: () => {}, ended: () => {} },
     submit: async () => "",
   } as unknown as ExecutionsParts)
   executions.dispatch({ jobId, node: 0, attempt: 1, handler: "routes", workflow: "late", input: 1 } as never)
@@ -37,5 +42,5 @@ it("P2 begins nothing when the process stops while an execution is being opened"
   opened(plan!)
   await new Promise(resolve => setTimeout(resolve, 20))
   expect(seen.seen).toEqual([])
-  expect((await journal.pipelines.readExecution(jobId))?.commit ?? 0).toBe(0)
+  expect((await memory.pipelines.readExecution(jobId))?.commit ?? 0).toBe(0)
 })

@@ -5,6 +5,7 @@ import { join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest"
 import { type Postgres, startPostgres } from "../../scripts/services/postgres.ts"
+import { decodeProgress } from "../../src/core/pipeline/progress.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { Life } from "../crash/life.ts"
 import { checkPipelines, readCalls, readContent } from "../crash/pipelines/check.ts"
@@ -103,10 +104,13 @@ it("P2 a process that is asked to end lets messages in hand end; the next goes o
   await until("messages are under way", async () => (await calls()) > 300, 30_000)
   await first.close()
   const executions = (await journal.listJobs({ limit: 10 })).map(({ id }) => id)
-  for (const id of executions) {
-    const { progress } = await readContent(journal.pipelines, id)
-    expect(progress).toMatchObject({ isOpen: false, suspects: [] })
-  }
+  const stored = await Promise.all(executions.map(id => journal.pipelines.readExecution(id)))
+  // One that had not begun has nothing.
+  const begun = stored.flatMap(row =>
+    row === null || row.progress === null ? [] : decodeProgress(row.progress),
+  )
+  expect(begun.length).toBeGreaterThan(0)
+  for (const progress of begun) expect(progress).toMatchObject({ isOpen: false, suspects: [] })
   const next = begin()
   expect(await next.says("idle", 60_000)).toBe(true)
   await next.close()
@@ -161,6 +165,34 @@ const deadlyPipeline = {
     { name: "store", inbound: "store", adapters: [{ type: "sink" }] },
   ],
 }
+
+it("P4 a message that kills a process which has just taken over from one that ended in order is found too", async () => {
+  const [source, work, store] = deadlyPipeline.routes
+  const backoff = { initial_seconds: 1, max_seconds: 1, jitter: 0 }
+  const definition = {
+    ...deadlyPipeline,
+    init: { queue: "source", body: { from: 0, job: 0, step: 100, to: 12 } },
+    routes: [source, { ...work, error_handling: { retries: 2, backoff, circuit_breaker: false } }, store],
+  }
+  const workload = { shapes: [{ definition }], jobs: [0] }
+  const { folder, journal, begin } = await prepare("again", workload, { lossLimit: 2 })
+  const first = begin()
+  const flaky = async () =>
+    [...(await readCalls(folder).catch(() => new Map<string, never[]>())).values()].flat()
+  await until(
+    "all were tried",
+    async () => (await flaky()).filter(({ adapter }) => adapter === "flaky").length >= 12,
+    30_000,
+  )
+  await first.close()
+  let deaths = 0
+  for (; !(await begin().says("idle", 60_000)); deaths++)
+    expect(deaths, "it dies again and again").toBeLessThan(8)
+  const [job] = await journal.listJobs({ limit: 1 })
+  const { letters } = await readContent(journal.pipelines, job!.id)
+  const blamed = letters.filter(({ error }) => (JSON.parse(error) as { code: string }).code === "E709")
+  expect(blamed.map(({ body }) => (JSON.parse(body) as { n: number }).n)).toEqual([10])
+}, 120_000)
 
 it("P4 messages that kill their process are dead letters after 3 deaths each, and no neighbour is blamed", async () => {
   const workload = { shapes: [{ definition: deadlyPipeline }], jobs: [0] }
