@@ -94,10 +94,6 @@ export class MemoryPipelineStore implements PipelineStore {
     return withinBytes(rows, maxBytes)
   }
 
-  async nextRetryAt(execution: number, route: number): Promise<number | null> {
-    return this.#waiting(execution, route)[0]?.dueAt ?? null
-  }
-
   async listDeadLetters(query: Parameters<PipelineStore["listDeadLetters"]>[0]): Promise<DeadLetterRow[]> {
     const { execution, route, after, limit } = query
     const page = this.#dead(execution)
@@ -108,10 +104,6 @@ export class MemoryPipelineStore implements PipelineStore {
       const { attempts, at: failedAt, error, replayedBy } = row
       return this.#message(execution, row).map(found => ({ ...found, attempts, failedAt, error, replayedBy }))
     })
-  }
-
-  async countDeadLetters(execution: number): Promise<number> {
-    return this.#dead(execution).length
   }
 
   async claimDeadLetters(claim: Parameters<PipelineStore["claimDeadLetters"]>[0]): Promise<number> {

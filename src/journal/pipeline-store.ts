@@ -52,8 +52,6 @@ export interface PipelineStore {
     readonly limit: number
     readonly maxBytes: number
   }): Promise<(MessageRow & ParkedState)[]>
-  /** When the next try of a route is due; null: none waits. */
-  nextRetryAt(execution: number, route: number): Promise<number | null>
 
   /** By (route, seq). */
   listDeadLetters(query: {
@@ -62,7 +60,6 @@ export interface PipelineStore {
     readonly after?: MessageKey
     readonly limit: number
   }): Promise<DeadLetterRow[]>
-  countDeadLetters(execution: number): Promise<number>
   /** Marks dead letters as replayed by a job, unless another that exists, or is younger than `claimMs`, has them. Answers how many it has. */
   claimDeadLetters(claim: {
     readonly execution: number

@@ -85,11 +85,6 @@ export class SqlPipelineStore implements PipelineStore {
     }))
   }
 
-  async nextRetryAt(execution: number, route: number): Promise<number | null> {
-    const [row] = await this.#database.query("pipelineNextRetryAt", [`${execution}`, `${route}`])
-    return row === undefined ? null : rows.number(row, 0)
-  }
-
   async listDeadLetters(query: Parameters<PipelineStore["listDeadLetters"]>[0]): Promise<DeadLetterRow[]> {
     const { execution, route, after = BEFORE_ALL, limit } = query
     const page = [after.route, after.seq, limit].map(String)
@@ -101,10 +96,6 @@ export class SqlPipelineStore implements PipelineStore {
       error: rows.text(row, 10),
       replayedBy: row[11] ?? null,
     }))
-  }
-
-  async countDeadLetters(execution: number): Promise<number> {
-    return this.#count("pipelineCountDeadLetters", [`${execution}`])
   }
 
   /** In pages: all of them may be millions. A page that was claimed stays so when the next one fails. */

@@ -1,6 +1,6 @@
 /**
  * What deliveries came to, as one commit: acknowledgements, emitted messages with their numbers, lineage, parked
- * messages. Changes the progress to what it will be once the commit is durable; nothing else writes it.
+ * messages. Changes the progress to what it will be once the commit is durable.
  */
 import { retryDelay } from "../core/backoff.ts"
 import type { Fault } from "../core/faults.ts"

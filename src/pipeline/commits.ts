@@ -9,7 +9,7 @@ import type { PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts
 import { type RetryFigures, retryDelayMs } from "../journal/retry.ts"
 
 export interface CommitEvents {
-  /** Takes what has collected, at most so many endings; null: there is nothing. */
+  /** Takes what has collected; null: there is nothing. */
   collect(): PipelineCommit | null
   durable(commit: PipelineCommit): void
   /** Somebody else has the partition. */

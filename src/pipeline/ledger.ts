@@ -1,7 +1,4 @@
-/**
- * What has come to an end and is not durable yet, and the commits that are made of it. The only place where the progress
- * of an execution changes.
- */
+/** What has come to an end and is not durable yet, and the commits that are made of it. */
 import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
 import { encodeProgress, type PipelineProgress, type Suspicion } from "../core/pipeline/progress.ts"

@@ -101,3 +101,21 @@ export function invocation(route: number, seq: number, over: Partial<LineageRow>
 export function parked(route: number, seq: number, over: Partial<ParkedRow> = {}): ParkedRow {
   return { route, seq, attempts: 1, dueAt: null, at: NOW, error: '{"code":"E401"}', ...over }
 }
+
+export async function deadLettersOf(
+  { pipelines }: Pick<Journal, "pipelines">,
+  execution: number,
+): Promise<number> {
+  return (await pipelines.listDeadLetters({ execution, limit: 100_000 })).length
+}
+
+/** When the next try of a route is due; null: none waits. */
+export async function nextRetryAt(
+  { pipelines }: Pick<Journal, "pipelines">,
+  execution: number,
+  route: number,
+): Promise<number | null> {
+  const dueBy = Number.MAX_SAFE_INTEGER
+  const [next] = await pipelines.readRetries({ execution, route, dueBy, limit: 1, maxBytes: 1 })
+  return next?.dueAt ?? null
+}

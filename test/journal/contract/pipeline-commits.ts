@@ -2,7 +2,15 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { JournalDataError } from "../../../src/journal/errors.ts"
 import type { Stage } from "../fixture.ts"
-import { invocation, message, NOW, parked, startExecution } from "../pipeline-fixture.ts"
+import {
+  deadLettersOf,
+  invocation,
+  message,
+  NOW,
+  nextRetryAt,
+  parked,
+  startExecution,
+} from "../pipeline-fixture.ts"
 
 const ALL = { limit: 1000, maxBytes: 2 ** 30 }
 
@@ -75,7 +83,7 @@ export function pipelineCommitsContract(stage: () => Stage): void {
       expect(await pipelines.readExecution(jobId)).toMatchObject({ commit: 0, progress: null })
       expect(await pipelines.findMessages(execution, [{ route: 0, seq: 1 }])).toEqual([])
       expect(await pipelines.readLineage({ execution, keys: [{ route: 0, seq: 1 }], limit: 9 })).toEqual([])
-      expect(await pipelines.countDeadLetters(execution)).toBe(0)
+      expect(await deadLettersOf({ pipelines }, execution)).toBe(0)
       expect(await pipelines.readStored(execution, ["k"])).toEqual(new Map())
     })
 
@@ -118,8 +126,8 @@ export function pipelineCommitsContract(stage: () => Stage): void {
       const { execution, pipelines, commit } = await startExecution(journal)
       const keys = [1, 2, 3].map(seq => message(0, seq))
       await commit({ messages: keys, parked: keys.map(({ seq }) => parked(0, seq, { dueAt: NOW + seq })) })
-      expect(await pipelines.nextRetryAt(execution, 0)).toBe(NOW + 1)
-      expect(await pipelines.nextRetryAt(execution, 1)).toBeNull()
+      expect(await nextRetryAt({ pipelines }, execution, 0)).toBe(NOW + 1)
+      expect(await nextRetryAt({ pipelines }, execution, 1)).toBeNull()
       await commit({
         parked: [parked(0, 1, { attempts: 2, dueAt: NOW + 9 })],
         unparked: [{ route: 0, seq: 2 }],
@@ -129,7 +137,7 @@ export function pipelineCommitsContract(stage: () => Stage): void {
         [3, 1, NOW + 3],
         [1, 2, NOW + 9],
       ])
-      expect(await pipelines.nextRetryAt(execution, 0)).toBe(NOW + 3)
+      expect(await nextRetryAt({ pipelines }, execution, 0)).toBe(NOW + 3)
       // What is said twice counts as it was said last, and what is parked is not also taken out.
       await commit({
         parked: [
@@ -144,7 +152,7 @@ export function pipelineCommitsContract(stage: () => Stage): void {
       expect((await due()).map(({ seq, attempts }) => [seq, attempts])).toEqual([[3, 6]])
       await commit({ parked: [parked(0, 3, { attempts: 7 })] })
       expect(await due()).toEqual([])
-      expect(await pipelines.countDeadLetters(execution)).toBe(1)
+      expect(await deadLettersOf({ pipelines }, execution)).toBe(1)
     })
 
     it("stores under any key, and the last value counts", async () => {

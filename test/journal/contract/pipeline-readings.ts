@@ -3,7 +3,16 @@ import { describe, expect, it } from "vitest"
 import { openMemory } from "../../../src/journal/memory.ts"
 import type { LineageRow, PipelineCommit } from "../../../src/journal/pipeline-store.ts"
 import type { Stage } from "../fixture.ts"
-import { type Execution, invocation, message, NOW, parked, startExecution } from "../pipeline-fixture.ts"
+import {
+  deadLettersOf,
+  type Execution,
+  invocation,
+  message,
+  NOW,
+  nextRetryAt,
+  parked,
+  startExecution,
+} from "../pipeline-fixture.ts"
 
 const ALL = { limit: 1000, maxBytes: 2 ** 30 }
 
@@ -40,7 +49,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       const bodies = async ({ execution }: Execution) =>
         (await pipelines.findMessages(execution, [{ route: 0, seq: 1 }])).map(({ body }) => body)
       expect([await bodies(one), await bodies(two)]).toEqual([["1"], ["2"]])
-      expect(await pipelines.countDeadLetters(two.execution)).toBe(0)
+      expect(await deadLettersOf({ pipelines }, two.execution)).toBe(0)
       expect(
         await pipelines.readLineage({ execution: one.execution, keys: [{ route: 0, seq: 1 }], limit: 9 }),
       ).toEqual([])
@@ -97,7 +106,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await seqs({ after: { dueAt: NOW + 20, seq: 1 } })).toEqual([2, 3])
       expect(await seqs({ maxBytes: 299 })).toEqual([4, 1])
       expect(await seqs({ maxBytes: 0 })).toEqual([4])
-      expect(await pipelines.nextRetryAt(execution, 0)).toBe(NOW + 10)
+      expect(await nextRetryAt({ pipelines }, execution, 0)).toBe(NOW + 10)
     })
 
     it("P4 dead letters are listed by route and seq, in pages, with their message and error", async () => {
@@ -119,7 +128,7 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await list({ route: 1 })).toEqual(["1:2", "1:3"])
       expect(await list({ route: 0, after: { route: 0, seq: 5 } })).toEqual(["0:7"])
       expect(await list({ route: 2 })).toEqual([])
-      expect(await pipelines.countDeadLetters(execution)).toBe(4)
+      expect(await deadLettersOf({ pipelines }, execution)).toBe(4)
       expect((await pipelines.listDeadLetters({ execution, route: 0, limit: 1 }))[0]).toEqual({
         ...messages[3],
         ...{ attempts: 4, failedAt: NOW, error: '{"code":"E401"}', replayedBy: null },
@@ -264,9 +273,9 @@ async function everything({ pipelines, execution, jobId }: Execution) {
   return {
     ...{ commit, progress, queues },
     retries: await Promise.all(retries),
-    nextRetryAt: await Promise.all(routes.map(route => pipelines.nextRetryAt(execution, route))),
+    nextRetryAt: await Promise.all(routes.map(route => nextRetryAt({ pipelines }, execution, route))),
     dead: await pipelines.listDeadLetters({ execution, limit: 1000 }),
-    count: await pipelines.countDeadLetters(execution),
+    count: await deadLettersOf({ pipelines }, execution),
     lineage: await pipelines.readLineage({ execution, keys, limit: 1000 }),
     gathered: await pipelines.readGathered({ execution, into: keys, limit: 1000 }),
     stored: [...(await pipelines.readStored(execution, ["0", "1", "2"]))].sort(),

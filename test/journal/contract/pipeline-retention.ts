@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { newId, type Stage } from "../fixture.ts"
 import {
+  deadLettersOf,
   finishJob,
   holdForPipelines,
   invocation,
@@ -55,7 +56,7 @@ export function pipelineRetentionContract(stage: () => Stage): void {
       expect(await old.left()).toEqual({ messages: [21, 22, 23], lineage: 0 })
       expect((await recent.left()).lineage).toBe(66)
       const { execution, jobId, pipelines } = old
-      expect(await pipelines.countDeadLetters(execution)).toBe(1)
+      expect(await deadLettersOf({ pipelines }, execution)).toBe(1)
       expect(await pipelines.readRetries({ execution, route: 0, dueBy: NOW, ...ALL })).toHaveLength(1)
       expect(await pipelines.readStored(execution, ["k"])).toEqual(new Map([["k", "1"]]))
       expect(await journal.pipelines.readExecution(jobId)).toMatchObject({ commit: 1 })
@@ -104,7 +105,7 @@ export function pipelineRetentionContract(stage: () => Stage): void {
       while ((await peer.pipelines.purgeLineage({ before: 0, limit: 10 })) > 0);
       const { execution, pipelines } = gone
       expect(await gone.left()).toEqual({ messages: [], lineage: 0 })
-      expect(await pipelines.countDeadLetters(execution)).toBe(0)
+      expect(await deadLettersOf({ pipelines }, execution)).toBe(0)
       expect(await pipelines.readStored(execution, ["k"])).toEqual(new Map())
       expect(await kept.left()).toEqual({
         messages: Array.from({ length: 23 }, (_, i) => i + 1),
