@@ -242,6 +242,11 @@ describe("an execution", () => {
     expect((await umbra!.pipelines.deadLetters(jobId)).dead_letters).toMatchObject([
       { id: "round:7", attempts: 0, error: { code: "E704" } },
     ])
+    const { message, outputs } = await umbra!.pipelines.lineage(jobId, "round:6")
+    expect([message, ...outputs].map(({ id, status }) => `${id} ${status}`)).toEqual([
+      "round:6 completed",
+      "round:7 failed",
+    ])
   })
 
   it("keeps values for its messages: what is claimed is claimed once, what fails gives it back", async () => {
