@@ -137,7 +137,7 @@ export class Assembly implements Rows {
   #bound(emitted: Emitted, key: MessageKey, hops: number): void {
     const { maxHops } = this.#plan
     if (emitted.isContinuation || maxHops === null || hops <= maxHops) return
-    const message = `The message has passed ${maxHops} routes (max_hops), and was to go into another.`
+    const message = `The message has gone on to a route ${maxHops} times since its initial one (max_hops), and was to go on again.`
     this.#progress.routes[key.route]!.settled.add(key.seq)
     this.#park(key, { attempts: 0, dueAt: null, fault: { code: "E704", message, retryable: false } })
   }
