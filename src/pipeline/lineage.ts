@@ -68,14 +68,21 @@ export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): str
 
 export function messageKey(plan: PipelinePlan, name: string): MessageKey {
   const end = name.lastIndexOf(":")
-  const route = plan.positions.get(name.slice(0, end))
   const seq = Number(name.slice(end + 1))
-  if (route !== undefined && Number.isSafeInteger(seq) && seq > 0) return { route, seq }
+  if (end > 0 && Number.isSafeInteger(seq) && seq > 0)
+    return { route: routePosition(plan, name.slice(0, end)), seq }
   const example = `${plan.routes[0]!.name}:1`
   throw new UmbraError(
     "E706",
     `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
   )
+}
+
+export function routePosition({ positions, routes }: PipelinePlan, route: string): number {
+  const position = positions.get(route)
+  if (position !== undefined) return position
+  const names = routes.map(({ name }) => name).join(", ")
+  throw new UmbraError("E706", `The pipeline has no route "${route}". It has ${names}.`)
 }
 
 export async function walkLineage(scene: LineageScene, name: string, limit: number): Promise<LineageView> {

@@ -134,6 +134,9 @@ describe("an execution", () => {
     expect(store.seen).toContainEqual({ n: 3 })
     expect((await umbra!.pipelines.deadLetters(first.jobId)).dead_letters[0]!.replayed_by).toBe(replay.jobId)
     await expect(umbra!.pipelines.replay(first.jobId)).rejects.toMatchObject({ code: "E708" })
+    await expect(umbra!.pipelines.replay(first.jobId, { messages: ["work:3"] })).rejects.toThrow(
+      "has none of these dead letters, or they have been replayed",
+    )
   })
 
   it("fails where dead letters are not kept, and goes on from there when it is retried", async () => {
@@ -201,7 +204,11 @@ describe("an execution", () => {
       ["fan", 2],
     ])
     await expect(umbra!.pipelines.lineage(jobId, "store:99")).rejects.toMatchObject({ code: "E706" })
-    await expect(umbra!.pipelines.lineage(jobId, "nothing")).rejects.toMatchObject({ code: "E706" })
+    await expect(umbra!.pipelines.lineage(jobId, "nothing")).rejects.toThrow("write ROUTE:NUMBER")
+    await expect(umbra!.pipelines.lineage(jobId, "nothing:1")).rejects.toMatchObject({
+      code: "E706",
+      message: expect.stringContaining('The pipeline has no route "nothing". It has '),
+    })
   })
 
   it("gathers messages by count and time, and acknowledges them together", async () => {
