@@ -161,7 +161,7 @@ describe("an execution", () => {
       ],
     })
     expect(status).toBe("FAILED")
-    expect(error?.message).toContain("five")
+    expect(error?.message).toMatch(/^Message \w+:\d+ failed for good: .*five/)
     isMended = true
     await umbra!.retry(jobId)
     expect((await umbra!.wait(jobId, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
