@@ -103,8 +103,8 @@ export interface BrokerHost {
 
 /** Where tasks go. `dispatch` may be called only for facts that are durable. */
 export interface Broker {
-  /** Handlers somebody here can run. */
-  runs(handler: string): boolean
+  /** Handlers somebody here can run; a pipeline only where all of these adapters are. */
+  runs(handler: string, adapters?: readonly string[]): boolean
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void

@@ -30,8 +30,10 @@ export class RoutedBroker implements Broker {
     if (this.#remote !== null) this.remote = remoteOf(this, this.#remote)
   }
 
-  runs(handler: string): boolean {
-    return this.#lane.runs(handler) || this.#local.runs(handler) || this.#remote?.runs(handler) === true
+  runs(handler: string, adapters?: readonly string[]): boolean {
+    return (
+      this.#lane.runs(handler, adapters) || this.#local.runs(handler) || this.#remote?.runs(handler) === true
+    )
   }
 
   /**

@@ -58,7 +58,7 @@ function listing({ dead_letters, next }: DeadLetterPage, { jobId, flags, options
 function linesOf(letter: DeadLetter, paint: Paint, columns: number): string[] {
   const { id, attempts, failed_at, replayed_by, body } = letter
   const { code, message } = letter.error as { readonly code?: string; readonly message?: string }
-  const tries = attempts === 0 ? "never delivered" : attempts === 1 ? "1 try" : `${attempts} tries`
+  const tries = attempts === 0 ? "no try ended" : attempts === 1 ? "1 try" : `${attempts} tries`
   const head = [printable(id), paint.dim(failed_at), tries]
   if (replayed_by !== null) head.push(paint.green(`replayed by job ${replayed_by}`))
   return [

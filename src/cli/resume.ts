@@ -4,6 +4,7 @@
  */
 import { type JobStatus, jobHasEnded, jobStatuses } from "../core/states.ts"
 import type { GraphView, WaitingOn } from "../core/view.ts"
+import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import { Reader } from "../engine/reader.ts"
 import { engineSettings } from "../engine/settings.ts"
@@ -156,6 +157,7 @@ class Resumption {
     const isSoon = waits.some(at => at !== null && at - now <= this.#options.patience * 1000)
     if (isSoon) return null
     const [missing] = unserved
+    if (missing?.handler === routesHandler) return "needs adapters that were not given: --adapters MODULE"
     if (missing !== undefined)
       return missing.provider === null
         ? `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`

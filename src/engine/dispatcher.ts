@@ -3,6 +3,7 @@ import type { Attempted, Command, JobResult } from "../core/commands.ts"
 import { isCurrent } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
 import { isDone, largeParts, type Output, wholeOutput } from "../core/state.ts"
+import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
@@ -50,7 +51,7 @@ export class Dispatcher {
   dispatch(job: LiveJob, at: Attempted): void {
     if (!isWanted(job, at) || this.#isDeparting(job.partition)) return
     const planNode = job.plan.nodes[at.node]!
-    if (!this.#isServed(planNode)) {
+    if (!this.#isServed(planNode, job.plan.pipeline)) {
       job.unserved ??= new Set()
       job.unserved.add(taskKey(at))
       return
@@ -63,10 +64,10 @@ export class Dispatcher {
     failpoint("dispatch.after")
   }
 
-  /** Somebody here can run it, and knows its provider. */
-  #isServed({ handler, provider }: PlanNode): boolean {
+  /** Somebody here can run it, with the adapters of its routes, and knows its provider. */
+  #isServed({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
     return (
-      this.#broker.runs(handler) &&
+      this.#broker.runs(handler, pipeline === null ? [] : adaptersHere(pipeline)) &&
       (provider === null || this.#external.providers.terms(provider) !== undefined)
     )
   }
@@ -154,4 +155,11 @@ const AGAIN_MS = 1000
 /** The world may have moved on while the fact that asked for this was being written. */
 function isWanted(job: LiveJob, at: Attempted): boolean {
   return !job.gone && isCurrent(job.state, at) && !job.running.has(taskKey(at))
+}
+
+/** What the process that owns the job must have; those of other routes are the workers'. */
+function adaptersHere({ routes }: PipelinePlan): string[] {
+  return routes
+    .filter(({ runOn }) => runOn === "engine")
+    .flatMap(({ adapters }) => adapters.map(({ type }) => type))
 }

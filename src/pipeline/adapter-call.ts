@@ -9,6 +9,7 @@ export class AdapterCall implements AdapterContext {
   readonly #passage: Passage
   readonly #adapter: number
   #isOpen = true
+  #isTold = false
   #log: Log | undefined
 
   constructor(passage: Passage, adapter: number, config: unknown) {
@@ -71,10 +72,12 @@ export class AdapterCall implements AdapterContext {
 
   readonly emit = (body: Json, options: EmitOptions = {}): void => {
     if (this.#isOpen) this.#passage.emit(body, options.kind ?? "default", this.#adapter)
+    else this.#tellTooLate("emit")
   }
 
   readonly continueWith = (body: Json): void => {
     if (this.#isOpen) this.#passage.continueWith(body, this.#adapter)
+    else this.#tellTooLate("continueWith")
   }
 
   readonly submit = (
@@ -86,5 +89,15 @@ export class AdapterCall implements AdapterContext {
 
   end(): void {
     this.#isOpen = false
+  }
+
+  /** Not thrown: nobody waits for what is still running, and the process would end with it. Once is enough. */
+  #tellTooLate(method: string): void {
+    if (this.#isTold || this.signal.aborted) return
+    this.#isTold = true
+    this.log.warn(
+      {},
+      `context.${method} was called after the adapter's end and sends nothing: await what calls it`,
+    )
   }
 }

@@ -16,6 +16,7 @@ import type {
 } from "../journal/pipeline-store.ts"
 import type { Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
 import type { InitialMessage } from "./initial.ts"
+import { messageName } from "./lineage.ts"
 
 export type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
 
@@ -70,7 +71,7 @@ export class Assembly implements Rows {
     const { progress, plan } = this.#routeOf(key)
     if (progress.settled.has(key.seq)) progress.waiting -= 1
     else progress.settled.add(key.seq)
-    if (!plan.deadLetter) this.fault ??= fault
+    if (!plan.deadLetter) this.#failJob(key, fault)
     this.#park(key, { attempts, dueAt: plan.deadLetter ? null : this.#now, fault })
   }
 
@@ -96,9 +97,15 @@ export class Assembly implements Rows {
     else progress.settled.add(delivery.seq)
     // Every so many tries are the last ones: after a retry of the job there are as many again.
     const isLast = !fault.retryable || attempts % plan.retry.maxAttempts === 0
-    if (isLast && !plan.deadLetter) this.fault ??= fault
+    if (isLast && !plan.deadLetter) this.#failJob(delivery, fault)
     const dueAt = isLast ? (plan.deadLetter ? null : this.#now) : this.#dueAt(plan, attempts, fault)
     this.#park(delivery, { attempts, dueAt, fault })
+  }
+
+  /** Among thousands, the one that did it is named: there is no dead letter to look at. */
+  #failJob(key: MessageKey, fault: Fault): void {
+    const name = messageName(this.#plan, key)
+    this.fault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
   }
 
   #dueAt({ retry }: RoutePlan, attempts: number, { retry_after_seconds: asked = 0 }: Fault): number {
@@ -137,7 +144,7 @@ export class Assembly implements Rows {
   #bound(emitted: Emitted, key: MessageKey, hops: number): void {
     const { maxHops } = this.#plan
     if (emitted.isContinuation || maxHops === null || hops <= maxHops) return
-    const message = `The message has passed ${maxHops} routes (max_hops), and was to go into another.`
+    const message = `The message has gone on to a route ${maxHops} times since its initial one (max_hops), and was to go on again.`
     this.#progress.routes[key.route]!.settled.add(key.seq)
     this.#park(key, { attempts: 0, dueAt: null, fault: { code: "E704", message, retryable: false } })
   }

@@ -90,7 +90,7 @@ async function adaptersOf(declaration: Declaration): Promise<Adapter[]> {
 async function adaptersIn(declaration: Declaration, module: string): Promise<Adapter[]> {
   const path = moduleIn(declaration, module)
   const exported = await exportsIn(path).catch(error => {
-    const why = (error as Error).message
+    const why = (error as Error).message.replace(/\.?$/, ".")
     throw refusal(declaration, `${why} Reinstall or update the package, or tell its author.`, error)
   })
   const adapters = [...new Set(exported)].filter(looksLikeAdapter)

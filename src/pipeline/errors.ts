@@ -16,7 +16,7 @@ export class TooManyConcurrentExecutionsError extends UmbraError {
   constructor(limit: number) {
     super(
       "E702",
-      `${limit} pipeline executions are under way, and no more are allowed (UMBRA_MAX_EXECUTIONS). Try again when one has ended.`,
+      `As many pipeline executions are under way as are allowed: ${limit} (UMBRA_MAX_EXECUTIONS). Try again when one has ended.`,
     )
     this.name = "TooManyConcurrentExecutionsError"
   }

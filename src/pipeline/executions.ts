@@ -69,8 +69,9 @@ export class Executions implements TaskLane {
     this.#parts = parts
   }
 
-  runs(handler: string): boolean {
-    return handler === routesHandler && !this.#parts.isIdle
+  runs(handler: string, adapters: readonly string[] = []): boolean {
+    if (handler !== routesHandler || this.#parts.isIdle) return false
+    return adapters.every(type => this.#parts.adapters.get(type) !== undefined)
   }
 
   get running(): number {

@@ -27,7 +27,10 @@ export interface MessageView {
   readonly gathered: readonly string[]
   readonly correlation_id: string
   readonly at: number
-  /** pending: queued, or in hand for the first time. failed: the last try; dead letters say whether it was the last of all. */
+  /**
+   * pending: queued, or in hand for the first time. failed: the last try (dead letters say whether it was the last of
+   * all), or a dead letter that no try is on record of.
+   */
   readonly status: "pending" | "completed" | "failed"
   readonly invocations: readonly InvocationView[]
   readonly body: Json
@@ -65,14 +68,21 @@ export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): str
 
 export function messageKey(plan: PipelinePlan, name: string): MessageKey {
   const end = name.lastIndexOf(":")
-  const route = plan.positions.get(name.slice(0, end))
   const seq = Number(name.slice(end + 1))
-  if (route !== undefined && Number.isSafeInteger(seq) && seq > 0) return { route, seq }
+  if (end > 0 && Number.isSafeInteger(seq) && seq > 0)
+    return { route: routePosition(plan, name.slice(0, end)), seq }
   const example = `${plan.routes[0]!.name}:1`
   throw new UmbraError(
     "E706",
     `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
   )
+}
+
+export function routePosition({ positions, routes }: PipelinePlan, route: string): number {
+  const position = positions.get(route)
+  if (position !== undefined) return position
+  const names = routes.map(({ name }) => name).join(", ")
+  throw new UmbraError("E706", `The pipeline has no route "${route}". It has ${names}.`)
 }
 
 export async function walkLineage(scene: LineageScene, name: string, limit: number): Promise<LineageView> {
@@ -99,6 +109,8 @@ interface Known {
   readonly message: Omit<MessageRow, "body"> & { readonly body: string | null }
   readonly rows: readonly LineageRow[]
   readonly gathered: readonly MessageKey[]
+  /** Has no rows, and never will: it went too far (E704), or ended its process (E709). */
+  readonly isDead: boolean
 }
 
 class Walk {
@@ -178,6 +190,7 @@ class Walk {
     ])
     const rowsByMessage = groupBy(rows, textOf)
     const intoByMember = await this.#leaders(gathered)
+    const dead = await this.#deadAmong(messages.filter(message => !rowsByMessage.has(textOf(message))))
     return keys
       .map(key => messages.find(each => textOf(each) === textOf(key)))
       .filter(message => message !== undefined)
@@ -185,7 +198,23 @@ class Walk {
         message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
         rows: rowsByMessage.get(textOf(message)) ?? [],
         gathered: gathered.filter(member => intoByMember.get(textOf(member)) === textOf(message)),
+        isDead: dead.has(textOf(message)),
       }))
+  }
+
+  /** Each question answers for all messages before the dead letter that it finds. */
+  async #deadAmong(keys: readonly MessageKey[]): Promise<ReadonlySet<string>> {
+    const { store, execution } = this.#scene
+    const dead = new Set<string>()
+    let next: MessageKey | undefined
+    for (const key of [...keys].sort(byRouteAndSeq)) {
+      if (next !== undefined && byRouteAndSeq(key, next) < 0) continue
+      const after = { route: key.route, seq: key.seq - 1 }
+      next = (await store.listDeadLetters({ execution, after, limit: 1 }))[0]
+      if (next === undefined) break
+      if (byRouteAndSeq(key, next) === 0) dead.add(textOf(key))
+    }
+    return dead
   }
 
   async #leaders(members: readonly MessageKey[]): Promise<ReadonlyMap<string, string>> {
@@ -214,6 +243,8 @@ function groupBy<T>(list: readonly T[], keyOf: (item: T) => string): Map<string,
   return groups
 }
 
+const byRouteAndSeq = (a: MessageKey, b: MessageKey) => a.route - b.route || a.seq - b.seq
+
 const textOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
 /** `1:5-9,2:7` */
@@ -228,7 +259,7 @@ function emittedRanges(
   })
 }
 
-function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Known): MessageView {
+function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered, isDead }: Known): MessageView {
   const last = rows.at(-1)
   const { adapters } = plan.routes[message.route]!
   return {
@@ -237,7 +268,7 @@ function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered }: Know
     gathered: gathered.map(key => messageName(plan, key)),
     correlation_id: `${jobId}/${message.root}`,
     at: message.at,
-    status: last?.status ?? "pending",
+    status: last?.status ?? (isDead ? "failed" : "pending"),
     invocations: rows.map(row => ({
       adapter: adapters[row.adapter]!.type,
       attempt: row.attempt,

@@ -98,7 +98,7 @@ export class Pipelines extends PipelineQueries {
         admit(replayedBy, async () => {
           const claim = { execution, keys, replayedBy, at: clock.now(), claimMs: CLAIM_MS }
           replayed = await this.#store.claimDeadLetters(claim)
-          if (replayed === 0) throw nothingToReplay(jobId)
+          if (replayed === 0) throw nothingToReplay(jobId, options.messages)
           await store()
         }),
     )
@@ -123,9 +123,10 @@ export class Pipelines extends PipelineQueries {
   }
 }
 
-function nothingToReplay(jobId: string): UmbraError {
+function nothingToReplay(jobId: string, messages: readonly string[] | undefined): UmbraError {
+  const none = messages === undefined ? "has no dead letters to replay" : "has none of these dead letters"
   return new UmbraError(
     "E708",
-    `Job ${jobId} has no dead letters to replay, or they have been replayed. List them to see which job has them.`,
+    `Job ${jobId} ${none}, or they have been replayed. List them to see which job has them.`,
   )
 }

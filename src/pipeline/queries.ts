@@ -6,7 +6,7 @@ import type { Queries } from "../engine/queries.ts"
 import { mustBeJobId } from "../engine/reader.ts"
 import { UmbraError } from "../errors.ts"
 import type { DeadLetterRow, PipelineStore } from "../journal/pipeline-store.ts"
-import { type LineageView, messageKey, messageName, walkLineage } from "./lineage.ts"
+import { type LineageView, messageKey, messageName, routePosition, walkLineage } from "./lineage.ts"
 
 export interface DeadLetter {
   readonly id: string
@@ -65,7 +65,7 @@ export class PipelineQueries {
     const rows = await this.#parts.store.listDeadLetters({
       execution,
       limit: limit + 1,
-      ...(query.route === undefined ? {} : { route: positionOf(plan, query.route) }),
+      ...(query.route === undefined ? {} : { route: routePosition(plan, query.route) }),
       ...(query.after === undefined ? {} : { after: messageKey(plan, query.after) }),
     })
     const letters = rows.slice(0, limit).map(row => letterOf(plan, row))
@@ -87,13 +87,6 @@ export class PipelineQueries {
       throw new UmbraError("E706", `Job ${jobId} has not begun, so it has no messages yet. Ask again later.`)
     return { plan: pipeline, execution: row.execution }
   }
-}
-
-function positionOf({ positions, routes }: PipelinePlan, route: string): number {
-  const position = positions.get(route)
-  if (position !== undefined) return position
-  const names = routes.map(({ name }) => name).join(", ")
-  throw new UmbraError("E706", `The pipeline has no route "${route}". It has ${names}.`)
 }
 
 function letterOf(plan: PipelinePlan, row: DeadLetterRow): DeadLetter {

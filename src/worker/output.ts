@@ -143,11 +143,21 @@ function pathText(path: Path): string {
     : formatPath(path)
 }
 
+/** What can be raised, by what it is that is too large; a value in storage has a fixed bound. */
+const settings = new Map([
+  ["output", "UMBRA_MAX_OUTPUT_BYTES"],
+  ["preview", "UMBRA_MAX_PREVIEW_BYTES"],
+  ["usage", "UMBRA_MAX_PREVIEW_BYTES"],
+  ["details", "UMBRA_MAX_PREVIEW_BYTES"],
+  ["message", "UMBRA_MAX_MESSAGE_BYTES"],
+])
+
 function tooLarge(limits: { readonly maxBytes: number; readonly what: string }): UmbraError {
+  const setting = settings.get(limits.what)
+  const raise = setting === undefined ? "" : `, or raise the limit (${setting})`
   return new UmbraError(
     "E405",
-    `The ${limits.what} is larger than ${limits.maxBytes} bytes. Store it elsewhere and return a reference to it, ` +
-      "or raise the limit (UMBRA_MAX_OUTPUT_BYTES, UMBRA_MAX_PREVIEW_BYTES).",
+    `The ${limits.what} is larger than ${limits.maxBytes} bytes. Store it elsewhere and return a reference to it${raise}.`,
     { details: { max_bytes: limits.maxBytes } },
   )
 }

@@ -1,6 +1,7 @@
 import { afterEach, describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
 import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import { logTo } from "../../src/log.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"
@@ -159,6 +160,28 @@ describe("what one message may emit", () => {
     await umbra.close()
     const sized = [route("large", ["large"], { ...once, outbound: "many" }), route("many", ["many"], once)]
     expect((await run([many, large], sized, options)).codes).toEqual(["E405"])
+  })
+
+  it("after the adapter's end nothing is sent, and the log says so once", async () => {
+    const warnings: string[] = []
+    const log = logTo((level, _, message) => {
+      if (level === "warn") warnings.push(message ?? "")
+    })
+    let late = () => {}
+    const hasty = adapter("hasty", (_, { emit, continueWith }) => {
+      late = () => {
+        emit({ n: 1 })
+        continueWith({ n: 2 })
+      }
+      return {}
+    })
+    const then = adapter("then", () => late())
+    const routes = [route("hasty", ["hasty"], { ...once, outbound: "then" }), route("then", ["then"], once)]
+    const { status } = await run([hasty, then], routes, { log })
+    expect([status, warnings]).toEqual([
+      "COMPLETED",
+      [expect.stringContaining("context.emit was called after")],
+    ])
   })
 
   it("what is no JSON fails the message, and says where", async () => {

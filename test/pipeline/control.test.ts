@@ -1,6 +1,8 @@
 /** Executions that are cancelled, expire, are retried at once, and move between processes of one database. */
 import { afterEach, expect, it, onTestFinished } from "vitest"
 import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
@@ -113,4 +115,31 @@ it("P2 moves to another process and back with its partition, and goes on where i
   expect((await owner.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
   await owner.close()
   await mustBeWhole(database.url, id)
+})
+
+it("P3 an engine without its adapters leaves a job as it is, and one that has them goes on", async () => {
+  const store = createMemoryStore()
+  const openWith = async (adapters: readonly Adapter[]) => {
+    const umbra = await openUmbra(openMemory(store), { adapters, engine: { ...engine, drainSeconds: 0.01 } })
+    opened.push(umbra)
+    return umbra
+  }
+  let isHeld = false
+  const held = adapter("work", (_, { signal }) => {
+    isHeld = true
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)))
+  })
+  const first = await openWith([numbers, held])
+  const { id } = await first.submit(pipeline)
+  await until("it has begun", () => isHeld)
+  await first.close()
+  const second = await openWith([numbers])
+  await until("it knows that it cannot run it", () => second.activity(id).unserved.length === 1)
+  expect((await second.graph(id)).nodes[0]).toMatchObject({
+    status: "QUEUED",
+    waiting_on: { kind: "worker", handler: "routes" },
+  })
+  await second.close()
+  const third = await openWith([numbers, worker])
+  expect((await third.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
 })

@@ -94,7 +94,12 @@ describe("P6 adapters of installed packages", () => {
     ["no path", declares(7), {}, /write the path of a module/],
     ["an empty list", declares([]), {}, /write the path of a module/],
     ["umbra as a text", { umbra: "./a.js" }, {}, /write the path of a module/],
-    ["a module that throws", declares(), { "adapters.mjs": "throw new Error('oh')" }, /cannot be loaded: oh/],
+    [
+      "a module that throws",
+      declares(),
+      { "adapters.mjs": "throw new Error('oh')" },
+      /cannot be loaded: oh\. Reinstall/,
+    ],
     ["no adapter", declares(), { "adapters.mjs": "export const x = 1" }, /exports no adapter/],
     [
       "an adapter without process",

@@ -134,6 +134,9 @@ describe("an execution", () => {
     expect(store.seen).toContainEqual({ n: 3 })
     expect((await umbra!.pipelines.deadLetters(first.jobId)).dead_letters[0]!.replayed_by).toBe(replay.jobId)
     await expect(umbra!.pipelines.replay(first.jobId)).rejects.toMatchObject({ code: "E708" })
+    await expect(umbra!.pipelines.replay(first.jobId, { messages: ["work:3"] })).rejects.toThrow(
+      "has none of these dead letters, or they have been replayed",
+    )
   })
 
   it("fails where dead letters are not kept, and goes on from there when it is retried", async () => {
@@ -158,7 +161,7 @@ describe("an execution", () => {
       ],
     })
     expect(status).toBe("FAILED")
-    expect(error?.message).toContain("five")
+    expect(error?.message).toMatch(/^Message \w+:\d+ failed for good: .*five/)
     isMended = true
     await umbra!.retry(jobId)
     expect((await umbra!.wait(jobId, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
@@ -201,7 +204,11 @@ describe("an execution", () => {
       ["fan", 2],
     ])
     await expect(umbra!.pipelines.lineage(jobId, "store:99")).rejects.toMatchObject({ code: "E706" })
-    await expect(umbra!.pipelines.lineage(jobId, "nothing")).rejects.toMatchObject({ code: "E706" })
+    await expect(umbra!.pipelines.lineage(jobId, "nothing")).rejects.toThrow("write ROUTE:NUMBER")
+    await expect(umbra!.pipelines.lineage(jobId, "nothing:1")).rejects.toMatchObject({
+      code: "E706",
+      message: expect.stringContaining('The pipeline has no route "nothing". It has '),
+    })
   })
 
   it("gathers messages by count and time, and acknowledges them together", async () => {
@@ -240,7 +247,15 @@ describe("an execution", () => {
     expect(status).toBe("COMPLETED")
     expect(store.seen.length).toBe(6)
     expect((await umbra!.pipelines.deadLetters(jobId)).dead_letters).toMatchObject([
-      { id: "round:7", attempts: 0, error: { code: "E704" } },
+      {
+        ...{ id: "round:7", attempts: 0 },
+        error: { code: "E704", message: expect.stringContaining("gone on to a route 5 times") },
+      },
+    ])
+    const { message, outputs } = await umbra!.pipelines.lineage(jobId, "round:6")
+    expect([message, ...outputs].map(({ id, status }) => `${id} ${status}`)).toEqual([
+      "round:6 completed",
+      "round:7 failed",
     ])
   })
 

@@ -87,6 +87,16 @@ describe("output", () => {
     expect(refusal("ü".repeat(600), 1_001).code).toBe("E405")
   })
 
+  it.each([
+    ["output", ", or raise the limit (UMBRA_MAX_OUTPUT_BYTES)."],
+    ["preview", ", or raise the limit (UMBRA_MAX_PREVIEW_BYTES)."],
+    ["message", ", or raise the limit (UMBRA_MAX_MESSAGE_BYTES)."],
+    ["stored value", "return a reference to it."],
+  ])("too large a %s is told with the setting that bounds it", (what, end) => {
+    const said = new RegExp(`${end.replace(/[().]/g, "\\$&")}$`)
+    expect(() => checkOutput("x".repeat(20), { maxBytes: 10, what })).toThrow(said)
+  })
+
   it("shared parts that would fill the memory as text are refused at once", () => {
     let shared: unknown = ["x"]
     for (let i = 0; i < 60; i++) shared = [shared, shared]

@@ -10,7 +10,7 @@ import type { PipelineTotals } from "./plan.ts"
 import type { PipelineDefinition } from "./schema.ts"
 
 interface PipelineSettings extends Settings {
-  /** Through how many routes a message may go; needed where routes form a cycle. */
+  /** How many times what comes from an initial message may go on to a route; needed where routes form a cycle. */
   readonly maxHops?: number
 }
 

@@ -10,7 +10,7 @@ export interface PipelinePlan {
   readonly readers: ReadonlyMap<string, number>
   /** Rendered with `input` when the execution begins. */
   readonly init: readonly InitPlan[]
-  /** Through how many routes a message and those it comes from may go; null: the routes have no cycle. */
+  /** How many times what comes from an initial message may go on to a route; null: the routes have no cycle. */
   readonly maxHops: number | null
 }
 

@@ -125,7 +125,7 @@ function checkCycles(
   const closing = use.writes.find(write => write.from === from && write.queue === use.routes[to!]!.inbound)
   const names = cycleText(cycle.map(route => use.routes[route]!.name))
   const more = others.length === 0 ? "" : ` (and ${others.length} more)`
-  const message = `Routes write to each other in a cycle: ${names}${more}. Add "max_hops" to the pipeline: through how many routes a message may go.`
+  const message = `Routes write to each other in a cycle: ${names}${more}. Add "max_hops" to the pipeline: how many times a message may go on to a route.`
   problems.add("E107", closing?.path ?? ["routes", from!], message)
 }
 

@@ -155,7 +155,7 @@ const pipelineFields = {
   ...documentFields,
   name: label("Name of the pipeline."),
   max_hops: count(
-    "Through how many routes a message and those it comes from may go. Needed where routes form a cycle.",
+    "How many times what comes from an initial message may go on to a route. Needed where routes form a cycle.",
     {
       max: 1_000_000_000,
     },

@@ -3,7 +3,7 @@ import { z } from "zod"
 import { defineAdapter } from "../adapter.ts"
 
 export const gatheringConfig = {
-  count: z.int().min(1).max(10_000).default(100).describe("So many at most. Default 100."),
+  count: z.int().min(1).max(10_000).default(100).describe("So many at most, up to 10000. Default 100."),
   seconds: z
     .number()
     .positive()

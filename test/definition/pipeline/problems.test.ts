@@ -239,7 +239,7 @@ describe("messages say what to do", () => {
       )
     const text = `name: x\nroutes:\n${ring(["fetch", "extract", "links"]).join("")}`
     expect(messages(text)).toEqual([
-      'Routes write to each other in a cycle: fetch → extract → links → fetch. Add "max_hops" to the pipeline: through how many routes a message may go.',
+      'Routes write to each other in a cycle: fetch → extract → links → fetch. Add "max_hops" to the pipeline: how many times a message may go on to a route.',
     ])
     expect(messages(`${text}max_hops: 5\n`)).toEqual([])
   })
