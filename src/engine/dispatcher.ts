@@ -67,7 +67,7 @@ export class Dispatcher {
   /** Somebody here can run it, with the adapters of its routes, and knows its provider. */
   #isServed({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
     return (
-      this.#broker.runs(handler, pipeline === null ? [] : adaptersHere(pipeline)) &&
+      this.#broker.runs(handler, pipeline === null ? undefined : adaptersHere(pipeline)) &&
       (provider === null || this.#external.providers.terms(provider) !== undefined)
     )
   }
