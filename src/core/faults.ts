@@ -72,6 +72,13 @@ export function isRetryableStatus(status: number): boolean {
   return status >= 500 || status === 429 || status === 408 || status === 425
 }
 
+const overloadStatuses = new Set<unknown>([429, 503])
+
+/** The other side says that it has too much to do. Other failures say nothing about how many are too many. */
+export function isOverload({ code, retry_after_seconds, details }: Fault): boolean {
+  return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
+}
+
 export function faultOf(thrown: unknown, options: FaultOptions): Fault {
   const clean = options.clean ?? (text => text)
   const errors = causes(thrown)

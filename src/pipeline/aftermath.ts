@@ -28,10 +28,10 @@ function mostBegun(route: number, { plan, settings, adapters }: Of): number {
 }
 
 function* firstUnsettled({ settled, tail }: RouteProgress, most: number): Generator<number> {
-  for (let seq = settled.upTo + 1, left = most; seq <= tail && left > 0; seq++) {
-    if (settled.has(seq)) continue
-    left -= 1
+  let seq = settled.nextUnsettled(0)
+  for (let left = most; seq <= tail && left > 0; left--) {
     yield seq
+    seq = settled.nextUnsettled(seq)
   }
 }
 

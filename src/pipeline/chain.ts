@@ -33,7 +33,7 @@ export interface ExecutionScene {
 export interface RouteChain {
   /** By adapter; null: it has none. */
   readonly breakers: readonly (Breaker | null)[]
-  /** When a message may be begun, as far as breakers say; 0: now. Infinity: when one that is on its way has ended. */
+  /** When a message may be begun, as far as it can say; a time that has passed: now. */
   mayBeginAt(now: number): number
   deliver(delivery: Delivery): void
   stop(): void

@@ -74,10 +74,6 @@ export class Executions implements TaskLane {
     return adapters.every(type => this.#parts.adapters.get(type) !== undefined)
   }
 
-  get running(): number {
-    return this.#current.size
-  }
-
   isRunning(task: TaskName): boolean {
     return this.#current.has(nameOf(task))
   }

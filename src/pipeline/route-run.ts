@@ -6,7 +6,7 @@
  *    rows.
  * 2. A message is begun only if it is durable, and nobody works on it or has settled it.
  */
-import type { Fault } from "../core/faults.ts"
+import { isOverload } from "../core/faults.ts"
 import type { BreakerState } from "../core/pipeline/breaker.ts"
 import { Concurrency } from "../core/pipeline/concurrency.ts"
 import type { RouteProgress } from "../core/pipeline/progress.ts"
@@ -138,7 +138,7 @@ export class RouteRun implements ChainEvents {
     const now = this.#parts.scene.now()
     const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
     if (at <= now) return true
-    if (at !== Number.POSITIVE_INFINITY) this.#pumpAfter(at - now)
+    this.#pumpAfter(at - now)
     return false
   }
 
@@ -206,11 +206,4 @@ export class RouteRun implements ChainEvents {
     this.#chain.stop()
     this.inlet.stop()
   }
-}
-
-const overloadStatuses = new Set<unknown>([429, 503])
-
-/** The other side says that it has too much to do. Other failures say nothing about how many are too many. */
-function isOverload({ code, retry_after_seconds, details }: Fault): boolean {
-  return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
 }

@@ -64,6 +64,7 @@ export interface RunEvents {
 }
 
 const DRAIN_LOOK_MS = 5
+
 export class PipelineRun {
   readonly pipeline: string
   readonly #parts: RunParts
@@ -175,11 +176,13 @@ export class PipelineRun {
       if (known-- > 0) continue
       this.#ledger.begin(message)
       if (this.#ledger.isFull) await this.#committed()
+      if (this.#isHalted) return
     }
     this.#progress.isBegun = true
     await this.#committed()
   }
 
+  /** Resolves when it is durable, or nobody waits for that any more. */
   #committed(): Promise<void> {
     this.#ledger.ask()
     this.#commits.schedule()
@@ -244,6 +247,7 @@ export class PipelineRun {
   /** What is in hand goes on. */
   #halt(): void {
     this.#isHalted = true
+    this.#whenOpened?.()
     this.#cancelFigures?.()
     for (const route of this.#routes) route.stop()
   }
