@@ -32,6 +32,8 @@ export interface RunningAttempt {
 /** Who runs attempts (src/worker/runner.ts). */
 export interface Runner {
   runs(handler: string): boolean
+  /** Does it only compute? */
+  isPure(handler: string): boolean
   /** Bounds on attempts of this handler beside the pool's; those with one name are one bound. */
   limits(handler: string): readonly Limit[]
   start(task: Task, events: AttemptEvents): RunningAttempt
@@ -85,6 +87,10 @@ export class LocalBroker implements Broker {
 
   runs(handler: string): boolean {
     return this.#runner.runs(handler)
+  }
+
+  isPure(handler: string): boolean {
+    return this.#runner.isPure(handler)
   }
 
   /** Attempts that hold a slot. */

@@ -101,10 +101,12 @@ export interface BrokerHost {
   isSure(): boolean
 }
 
-/** Where tasks go. `dispatch` may be called only for facts that are durable. */
+/** Where tasks go. `dispatch` may be called only for facts that are durable, or for handlers that only compute. */
 export interface Broker {
   /** Handlers somebody here can run; a pipeline only where all of these adapters are. */
   runs(handler: string, adapters?: readonly string[]): boolean
+  /** Handlers that run in this process and only compute: nobody is the worse for a run that is forgotten. */
+  isPure(handler: string): boolean
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void

@@ -36,6 +36,10 @@ export class RoutedBroker implements Broker {
     )
   }
 
+  isPure(handler: string): boolean {
+    return this.#local.isPure(handler)
+  }
+
   /**
    * May a worker elsewhere have a task for this handler? With Redis away nobody can say where it is. What can be done
    * here does not wait for that.

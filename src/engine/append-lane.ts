@@ -4,6 +4,7 @@ import type { Fact } from "../core/facts.ts"
 import { failpoint } from "../failpoints.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartition } from "./batch.ts"
 import type { Clock } from "./clock.ts"
+import { HeadStart } from "./head-start.ts"
 import { type Holding, partitionMoved } from "./holding.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
 import { OperationRows } from "./operation-rows.ts"
@@ -15,9 +16,11 @@ import { Sending, type SendingParts, type Sent } from "./sending.ts"
  *
  * 1. One append in flight: within a partition seq order is commit order.
  * 2. Effects and answers of a batch happen after it is durable, in the order they were caused. Until the outcome of an
- *    append is known (`sending.ts`) nothing is acted on.
+ *    append is known (`sending.ts`) nothing is acted on. Nodes that only compute have no effect (`head-start.ts`).
  */
 export interface LaneEvents {
+  /** Does this node only compute, in this process? */
+  isPure(job: LiveJob, node: number): boolean
   dispatch(job: LiveJob, attempted: Attempted): void
   abort(job: LiveJob, attempted: Attempted): void
   ended(job: LiveJob): void
@@ -41,6 +44,7 @@ export class AppendLane {
   readonly #events: LaneEvents
   readonly #holdings: ReadonlyMap<number, Holding>
   readonly #sending: Sending
+  readonly #headStart: HeadStart
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #flight: Batch | null = null
@@ -51,6 +55,7 @@ export class AppendLane {
     this.#events = parts.events
     this.#holdings = parts.holdings
     this.#sending = new Sending(parts)
+    this.#headStart = new HeadStart(parts.clock)
   }
 
   /** For `apply`: what follows from a fact of this job waits in the open batch. */
@@ -61,13 +66,27 @@ export class AppendLane {
 
   readonly #sink: Effects & { job: LiveJob } = {
     job: null as unknown as LiveJob,
-    dispatch: (node, attempt, item) => this.#open.effect(DISPATCH, this.#sink.job, node, attempt, item),
+    dispatch: (node, attempt, item) => this.#dispatch(this.#sink.job, { node, attempt, item }),
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
     abandon: (node, _, item) =>
       this.#operations().abandon(this.#sink.job, placed(node, item), this.#clock.now()),
     operationFailed: (node, item) =>
       this.#operations().failed(this.#sink.job, placed(node, item), this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
+  }
+
+  #dispatch(
+    job: LiveJob,
+    { node, attempt, item }: { node: number; attempt: number; item: number | undefined },
+  ): void {
+    // With a batch that waits for its turn there is more to store than the store can take.
+    const isEarly = this.#closed.length === 0 && this.#events.isPure(job, node) && this.#headStart.take()
+    if (!isEarly) this.#open.effect(DISPATCH, job, node, attempt, item)
+    else {
+      const attempted = item === undefined ? { node, attempt } : { node, attempt, item }
+      // Not now: the facts that make it ready are being applied.
+      queueMicrotask(() => this.#events.dispatch(job, attempted))
+    }
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {

@@ -10,6 +10,7 @@ import { Family } from "./family.ts"
 import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
+import { type JobSnapshot, snapshotOfBeginning, snapshotOfEnd } from "./job-snapshot.ts"
 import { Lease } from "./lease.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
@@ -220,26 +221,32 @@ export class Engine {
     return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
   }
 
-  /** Resolves with its time when the job is durable. The id is a new one. */
-  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<number> {
+  /** Resolves when the job is durable, with what it is then. The id is a new one. */
+  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<JobSnapshot> {
     this.mustBeOpen()
     const partition = partitionOf(id)
     // It may have moved since the id was made.
-    if (!this.#ownership.owns(partition))
-      return (await this.#elsewhere.submit(id, command, hurry)) ?? this.#parts.clock.now()
+    if (!this.#ownership.owns(partition)) {
+      const createdAt = await this.#elsewhere.submit(id, command, hurry)
+      return snapshotOfBeginning(id, command, createdAt ?? this.#parts.clock.now())
+    }
     this.#mustHaveRoom()
     const job = this.owner.submit(id, partition, plan, command)
     await this.owner.committer.durable(job)
-    return job.state.createdAt
+    const ended = job.undurable === 0 ? snapshotOfEnd(job) : null
+    return ended ?? snapshotOfBeginning(id, command, job.state.createdAt)
   }
 
   /**
    * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes,
    * and the answer is null. Its partition may have moved since the id was made; whoever owns it now does the work.
    */
-  async submitOnce(id: string, plan: Plan, command: Submit): Promise<number | null> {
+  async submitOnce(id: string, plan: Plan, command: Submit): Promise<JobSnapshot | null> {
     this.mustBeOpen()
-    if (!this.#ownership.owns(partitionOf(id))) return this.#elsewhere.submit(id, command)
+    if (!this.#ownership.owns(partitionOf(id))) {
+      const createdAt = await this.#elsewhere.submit(id, command)
+      return createdAt === null ? null : snapshotOfBeginning(id, command, createdAt)
+    }
     const job = await this.#recovery.load(id)
     if (job === null) return this.submit(id, plan, command)
     await this.owner.committer.durable(job)

@@ -1,6 +1,6 @@
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
-import type { JobStatus } from "../core/states.ts"
+import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
 import { isoTime } from "./iso-times.ts"
 import { type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
@@ -64,6 +64,14 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
     updated_at: isoTime(job.projected?.updatedAt ?? state.createdAt),
     finished_at: state.finishedAt === null ? null : isoTime(state.finishedAt),
   }
+}
+
+/** Its last state; null unless it has ended, or if a large part of its output is in the journal only. */
+export function snapshotOfEnd(job: LiveJob): JobSnapshot | null {
+  const { state } = job
+  if (!jobHasEnded(state.status)) return null
+  if (state.status === "COMPLETED" && outputInMemory(state) === undefined) return null
+  return snapshotOfLive(job)
 }
 
 export function snapshotOfRow(row: JobRow): JobSnapshot {

@@ -279,7 +279,12 @@ export class Owner implements CommitterEvents {
     this.committer.stop()
   }
 
-  // What the committer says.
+  // What the committer asks and says.
+
+  isPure({ plan }: LiveJob, node: number): boolean {
+    const { handler, provider } = plan.nodes[node]!
+    return provider === null && this.broker.isPure(handler)
+  }
 
   dispatch(job: LiveJob, attempted: Attempted): void {
     this.#dispatcher.dispatch(job, attempted)

@@ -18,7 +18,7 @@ import { checkOptions } from "./arguments.ts"
 import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
 import { anyExecution, type ClaimExecution } from "./execution-places.ts"
-import { type JobSnapshot, snapshotOfBeginning } from "./job-snapshot.ts"
+import type { JobSnapshot } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
@@ -46,8 +46,8 @@ export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
   readonly isNew: boolean
-  /** A new job as it began, whatever has become of it since. */
-  readonly began: JobSnapshot | null
+  /** A new job as it was stored: ended, if all of it took no more than that commit. */
+  readonly stored: JobSnapshot | null
 }
 
 interface StoredPlan {
@@ -119,15 +119,15 @@ export class Submissions {
         const content =
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
-        if (await this.#exists(jobId)) return { jobId, isNew: false, began: null }
-        return this.#admitted(jobId, { command, plan: stored.plan, admit }, () =>
+        if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
+        return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
       })
     const asNew = (hurry?: Hurry) => {
       const jobId = this.#engine.newJobId()
       const store = () => this.#engine.submit(jobId, stored.plan, command, hurry)
-      return this.#admitted(jobId, { command, plan: stored.plan, admit }, store)
+      return this.#admitted(jobId, { plan: stored.plan, admit }, store)
     }
     // Nobody has been told the id: if its engine does not answer, another has the job under another id.
     return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
@@ -135,24 +135,23 @@ export class Submissions {
 
   async #admitted(
     jobId: string,
-    { command, plan, admit }: { command: Submit; plan: Plan; admit: Admit },
-    store: () => Promise<number | null>,
+    { plan, admit }: { plan: Plan; admit: Admit },
+    store: () => Promise<JobSnapshot | null>,
   ): Promise<Submitted> {
-    let createdAt: number | null = null
+    let stored: JobSnapshot | null = null
     let isRefused = true
     const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
     try {
       await admit(jobId, async () => {
         isRefused = false
-        createdAt = await store()
+        stored = await store()
       })
     } catch (error) {
       // Whether a job that was sent to the store is there nobody knows; one that was not needs no place.
       if (isRefused) await giveBack?.()
       throw error
     }
-    const isNew = createdAt !== null
-    return { jobId, isNew, began: createdAt === null ? null : snapshotOfBeginning(jobId, command, createdAt) }
+    return { jobId, isNew: stored !== null, stored }
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {

@@ -1,15 +1,9 @@
 import type { EngineObserver } from "./engine-parts.ts"
-import { outputInMemory } from "./job-result.ts"
-import { type JobSnapshot, snapshotOfLive } from "./job-snapshot.ts"
+import { type JobSnapshot, snapshotOfEnd } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** Beyond this setTimeout fires at once; nobody waits for weeks without news. */
 const LONGEST_TIMER_MS = 2 ** 31
-
-/** A large part of the job's output is in the journal only: whoever waits reads it there. */
-function hasLeftMemory({ state }: LiveJob): boolean {
-  return state.status === "COMPLETED" && outputInMemory(state) === undefined
-}
 
 /** Who waits for news of which job. Jobs owned here push; for others the watcher looks again after a moment. */
 export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "progressed"> {
@@ -21,7 +15,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
 
   ended(job: LiveJob): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
-      this.tell(job.id, job.gone || hasLeftMemory(job) ? null : snapshotOfLive(job))
+      this.tell(job.id, job.gone ? null : snapshotOfEnd(job))
   }
 
   progressed(job: LiveJob): void {

@@ -52,6 +52,10 @@ export class TaskRunner implements Runner {
     return this.#handlers.get(handler) !== undefined
   }
 
+  isPure(handler: string): boolean {
+    return this.#handlers.get(handler)?.pure === true
+  }
+
   limits(handler: string): readonly Limit[] {
     const { thread, concurrency } = this.#handlers.get(handler) ?? {}
     const limits: Limit[] = []

@@ -33,6 +33,16 @@ it(`J14 J21 the same for jobs that run jobs, and for items (seeds from ${first})
   expect(executions).toBeGreaterThan(NESTED * 50)
 }, 120_000)
 
+it(`J5 J6 the same for nodes that begin before what made them ready is durable (seeds from ${first})`, async () => {
+  let executions = 0
+  for (const seed of seeds.slice(known.length, known.length + NESTED)) {
+    const outcome = await new Fleet(seed, { isNested: true, computes: true }).run({ engines: 3, steps: 120 })
+    expect(outcome.violations, `UMBRA_SIMULATION_SEED=${seed}`).toEqual([])
+    executions += outcome.executions
+  }
+  expect(executions).toBeGreaterThan(NESTED * 50)
+}, 120_000)
+
 it("the same seed gives the same run", async () => {
   const run = () => new Fleet(first).run({ engines: 3, steps: 60 })
   expect(await run()).toEqual(await run())

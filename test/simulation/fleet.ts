@@ -47,10 +47,15 @@ export class Fleet {
   #ids = 0
 
   readonly #isNested: boolean
+  readonly #computes: boolean
 
-  /** `isNested`: some nodes run other workflows, and some run for each item of a list. */
-  constructor(seed: number, { isNested = false } = {}) {
+  /**
+   * `isNested`: some nodes run other workflows, and some run for each item of a list. `computes`: some only compute, and
+   * begin before what made them ready is durable.
+   */
+  constructor(seed: number, { isNested = false, computes = false } = {}) {
     this.#isNested = isNested
+    this.#computes = computes
     this.#random = randomFrom(seed)
     this.#clock = new VirtualClock({ seed })
   }
@@ -185,7 +190,8 @@ export class Fleet {
     if (holding?.epoch !== this.#store.partitions[partition]!.epoch) return
     this.#executions++
     const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`
-    if (this.#started.has(name)) this.#violations.push(`${name} started twice`)
+    // What only computes may be forgotten with its process, and is the same attempt when it is done again.
+    if (this.#started.has(name) && task.handler !== "compute") this.#violations.push(`${name} started twice`)
     this.#started.add(name)
     const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(({ type, data }) => {
       if (type !== "node_completed" && type !== "item_completed") return false
@@ -254,6 +260,7 @@ export class Fleet {
 
   /** Runs only workflows behind its own: none runs inside itself. */
   #handler(index: number): string {
+    if (this.#computes && this.#random.chance(0.5)) return "compute"
     if (!this.#isNested || index === WORKFLOWS - 1 || !this.#random.chance(0.3)) return "simulated"
     return `run:w${this.#random.between(index + 1, WORKFLOWS - 1)}`
   }

@@ -23,6 +23,10 @@ export class SimulatedWorker implements Broker {
     return true
   }
 
+  isPure(handler: string): boolean {
+    return handler === "compute"
+  }
+
   dispatch(task: Task): void {
     const { clock, random, events, isDead, starts } = this.#parts
     const key = keyOf(task)
@@ -35,7 +39,9 @@ export class SimulatedWorker implements Broker {
         if (isDead() || !this.#running.delete(key)) return
         events.finished(task, outcome)
       }
-      this.#running.set(key, clock.after(random.between(1, 300), end))
+      // As a local worker does: within the same turn of the event loop.
+      if (this.isPure(task.handler)) queueMicrotask(end)
+      else this.#running.set(key, clock.after(random.between(1, 300), end))
     }
     this.#running.set(key, () => {})
     if (task.announce) events.started(task, "simulated").then(begin, () => this.#running.delete(key))

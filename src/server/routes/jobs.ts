@@ -54,9 +54,12 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async (request, reply) => {
       const { "idempotency-key": key, traceparent } = request.headers
       const wanted = { ...request.body, idempotency_key: key, traceparent }
-      const { jobId, isNew, began } = await submit(parts, request.caller, wanted)
+      const { jobId, isNew, stored } = await submit(parts, request.caller, wanted)
       const { wait } = request.query
-      const job = await (wait === undefined ? (began ?? umbra.job(jobId)) : ended(parts, jobId, wait))
+      const isEnough = stored !== null && (wait === undefined || jobHasEnded(stored.status))
+      const job = isEnough
+        ? stored
+        : await (wait === undefined ? umbra.job(jobId) : ended(parts, jobId, wait))
       return reply
         .code(isNew ? 201 : 200)
         .header("location", `/jobs/${jobId}`)

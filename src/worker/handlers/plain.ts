@@ -11,18 +11,20 @@ import {
   workflowSpec,
 } from "./specs.ts"
 
-export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
+export const input = defineHandler({ ...inputSpec, pure: true, run: (_, ctx) => ctx.input })
 
 /** An empty config counts as none: the engine hands out `{}` where the definition has no config. */
 export const output = defineHandler({
   ...outputSpec,
+  pure: true,
   run: (config, ctx) => (config === undefined || Object.keys(config).length === 0 ? ctx.parents : config),
 })
 
-export const transform = defineHandler({ ...transformSpec, run: config => config.value })
+export const transform = defineHandler({ ...transformSpec, pure: true, run: config => config.value })
 
 export const sleep = defineHandler({
   ...sleepSpec,
+  pure: true,
   run({ seconds, until }, ctx) {
     const now = ctx.now()
     const wake = Math.max(now, until === undefined ? now + (seconds ?? 0) * 1000 : Date.parse(until))
@@ -33,6 +35,7 @@ export const sleep = defineHandler({
 
 export const waitForSignalHandler = defineHandler({
   ...waitForSignalSpec,
+  pure: true,
   run({ signal, timeout_seconds, default: otherwise }, ctx) {
     if (timeout_seconds === undefined) return waitForSignal(signal)
     return waitForSignal(signal, { until: ctx.now() + timeout_seconds * 1000, default: otherwise })

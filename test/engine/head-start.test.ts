@@ -1,0 +1,170 @@
+/** Nodes that only compute begin before what made them ready is durable, and what they give is stored with it. */
+import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import type { Batch, Journal } from "../../src/journal/port.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { defineHandler } from "../../src/worker/handler.ts"
+import { flow, handler, open, until } from "./stage.ts"
+
+const compute = (id: string, dependencies: string[] = []) => ({
+  id,
+  handler: "transform",
+  config: { value: id },
+  dependencies,
+})
+
+const chain = (length: number) =>
+  Array.from({ length }, (_, n) => compute(`n${n}`, n === 0 ? [] : [`n${n - 1}`]))
+
+/** Time stands still in these tests: how far a head start goes depends on how busy the machine is. */
+
+/** Every batch that is stored, and a gate in front of the store. */
+function watched(journal: Journal) {
+  const batches: Batch[] = []
+  const { append } = journal
+  let isShut = false
+  let waiting: (() => void)[] = []
+  journal.append = async batch => {
+    if (isShut) await new Promise<void>(resolve => waiting.push(resolve))
+    batches.push(batch)
+    return append.call(journal, batch)
+  }
+  return {
+    journal,
+    batches,
+    ofJob: (id: string) => batches.filter(({ facts }) => facts.some(({ jobId }) => jobId === id)),
+    shut() {
+      isShut = true
+    },
+    open() {
+      isShut = false
+      for (const go of waiting) go()
+      waiting = []
+    },
+  }
+}
+
+describe("a head start", () => {
+  it("J6 a job whose nodes only compute is one commit, with the same facts as ever", async () => {
+    const store = watched(openMemory())
+    const umbra = await open({ at: store.journal, clock: new VirtualClock() })
+    const job = await umbra.submit(
+      flow([...chain(4), { id: "end", handler: "output", dependencies: ["n3"] }]),
+    )
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { n3: "n3" } })
+    expect(store.ofJob(job.id)).toHaveLength(1)
+    expect(store.ofJob(job.id)[0]!.facts.map(({ type }) => type)).toEqual([
+      "job_submitted",
+      ...Array.from({ length: 5 }, () => "node_completed"),
+    ])
+    expect((await umbra.events(job.id)).at(-1)).toMatchObject({ type: "job.completed" })
+  })
+
+  it("is for nodes that only compute: others wait until what made them ready is durable", async () => {
+    const store = watched(openMemory())
+    const ran: string[] = []
+    const note = (name: string, pure: boolean) =>
+      defineHandler({ name, pure, run: () => void ran.push(name) })
+    const umbra = await open({ at: store.journal, handlers: [note("computes", true), note("acts", false)] })
+    store.shut()
+    const job = umbra.submit(
+      flow([
+        { id: "a", handler: "computes" },
+        { id: "b", handler: "acts" },
+        { id: "c", handler: "acts", dependencies: ["a"] },
+      ]),
+    )
+    await until("the one that computes has run", () => ran.length > 0)
+    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+    expect(ran).toEqual(["computes"])
+    store.open()
+    expect(await (await job).wait()).toMatchObject({ status: "COMPLETED" })
+    expect(ran.sort()).toEqual(["acts", "acts", "computes"])
+  })
+
+  it("J5 what was computed and never stored is as if it had not been", async () => {
+    const memory = createMemoryStore({ partitions: 4 })
+    const store = watched(openMemory(memory))
+    const first = await open({ at: store.journal, engine: { drainSeconds: 0.01 } })
+    store.shut()
+    let isAnswered = false
+    const submitted = first.submit(flow(chain(3))).then(
+      () => {
+        isAnswered = true
+      },
+      () => {},
+    )
+    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+    expect(isAnswered).toBe(false)
+    expect([...memory.jobs.values()]).toEqual([])
+    expect([...memory.facts.keys()]).toEqual([])
+    store.open()
+    await submitted
+    expect(isAnswered).toBe(true)
+  })
+
+  it("a long chain leaves the event loop to others, and does not run away from the store", async () => {
+    const store = watched(openMemory())
+    const umbra = await open({ at: store.journal, clock: new VirtualClock() })
+    let turns = 0
+    let isOver = false
+    const look = () => {
+      turns++
+      if (!isOver) setImmediate(look)
+    }
+    setImmediate(look)
+    const job = await umbra.submit(flow(chain(6000)))
+    const { status } = await job.wait()
+    isOver = true
+    expect(status).toBe("COMPLETED")
+    // At most 500 nodes for each turn of the loop.
+    expect(turns).toBeGreaterThanOrEqual(12)
+    const sizes = store.ofJob(job.id).map(({ facts }) => facts.length)
+    expect(sizes.length).toBeGreaterThan(5)
+    expect(Math.max(...sizes)).toBeLessThanOrEqual(501)
+  })
+
+  it("a node that computes in between costs no commit: a chain of work has one for each that acts, and one more", async () => {
+    const store = watched(openMemory())
+    const acts = handler("acts", () => "done")
+    const umbra = await open({ at: store.journal, clock: new VirtualClock(), handlers: [acts] })
+    const nodes = Array.from({ length: 5 }, (_, n) => [
+      { id: `a${n}`, handler: "acts", dependencies: n === 0 ? [] : [`t${n - 1}`] },
+      compute(`t${n}`, [`a${n}`]),
+    ]).flat()
+    const job = await umbra.submit(flow(nodes))
+    expect((await job.wait()).status).toBe("COMPLETED")
+    expect(store.ofJob(job.id)).toHaveLength(6)
+  })
+
+  it("a list over which something is computed is one commit, and keeps its order", async () => {
+    const store = watched(openMemory())
+    const umbra = await open({ at: store.journal, clock: new VirtualClock() })
+    const list = Array.from({ length: 200 }, (_, n) => n)
+    const job = await umbra.submit(
+      flow([
+        {
+          id: "each",
+          handler: "transform",
+          for_each: "{{ input.list }}",
+          config: { value: "{{ item * 2 }}" },
+        },
+      ]),
+      { list },
+    )
+    expect(await job.wait()).toMatchObject({ output: { each: list.map(n => n * 2) } })
+    expect(store.ofJob(job.id).length).toBeLessThanOrEqual(2)
+  })
+
+  it("what is computed wrongly fails its job in the same commit", async () => {
+    const store = watched(openMemory())
+    const umbra = await open({ at: store.journal, clock: new VirtualClock() })
+    const job = await umbra.submit(
+      flow([{ id: "a", handler: "transform", config: { value: "{{ input.missing.deeper }}" } }]),
+      {},
+    )
+    expect(await job.wait()).toMatchObject({ status: "FAILED" })
+    expect(store.ofJob(job.id)).toHaveLength(1)
+  })
+})
