@@ -12,11 +12,17 @@ const CONNECTIONS = 100
 /** Turn and turn about: whatever else the machine does in between falls on all three. */
 const ROUNDS = 3
 
-const workflow = { name: "bench", nodes: [{ id: "n", handler: "transform", config: { value: 1 } }] }
+/** One whose node only computes, which is one commit, and one whose node acts, which is two. */
+const workflows = [
+  { name: "computes", nodes: [{ id: "n", handler: "transform", config: { value: 1 } }] },
+  { name: "acts", nodes: [{ id: "n", handler: "echo", config: { value: 1 } }] },
+]
+const submitted = (workflow: string) => ({ workflow, input: { a: 1 } })
 const requests = {
   "GET /health": requestText("GET", "/health"),
-  "submit, answered when durable": requestText("POST", "/jobs", { workflow: "bench", input: { a: 1 } }),
-  "submit to COMPLETED": requestText("POST", "/jobs?wait=30", { workflow: "bench", input: { a: 1 } }),
+  "submit, answered when durable": requestText("POST", "/jobs", submitted("acts")),
+  "submit to COMPLETED, transform": requestText("POST", "/jobs?wait=30", submitted("computes")),
+  "submit to COMPLETED, own handler": requestText("POST", "/jobs?wait=30", submitted("acts")),
 }
 
 export async function server(): Promise<void> {
@@ -44,9 +50,10 @@ export interface Round {
 
 async function measure(store: readonly string[]): Promise<void> {
   const seconds = Math.max(1, 4 * Number(process.env.BENCH_SCALE ?? 1))
-  const { child, port } = await startServe(store)
+  const handlers = join(import.meta.dirname, "echo-handler.js")
+  const { child, port } = await startServe([...store, "--handlers", handlers])
   const connections = await Promise.all(Array.from({ length: CONNECTIONS }, () => Connection.open(port)))
-  await connections[0]!.send(requestText("POST", "/workflows", workflow))
+  for (const workflow of workflows) await connections[0]!.send(requestText("POST", "/workflows", workflow))
   const rounds = new Map(Object.keys(requests).map(name => [name, [] as Round[]]))
   for (const request of Object.values(requests)) await drive(connections, request, 1)
   for (let round = 0; round < ROUNDS; round++)

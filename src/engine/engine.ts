@@ -10,7 +10,7 @@ import { Family } from "./family.ts"
 import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
-import { type JobSnapshot, snapshotOfBeginning, snapshotOfEnd } from "./job-snapshot.ts"
+import { asStored, type Stored } from "./job-snapshot.ts"
 import { Lease } from "./lease.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
@@ -221,31 +221,30 @@ export class Engine {
     return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
   }
 
-  /** Resolves when the job is durable, with what it is then. The id is a new one. */
-  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<JobSnapshot> {
+  /** Resolves when the job is durable. The id is a new one. */
+  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
     this.mustBeOpen()
     const partition = partitionOf(id)
     // It may have moved since the id was made.
     if (!this.#ownership.owns(partition)) {
       const createdAt = await this.#elsewhere.submit(id, command, hurry)
-      return snapshotOfBeginning(id, command, createdAt ?? this.#parts.clock.now())
+      return asStored(id, command, createdAt ?? this.#parts.clock.now())
     }
     this.#mustHaveRoom()
     const job = this.owner.submit(id, partition, plan, command)
     await this.owner.committer.durable(job)
-    const ended = job.undurable === 0 ? snapshotOfEnd(job) : null
-    return ended ?? snapshotOfBeginning(id, command, job.state.createdAt)
+    return asStored(id, command, job.state.createdAt, job)
   }
 
   /**
    * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes,
    * and the answer is null. Its partition may have moved since the id was made; whoever owns it now does the work.
    */
-  async submitOnce(id: string, plan: Plan, command: Submit): Promise<JobSnapshot | null> {
+  async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
     this.mustBeOpen()
     if (!this.#ownership.owns(partitionOf(id))) {
       const createdAt = await this.#elsewhere.submit(id, command)
-      return createdAt === null ? null : snapshotOfBeginning(id, command, createdAt)
+      return createdAt === null ? null : asStored(id, command, createdAt)
     }
     const job = await this.#recovery.load(id)
     if (job === null) return this.submit(id, plan, command)

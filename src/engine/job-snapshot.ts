@@ -27,8 +27,20 @@ export interface JobSnapshot {
   readonly finished_at: string | null
 }
 
-/** A job that is durable and of which nothing else is known. */
-export function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number): JobSnapshot {
+/** What is known of a new job when it has become durable. */
+export interface Stored {
+  readonly began: JobSnapshot
+  /** null: it has not, or nobody here knows. */
+  readonly ended: JobSnapshot | null
+}
+
+/** `job`: if it is in memory here. */
+export function asStored(jobId: string, command: Submit, createdAt: number, job?: LiveJob): Stored {
+  const ended = job !== undefined && job.undurable === 0 ? snapshotOfEnd(job) : null
+  return { began: snapshotOfBeginning(jobId, command, createdAt), ended }
+}
+
+function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number): JobSnapshot {
   const created_at = isoTime(createdAt)
   return {
     job_id: jobId,

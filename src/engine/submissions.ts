@@ -18,7 +18,7 @@ import { checkOptions } from "./arguments.ts"
 import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
 import { anyExecution, type ClaimExecution } from "./execution-places.ts"
-import type { JobSnapshot } from "./job-snapshot.ts"
+import type { JobSnapshot, Stored } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
@@ -46,8 +46,10 @@ export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
   readonly isNew: boolean
-  /** A new job as it was stored: ended, if all of it took no more than that commit. */
-  readonly stored: JobSnapshot | null
+  /** A new job as it began, whatever has become of it since. */
+  readonly began: JobSnapshot | null
+  /** Its end, if all of it took no more than the commit that stored it. */
+  readonly ended: JobSnapshot | null
 }
 
 interface StoredPlan {
@@ -119,7 +121,7 @@ export class Submissions {
         const content =
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
-        if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
+        if (await this.#exists(jobId)) return { jobId, isNew: false, began: null, ended: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
@@ -136,9 +138,9 @@ export class Submissions {
   async #admitted(
     jobId: string,
     { plan, admit }: { plan: Plan; admit: Admit },
-    store: () => Promise<JobSnapshot | null>,
+    store: () => Promise<Stored | null>,
   ): Promise<Submitted> {
-    let stored: JobSnapshot | null = null
+    let stored: Stored | null = null
     let isRefused = true
     const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
     try {
@@ -151,7 +153,7 @@ export class Submissions {
       if (isRefused) await giveBack?.()
       throw error
     }
-    return { jobId, isNew: stored !== null, stored }
+    return { jobId, isNew: stored !== null, ...(stored ?? { began: null, ended: null }) }
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {

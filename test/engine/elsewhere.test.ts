@@ -63,12 +63,12 @@ describe("a process without an engine", () => {
     expect(engine.vitals().partitions).toBe(64)
   })
 
-  it("S1 answers a submission with the job as it was stored, and the same key with the same job, new only once", async () => {
+  it("S1 answers a submission with the job as it began, and the same key with the same job, new only once", async () => {
     const { store, front } = await pair()
     const other = await openOn(store, { roles: api })
-    const { stored } = await front.accept(quick, { n: 1 }, { labels: { team: "a" }, priority: 3 })
-    expect(stored).toMatchObject({ status: "PENDING", labels: { team: "a" }, priority: 3, finished_at: null })
-    expect(stored!.created_at).toBe((await front.job(stored!.job_id)).created_at)
+    const { began } = await front.accept(quick, { n: 1 }, { labels: { team: "a" }, priority: 3 })
+    expect(began).toMatchObject({ status: "PENDING", labels: { team: "a" }, priority: 3, finished_at: null })
+    expect(began!.created_at).toBe((await front.job(began!.job_id)).created_at)
     const both = await Promise.all(
       Array.from({ length: 10 }, (_, n) =>
         (n % 2 ? front : other).accept(quick, { n: 1 }, { idempotencyKey: "k" }),
