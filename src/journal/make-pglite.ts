@@ -17,8 +17,10 @@ const UNFINISHED = "making-"
 export async function makePglite(folder: string): Promise<void> {
   const files = join(folder, "database")
   if (existsSync(files)) return
+  // Tried again when it is not empty in the end: the maker of a killed process may have written on for a moment.
+  const whole = { recursive: true, force: true, maxRetries: 10 }
   for (const left of await readdir(folder))
-    if (left.startsWith(UNFINISHED)) await rm(join(folder, left), { recursive: true, force: true })
+    if (left.startsWith(UNFINISHED)) await rm(join(folder, left), whole)
   // Made with mode 0700: the embedded database makes files that everybody may write to, and nobody else shall reach them.
   const making = await mkdtemp(join(folder, UNFINISHED))
   if (!(await madeByProcess(join(making, "database")))) await makeAt(join(making, "database"))

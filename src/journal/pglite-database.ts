@@ -147,20 +147,26 @@ function openThread(folder: string): Promise<Thread> {
   const worker = newWorker(folder)
   const pending = new Map<number, Pending>()
   return new Promise((resolve, reject) => {
+    let isOpen = false
     let reason = "its thread ended"
     worker.on("error", error => {
-      reason = `its thread failed: ${error.message}`
+      reason = isOpen ? `its thread failed: ${error.message}` : error.message
     })
     worker.on("exit", () => {
       const error = new JournalUnavailableError(
-        `the embedded database in ${folder} did not answer: ${reason}`,
+        isOpen
+          ? `the embedded database in ${folder} did not answer: ${reason}`
+          : `the embedded database in ${folder} cannot be opened: ${reason}. Check the free space of the disk and the rights on the files; if they are damaged, put the whole folder back from a backup.`,
       )
       reject(error)
       for (const request of pending.values()) request.reject(error)
       pending.clear()
     })
     worker.on("message", (reply: ThreadReply) => {
-      if (reply.kind === "ready") return resolve({ worker, pending })
+      if (reply.kind === "ready") {
+        isOpen = true
+        return resolve({ worker, pending })
+      }
       const request = pending.get(reply.id)
       pending.delete(reply.id)
       if (reply.kind === "done") request?.resolve(reply.rows)

@@ -4,7 +4,8 @@
  * Whatever fails without PostgreSQL saying why has broken the instance: the thread ends, and the next one recovers
  * from the write-ahead log as after a killed process.
  */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs"
+import { closeSync, fstatSync, openSync, readSync, rmSync } from "node:fs"
+import { join } from "node:path"
 import { parentPort, workerData } from "node:worker_threads"
 import { PGlite, type PGliteOptions, protocol } from "@electric-sql/pglite"
 import type { Parameters, Row, Statement } from "./database.ts"
@@ -26,12 +27,33 @@ interface Wasm {
 const { WebAssembly: wasm } = globalThis as unknown as { readonly WebAssembly: Wasm }
 const { folder } = workerData as ThreadData
 const port = parentPort ?? fail("pglite-thread.ts runs in a worker thread only")
-const database = await PGlite.create(folder, {
-  startParams: [...PGlite.defaultStartParams, ...SETTINGS],
-  pgliteWasmModule: new wasm.Module(bytesOf("@electric-sql/pglite/pglite.wasm")),
-})
+const database = await open()
 const prepared = new Set<Statement>()
 await query("session", ["0"])
+
+/**
+ * The database's own lock file is made empty and filled in a second step. Who is killed in between leaves one that is
+ * refused by every later start; and it guards nothing, since every PGlite gives the same pid. Whoever may open the
+ * folder at all (folder-lock.ts) is alone, so it is removed.
+ */
+async function open(): Promise<PGlite> {
+  rmSync(join(folder, "postmaster.pid"), { force: true })
+  const said: string[] = []
+  let isOpening = true
+  try {
+    return await PGlite.create(folder, {
+      startParams: [...PGlite.defaultStartParams, ...SETTINGS],
+      pgliteWasmModule: new wasm.Module(bytesOf("@electric-sql/pglite/pglite.wasm")),
+      onStderr: line => isOpening && said.push(line) > 0,
+    })
+  } catch (error) {
+    // PGlite says only that it failed; PostgreSQL has said why.
+    const reasons = said.flatMap(line => /(?:FATAL|PANIC): .*/.exec(line)?.[0] ?? [])
+    throw reasons.length === 0 ? error : new Error(reasons.join("; "), { cause: error })
+  } finally {
+    isOpening = false
+  }
+}
 
 /**
  * PGlite would read its program into a buffer of 9 MB. Once that is freed, glibc takes blocks up to that size for ordinary

@@ -1,6 +1,9 @@
-import { cp, mkdir, mkdtemp, readdir, rm, writeFile } from "node:fs/promises"
+import { spawn } from "node:child_process"
+import { once } from "node:events"
+import { cp, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { UmbraError } from "../../src/errors.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
@@ -121,6 +124,28 @@ describe("PGlite", () => {
     onTestFinished(() => journal.close())
     expect(await journal.readPartitions()).toHaveLength(64)
     expect(await making()).toEqual([])
+  })
+
+  it("opens a folder whose process was killed while it opened it, before the lock file was filled", async () => {
+    const folder = await copiedFolder()
+    const opener = fileURLToPath(new URL("./killed-opener.js", import.meta.url))
+    const victim = spawn(process.execPath, [opener, join(folder, "database")], { stdio: "inherit" })
+    expect(await once(victim, "exit")).toEqual([null, "SIGKILL"])
+    expect((await stat(join(folder, "database", "postmaster.pid"))).size).toBe(0)
+    const journal = await openPglite(folder)
+    onTestFinished(() => journal.close())
+    expect(await journal.readPartitions()).toHaveLength(64)
+  })
+
+  it("says why files that are damaged cannot be opened, and what to do", async () => {
+    const folder = await copiedFolder()
+    await truncate(join(folder, "database", "global", "pg_control"), 100)
+    const refusal = await openPglite(folder).catch((error: unknown) => error)
+    expect(refusal).toBeInstanceOf(JournalUnavailableError)
+    const { message } = refusal as Error
+    expect(message).toContain(`the embedded database in ${join(folder, "database")} cannot be opened`)
+    expect(message).toContain('could not read file "global/pg_control"')
+    expect(message).toContain("put the whole folder back from a backup")
   })
 
   it("says what is wrong with a folder it cannot use", async () => {
