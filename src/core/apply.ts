@@ -13,13 +13,14 @@ import type {
 } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
-import { abandonAll, operationFailed, operationHappened, resumed, setPoll } from "./operations.ts"
+import { abandonAll, mayRun, operationFailed, operationHappened, resumed, setPoll } from "./operations.ts"
 import type { Graph } from "./plan.ts"
 import { retried } from "./restart.ts"
 import {
   CANCELLED,
   COMPLETED,
   FAILED,
+  followed,
   isDone,
   isInFlight,
   type JobState,
@@ -150,6 +151,8 @@ function completed(state: JobState, fact: NodeCompleted, at: number, effects: Ef
     if (typeof amount === "number") state.usage.set(key, (state.usage.get(key) ?? 0) + amount)
   }
   setJobResult(state, fact)
+  if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node))
+    effects.abort(fact.node, fact.attempt)
   done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
 }
 
@@ -164,6 +167,7 @@ export function done(
   state.outputs[node] = ended.output
   state.endedAt[node] = ended.at
   forget(state, node)
+  followed(state, node)
   state.unfinished--
   progressed(state)
   const { starts, items } = state.graph.successors
@@ -188,7 +192,7 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   leaveFlight(state, node)
   forget(state, node)
   state.faults.set(node, { fault })
-  state.tries[node]!++
+  if (fact.postponed !== true) state.tries[node]!++
   progressed(state)
   if (fact.retry_at === undefined) {
     if (state.goesOn) failAlone(state, fact, at, effects)
@@ -250,6 +254,7 @@ function waits(state: JobState, fact: NodeWaiting): void {
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
+  followed(state, node)
   if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
@@ -262,6 +267,7 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
   for (const node of fact.nodes) {
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
+    mayRun(state, node)
     if (isCounted) state.suspects.add(node)
     else effects.abort(node, state.attempt[node]!)
     state.attempt[node]!++
@@ -299,7 +305,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
     }
   }
   state.orphans = [...childrenWaitedFor(state), ...endItems(state, at, effects)]
-  if (state.waiting.size > 0) abandonAll(state, effects)
+  if (state.waiting.size + state.unfollowed.size > 0) abandonAll(state, effects)
   state.active = 0
   state.unsettled = state.parent !== null || state.orphans.length > 0
   state.retryAt.clear()

@@ -1,6 +1,7 @@
 import { pollDelay } from "./backoff.ts"
 import type { Circumstances, External, OperationResult, Refusal, Submitted } from "./commands.ts"
 import type { ExternalWaiting, Fact } from "./facts.ts"
+import { isRateLimited } from "./faults.ts"
 import { isDone, type JobState, resumeToken } from "./state.ts"
 import { failure, jobResult, refuse } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
@@ -34,7 +35,10 @@ export function operationNews(
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (isDone(state, node)) return refuse("duplicate")
   const waiting = state.waiting.get(node)
-  if (waiting?.kind !== "external" || waiting.external_id !== externalId) return refuse("stale_operation")
+  const operation = waiting?.kind === "external" ? waiting : state.unfollowed.get(node)
+  if (operation?.external_id !== externalId) return refuse("stale_operation")
+  // Nobody follows it at the moment, but it is the node's own: its result counts, the rest is asked for again.
+  if (operation !== waiting && command.result.type !== "completed") return refuse("stale_operation")
   if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
     return refuse("stale_token")
   return newsOf(state, command, given)
@@ -48,12 +52,15 @@ function newsOf(state: JobState, command: External, given: Circumstances): reado
     case "completed": {
       const usage = result.usage === undefined ? {} : { usage: result.usage }
       const { output } = result
-      return [{ type: "node_completed", at, node, attempt, output, ...usage, ...jobResult(command) }]
+      const overtaken = state.waiting.has(node) ? {} : ({ overtaken: true } as const)
+      return [
+        { type: "node_completed", at, node, attempt, output, ...usage, ...overtaken, ...jobResult(command) },
+      ]
     }
     case "failed":
       return [failure(state, node, result.fault, given)]
     case "error":
-      return isOneTooMany(state, command)
+      return !isRateLimited(result.fault) && isOneTooMany(state, command)
         ? [{ ...failure(state, node, result.fault, given), abandoned: true }]
         : nextLook(state, command, given)
     case "running":
@@ -73,11 +80,18 @@ function isOneTooMany(state: JobState, { node, poll }: External): boolean {
 function nextLook(state: JobState, command: External, given: Circumstances): readonly Fact[] {
   const { node, poll, result, source } = command
   if (poll === null || (source === "webhook" && result.type !== "hint")) return []
-  const because = result.type as "running" | "error" | "hint" | "postponed"
+  const because = reasonOf(result as NoEnd)
   const next_poll_at = wholeTime(nextLookAt(state, command, given))
   const fault = result.type === "error" ? { fault: result.fault } : {}
   const attempt = state.attempt[node]!
   return [{ type: "poll_scheduled", at: given.now, node, attempt, next_poll_at, because, ...fault }]
+}
+
+type NoEnd = Exclude<OperationResult, { type: "completed" | "failed" }>
+
+/** A provider that asks for time is not one that cannot be asked. */
+function reasonOf(result: NoEnd): NoEnd["type"] {
+  return result.type === "error" && isRateLimited(result.fault) ? "postponed" : result.type
 }
 
 function nextLookAt(state: JobState, { node, poll, result }: External, given: Circumstances): number {

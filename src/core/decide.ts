@@ -9,12 +9,12 @@ import {
   wakeItems,
 } from "./decide-items.ts"
 import type { Fact, Waiting } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { type Fault, isRateLimited } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
 import { outputWhenDue } from "./timers.ts"
-import { failure, jobResult, refuse } from "./verdict.ts"
+import { failure, jobResult, postponement, refuse } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
 
 /**
@@ -22,7 +22,8 @@ import { wholeTime } from "./whole-time.ts"
  *
  * 1. A result counts only for the current attempt of a node that is in flight or waiting: at most one is accepted.
  * 2. Nothing but `retry` and `delete` is accepted by a job that has ended.
- * 3. The user's retries are spent by failures only; a lost process spends from a limit of its own.
+ * 3. The user's retries are spent by failures only; a lost process spends from a limit of its own, and a provider that
+ *    asks for time spends nothing.
  */
 export function decide(state: JobState, command: Command, given: Circumstances): readonly Fact[] | Refusal {
   switch (command.type) {
@@ -97,7 +98,7 @@ function decideResult(
     case "completed":
       return [completed(command, at)]
     case "failed":
-      return [failure(state, node, command.fault, given)]
+      return [attemptFailed(state, node, command.fault, given)]
     case "waiting":
       return startWaiting(state, command, at)
     case "await_slot":
@@ -111,6 +112,13 @@ function decideResult(
     case "preview":
       return [{ type: "preview_published", at, node, attempt, data: command.data }]
   }
+}
+
+function attemptFailed(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {
+  const isAtProvider = state.graph.nodes[node]!.provider != null
+  return isAtProvider && fault.retryable && isRateLimited(fault)
+    ? postponement(state, node, fault, given)
+    : failure(state, node, fault, given)
 }
 
 /**

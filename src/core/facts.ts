@@ -77,6 +77,8 @@ export interface NodeCompleted {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
+  /** An operation that nobody followed has ended before the attempt that was to submit it again. */
+  readonly overtaken?: true
   /** With the last node of a workflow that has an `output` template: the job's output, rendered … */
   readonly job_output?: Json
   /** … or why it could not be: then the job fails although its nodes are done. */
@@ -92,6 +94,8 @@ export interface NodeFailed {
   readonly retry_at?: number
   /** The operation that the node waited for could not be followed any more; it may still run. */
   readonly abandoned?: true
+  /** The provider has taken nothing and asked for time (429): no try was used up. */
+  readonly postponed?: true
 }
 
 export interface NodeWaiting {
@@ -189,7 +193,7 @@ export interface PollScheduled {
   readonly item?: number
   readonly attempt: number
   readonly next_poll_at: number
-  /** `error`: the provider could not be asked. `hint`, `postponed`: nobody has asked yet. */
+  /** `error`: the provider could not be asked. `hint`: nobody has asked yet. `postponed`: nor may anybody, by its rate or its own 429. */
   readonly because: "running" | "error" | "hint" | "postponed"
   readonly fault?: Fault
 }
@@ -249,6 +253,7 @@ export interface ItemCompleted {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
+  readonly overtaken?: true
   readonly job_output?: Json
   readonly job_fault?: Fault
 }
@@ -262,6 +267,7 @@ export interface ItemFailed {
   readonly fault: Fault
   readonly retry_at?: number
   readonly abandoned?: true
+  readonly postponed?: true
 }
 
 export interface ItemWaiting {

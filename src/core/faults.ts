@@ -79,6 +79,11 @@ export function isOverload({ code, retry_after_seconds, details }: Fault): boole
   return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
 }
 
+/** The other side has taken nothing and wants to be asked later: 429. */
+export function isRateLimited({ code, details }: Fault): boolean {
+  return code === "E409" || code === "RATE_LIMITED" || details?.status === 429
+}
+
 export function faultOf(thrown: unknown, options: FaultOptions): Fault {
   const clean = options.clean ?? (text => text)
   const errors = causes(thrown)

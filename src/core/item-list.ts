@@ -102,9 +102,10 @@ export function toInner(fact: ItemFact): Fact {
       return { type: "node_started", at, node: item, attempt, worker }
     }
     case "item_completed": {
-      const { at, item, attempt, output, usage } = fact
+      const { at, item, attempt, output, usage, overtaken } = fact
       const inner = { type: "node_completed", at, node: item, attempt, output } as const
-      return usage === undefined ? inner : { ...inner, usage }
+      if (usage === undefined && overtaken === undefined) return inner
+      return { ...inner, ...(usage && { usage }), ...(overtaken && { overtaken }) }
     }
     case "item_failed": {
       const { item, type: _, ...rest } = fact

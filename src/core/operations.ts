@@ -1,7 +1,7 @@
 import { leaveFlight } from "./begin.ts"
 import type { Effects } from "./effects.ts"
-import type { NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
-import type { JobState } from "./state.ts"
+import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
+import { followed, type JobState, unfollow } from "./state.ts"
 
 /** What facts mean for the operations at providers that nodes wait for: the part of `apply` that knows them. */
 
@@ -45,14 +45,26 @@ export function setPoll(state: JobState, node: number, at: number): void {
 
 /** What could not be followed may still run: the same again is recognised by its key, and given up for good it is cancelled. */
 export function operationFailed(state: JobState, fact: NodeFailed, effects: Effects): void {
-  const waiting = state.waiting.get(fact.node)
-  if (waiting?.kind !== "external") return
-  if (fact.abandoned === true) {
-    if (fact.retry_at === undefined) effects.abandon(fact.node, waiting)
+  const { node, retry_at } = fact
+  const waiting = state.waiting.get(node)
+  const isFollowed = waiting?.kind === "external"
+  if (isFollowed && fact.abandoned !== true) {
+    operationEnded(state, node)
+    effects.operationFailed(node)
     return
   }
-  operationEnded(state, fact.node)
-  effects.operationFailed(fact.node)
+  const operation = isFollowed ? waiting : state.unfollowed.get(node)
+  if (retry_at === undefined) {
+    if (operation == null) return
+    operationEnded(state, node)
+    effects.abandon(node, operation)
+  } else if (fact.postponed !== true) mayRun(state, node, operation ?? null)
+}
+
+/** An attempt ended without an answer. */
+export function mayRun(state: JobState, node: number, operation: ExternalWaiting | null = null): void {
+  if (state.graph.nodes[node]!.provider == null && operation === null) return
+  unfollow(state, node, operation ?? state.unfollowed.get(node) ?? null)
 }
 
 /** The job ends before its operations do. */
@@ -62,6 +74,11 @@ export function abandonAll(state: JobState, effects: Effects): void {
     operationEnded(state, node)
     effects.abandon(node, waiting)
   }
+  for (const [node, operation] of state.unfollowed) {
+    if (operation === null) continue
+    operationEnded(state, node)
+    effects.abandon(node, operation)
+  }
   state.pollAt.clear()
   state.polls.clear()
   state.polling.clear()
@@ -70,6 +87,7 @@ export function abandonAll(state: JobState, effects: Effects): void {
 /** Over without a result: whoever is asked to do it again must not take it for the same. */
 function operationEnded(state: JobState, node: number): void {
   state.operations.set(node, (state.operations.get(node) ?? 0) + 1)
+  followed(state, node)
 }
 
 /** Every way in which a wait ends while the job goes on. */

@@ -1,4 +1,4 @@
-import type { ParentLink, Waiting } from "./facts.ts"
+import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
@@ -140,6 +140,11 @@ export interface JobState {
   readonly polling: Set<number>
   /** Operations of a node that are over without a result: the next one is a new one for the provider too. */
   readonly operations: Map<number, number>
+  /**
+   * Nodes whose operation may run although nobody follows it: an attempt to submit it ended without an answer (null), or
+   * it could not be looked at any more. Until the next attempt follows it, it has its slot.
+   */
+  unfollowed: ReadonlyMap<number, ExternalWaiting | null>
   /** Waits that have ended: what fences commands to a job that has gone on since. */
   resumes: number
   /** Attempts known to have started: by node, when and where. */
@@ -181,9 +186,10 @@ export interface Polls {
   readonly fault: Fault | null
 }
 
-/** Most jobs have none: two maps less for each. */
+/** Most jobs have none: three maps less for each. */
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
+const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
 
 /** A job; or, with `places` and `goesOn`, the items of a list. */
 export function newJobState(
@@ -226,6 +232,7 @@ export function newJobState(
     polls: new Map(),
     polling: new Set(),
     operations: new Map(),
+    unfollowed: noneUnfollowed,
     resumes: 0,
     started: new Map(),
     suspects: new Set(),
@@ -255,6 +262,15 @@ export function addList(state: JobState, node: number, list: ItemList): void {
 export function rememberChild(state: JobState, node: number, jobId: string): void {
   if (state.children === noChildren) state.children = new Map()
   ;(state.children as Map<number, string>).set(node, jobId)
+}
+
+export function unfollow(state: JobState, node: number, operation: ExternalWaiting | null): void {
+  if (state.unfollowed === noneUnfollowed) state.unfollowed = new Map()
+  ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
+}
+
+export function followed(state: JobState, node: number): void {
+  if (state.unfollowed.size > 0) (state.unfollowed as Map<number, ExternalWaiting | null>).delete(node)
 }
 
 export function nodeStatusOf(state: JobState, node: number): NodeStatus {

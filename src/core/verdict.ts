@@ -28,6 +28,25 @@ export function failure(
   return { ...base, retry_at: wholeTime(given.now + delay) }
 }
 
+/** A provider that has taken nothing and asks for time: no failure, so no try is used up. The job's time bounds it. */
+export function postponement(
+  state: JobState,
+  node: number,
+  fault: Fault,
+  given: Circumstances,
+): { readonly at: number } & NodeFailed {
+  const asked = (fault.retry_after_seconds ?? 0) * 1000
+  const delay = Math.max(
+    asked,
+    retryDelay(state.graph.nodes[node]!.retry, state.tries[node]! + 1, given.random),
+  )
+  const retry_at = wholeTime(given.now + delay)
+  return {
+    ...{ type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault, retry_at },
+    postponed: true,
+  }
+}
+
 export function refuse(refused: RefusalReason): Refusal {
   return { refused }
 }

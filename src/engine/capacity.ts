@@ -8,7 +8,8 @@ import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
-import { isRateLimited, type ProviderTerms } from "./providers.ts"
+import { Pace } from "./pace.ts"
+import type { ProviderTerms } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
@@ -35,10 +36,16 @@ export interface CapacityParts {
  */
 export class Capacity {
   readonly #parts: CapacityParts
+  readonly #pace: Pace
   readonly #timers = new Set<() => void>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
+    this.#pace = new Pace({
+      ...parts,
+      patiently: ask => this.#patiently(ask),
+      until: at => this.#until(at),
+    })
   }
 
   admit(job: LiveJob, task: Task, terms: ProviderTerms): void {
@@ -55,7 +62,7 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
     }
-    if (terms.rate !== null) await this.#pace(task.provider!, terms.rate)
+    await this.#pace.turn(task.provider!, terms.rate)
     if (isWanted(job, task)) this.#parts.dispatch(task)
     else await this.#giveBack(job, task)
   }
@@ -83,23 +90,9 @@ export class Capacity {
       await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
   }
 
-  async #pace(provider: string, rate: number): Promise<void> {
-    const { at } = await this.#patiently(() => this.#place(provider, rate, Number.MAX_SAFE_INTEGER))
-    await this.#until(at)
-  }
-
   /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
-  async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
-    if (rate === null) return null
-    const { taken, at } = await this.#place(provider, rate, maxWaitMs)
-    if (!taken) return at
-    await this.#until(at)
-    return null
-  }
-
-  #place(provider: string, rate: number, maxWaitMs: number) {
-    const { journal, clock } = this.#parts
-    return journal.providers.takeRate({ provider, intervalMs: 1000 / rate, at: clock.now(), maxWaitMs })
+  goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
+    return this.#pace.goAhead(provider, rate, maxWaitMs)
   }
 
   #until(at: number): Promise<void> {
@@ -121,14 +114,15 @@ export class Capacity {
     this.#timers.clear()
   }
 
-  /** A request to the provider failed: written down for people, and heeded if it said "too many". */
+  /** A request to the provider failed: written down for people, and heeded if it asked for time. */
   complain(provider: string, what: string, fault: Fault): void {
     const { journal, clock, log } = this.#parts
     const at = clock.now()
-    const until = at + (fault.retry_after_seconds ?? 1) * 1000
-    const slowed = isRateLimited(fault) ? journal.providers.slowDown({ provider, until }) : Promise.resolve()
     const { code, message } = fault
-    Promise.all([slowed, journal.providers.noteError({ provider, at, what, code, message })]).catch(error =>
+    Promise.all([
+      this.#pace.heed(provider, fault),
+      journal.providers.noteError({ provider, at, what, code, message }),
+    ]).catch(error =>
       log.warn({ provider, error: String(error) }, "could not write down a provider's failure"),
     )
   }

@@ -1,9 +1,8 @@
-import type { Fact, NodeFailed } from "../core/facts.ts"
-import { which } from "../core/item-list.ts"
+import type { Fact } from "../core/facts.ts"
+import { placeOf, which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import type { BegunOperation, LeftBehind } from "../journal/provider-store.ts"
 import type { LiveJob } from "./live-job.ts"
-import { isRateLimited } from "./providers.ts"
 
 /**
  * What a batch writes beside its facts where they concern operations at providers: rows of the same commit. Kept
@@ -32,7 +31,7 @@ export class OperationRows {
         break
       case "node_failed":
       case "item_failed":
-        if (!mayStillRun(fact)) this.#leave(job, fact, fact.at, "ended")
+        if (!mayStillRun(job, fact)) this.#leave(job, fact, fact.at, "ended")
     }
     if (jobHasEnded(job.state.status) && fact.type !== "job_deleted") this.#leaveAll(job, fact.at)
   }
@@ -92,10 +91,12 @@ export class OperationRows {
 /**
  * An attempt whose submission got no answer, or an operation that could not be followed, may have begun all the same,
  * and is tried again under the same key: it keeps its slot until then. A provider that refused for lack of room has
- * begun nothing.
+ * begun nothing, unless an attempt before that has.
  */
-function mayStillRun({ retry_at, fault }: Pick<NodeFailed, "retry_at" | "fault">): boolean {
-  return retry_at !== undefined && !isRateLimited(fault)
+function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "item_failed" }>): boolean {
+  if (fact.retry_at === undefined) return false
+  const place = placeOf(job.state, fact)
+  return place?.state.unfollowed.has(place.position) === true
 }
 
 /** A node, or one of its items. */

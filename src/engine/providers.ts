@@ -37,8 +37,3 @@ export const noProviders: Providers = {
   poll: async () => ({ type: "hint" }),
   cancel: async () => null,
 }
-
-/** A provider that wants to be left alone for a while. */
-export function isRateLimited({ code, details }: Fault): boolean {
-  return code === "E409" || code === "RATE_LIMITED" || details?.status === 429
-}

@@ -1,5 +1,5 @@
 import type { Command } from "../core/commands.ts"
-import type { Fault } from "../core/faults.ts"
+import { type Fault, isRateLimited } from "../core/faults.ts"
 import { which } from "../core/item-list.ts"
 import type { Journal } from "../journal/port.ts"
 import type { DueCancel, OperationName, SlotKey } from "../journal/provider-store.ts"
@@ -150,7 +150,9 @@ export class Upkeep {
     )
     if (this.#isStopped && fault !== null) return
     if (fault !== null) capacity.complain(provider, "cancel", fault)
-    const isLast = fault !== null && (!fault.retryable || tries + 1 >= cancelTries)
+    // A provider that asks for time has not refused; the operation's row, and so its job's retention, ends this.
+    const isRefusal = fault !== null && !(fault.retryable && isRateLimited(fault))
+    const isLast = isRefusal && (!fault.retryable || tries + 1 >= cancelTries)
     if (isLast)
       log.warn(
         { provider, external_id: externalId, job_id: jobId, fault },

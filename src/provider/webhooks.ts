@@ -122,7 +122,7 @@ export class Webhooks {
     const news = { externalId, source: "webhook", poll, result } satisfies Omit<External, "type" | "node">
     const isNew = await store.receiveEvent({
       provider: name,
-      eventId: heard.eventId ?? eventIdOf(request),
+      eventId: heard.eventId === undefined ? eventIdOf(request) : storable(heard.eventId),
       externalId,
       receivedAt: now(),
       verdict: "parked",
@@ -183,6 +183,14 @@ function parsed(body: Buffer): Json {
 /** Standard Webhooks name each event; for others the same body is the same event. */
 function eventIdOf({ body, headers }: SignedRequest): string {
   const id = headers["webhook-id"]
-  if (id !== undefined && isExternalId(id)) return id
-  return createHash("sha256").update(body).digest("hex")
+  return id === undefined ? hashOf(body) : storable(id)
+}
+
+/** An index takes short texts only, and no text of PostgreSQL holds every character. */
+function storable(id: string): string {
+  return isExternalId(id) ? id : hashOf(id)
+}
+
+function hashOf(bytes: Buffer | string): string {
+  return createHash("sha256").update(bytes).digest("hex")
 }

@@ -138,6 +138,41 @@ describe("an operation at a provider", () => {
     expect(job.abandoned).toEqual([])
   })
 
+  it("X4 that could not be followed is completed by its webhook all the same, before it is submitted again", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    expect(job.status("a")).toBe("QUEUED")
+    expect(job.news("a", "op-2", made(), { source: "webhook" })).toBe("stale_operation")
+    expect(job.news("a", "op-1", { type: "running" }, { source: "webhook" })).toBe("stale_operation")
+    expect(job.news("a", "op-1", made(), { source: "webhook" })).toBeNull()
+    expect(job.state.status).toBe("COMPLETED")
+    expect(fold(graphOf(job.specs), job.facts).status).toBe("COMPLETED")
+    expect(job.news("a", "op-1", made(), { source: "webhook" })).toBe("job_ended")
+    expect(job.aborted).toEqual([])
+  })
+
+  it("X4 that is being submitted again is completed by its webhook, and the attempt is taken back", () => {
+    const job = new Job(chain("a", "b"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    job.pass(15)
+    expect(job.news("a", "op-1", made(), { source: "webhook" })).toBeNull()
+    expect(job.aborted).toEqual(["a#2"])
+    expect(job.submitted("a", "op-1")).toBe("duplicate")
+    expect(job.statuses()).toEqual({ a: "COMPLETED", b: "QUEUED" })
+  })
+
+  it("J16 that could not be followed is cancelled when its job ends before it is submitted again", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    job.send({ type: "cancel" })
+    expect(job.abandoned).toEqual(["a:op-1"])
+    job.send({ type: "retry" })
+    expect(job.state.operations.get(0)).toBe(1)
+  })
+
   it("J15 shows partial results once each, and the job stays in PREVIEW until something happens to a node", () => {
     const job = new Job(apart("a", "b"))
     job.submitted("a", "op-1")
@@ -174,6 +209,57 @@ describe("an operation at a provider", () => {
     job.news("a", "op-1", { type: "hint" }, { source: "webhook" })
     job.pass(0)
     expect(job.polled).toEqual(["a"])
+  })
+})
+
+describe("a provider that asks for time (429)", () => {
+  const busy = { code: "E409", message: "too many", retryable: true, details: { status: 429 } } as const
+  const atProvider = [{ id: "a", dependencies: [], provider: "acme", retry: { maxAttempts: 2 } }]
+
+  it("X6 has used up no try, however often it says so", () => {
+    const job = new Job(atProvider)
+    for (let n = 0; n < 20; n++) {
+      expect(job.fail("a", { ...busy, retry_after_seconds: n })).toBeNull()
+      expect(job.state.retryAt.get(0)).toBe(job.now + Math.max(15, n) * 1000)
+      job.pass(60)
+    }
+    expect(job.state.tries[0]).toBe(0)
+    expect(job.attemptOf("a")).toBe(21)
+    expect(fold(graphOf(job.specs), job.facts).tries[0]).toBe(0)
+    job.fail("a")
+    job.pass(60)
+    job.fail("a", busy)
+    job.pass(60)
+    expect(job.state.tries[0]).toBe(1)
+    job.fail("a")
+    expect(job.state.status).toBe("FAILED")
+  })
+
+  it("J17 is waited for until the job's time is over", () => {
+    const job = new Job(atProvider, { ttlSeconds: 100 })
+    job.fail("a", { ...busy, retry_after_seconds: 3600 })
+    job.pass(100)
+    expect(job.state.status).toBe("EXPIRED")
+  })
+
+  it("J13 uses up a try where no provider is named, or where it is said to be final", () => {
+    const job = new Job(apart("a"))
+    job.fail("a", busy)
+    expect(job.state.tries[0]).toBe(1)
+    const finally_ = new Job(atProvider)
+    finally_.fail("a", { ...busy, retryable: false })
+    expect(finally_.state.status).toBe("FAILED")
+  })
+
+  it("X3 X6 is looked at again when it wants to be, and that is no look that failed", () => {
+    const poll = { ...usualPolls, maxErrors: 0 }
+    const job = new Job(atProvider)
+    job.submitted("a", "op-1")
+    for (const _ of [1, 2, 3])
+      job.news("a", "op-1", { type: "error", fault: { ...busy, retry_after_seconds: 500 } }, { poll })
+    expect(job.status("a")).toBe("WAITING")
+    expect(job.state.pollAt.get(0)).toBe(job.now + 500_000)
+    expect(job.facts.at(-1)).toMatchObject({ because: "postponed", fault: { code: "E409" } })
   })
 })
 

@@ -6,6 +6,7 @@ export interface NodeSpec {
   readonly id: string
   readonly dependencies: readonly string[]
   readonly handler?: string
+  readonly provider?: string
   readonly retry?: Partial<RetryPolicy>
   readonly maxParallel?: number
 }
@@ -26,9 +27,10 @@ export function graphOf(specs: readonly NodeSpec[]): Graph {
   for (const [position, list] of dependencies.entries())
     for (const dependency of list) successors[dependency]!.push(position)
   return {
-    nodes: specs.map(({ id, handler, retry, maxParallel }) => ({
+    nodes: specs.map(({ id, handler, provider, retry, maxParallel }) => ({
       id,
       handler: handler ?? "work",
+      provider: provider ?? null,
       timeoutSeconds: null,
       retry: { ...usualRetry, ...retry },
       ...(maxParallel === undefined ? {} : { maxParallel }),

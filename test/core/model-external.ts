@@ -10,10 +10,15 @@ export function newsInModel(
   { now, random, extra = {} }: { now: number; random: number; extra?: JobResult },
 ): boolean {
   const node = model.nodes.get(id)
-  if (model.isOver() || node?.waits?.kind !== "external" || node.waits.external_id !== news.externalId)
-    return false
+  if (model.isOver() || node === undefined) return false
+  const isFollowed = node.waits?.kind === "external"
+  const operation = node.waits?.kind === "external" ? node.waits.external_id : node.unfollowed
+  if (operation !== news.externalId) return false
+  // It could not be looked at any more, and is about to be submitted again: only its result is news.
+  if (!isFollowed && news.result.type !== "completed") return false
   if (news.token !== undefined && news.token !== model.token()) return false
   const { result, byPoll, poll } = news
+  if (!isFollowed) model.overtaken(id)
   if (result.type === "completed") model.completed(id, result.output, extra)
   if (result.type === "failed") {
     node.operations++
@@ -21,9 +26,9 @@ export function newsInModel(
   }
   const looked = byPoll && poll !== null && (result.type === "running" || result.type === "error")
   if (result.type === "error" && poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors) {
-    const { external_id } = node.waits
     model.failed(id, result.fault, now, random)
-    if (node.state === "FAILED") model.abandoned.push(`${id}:${external_id}`)
+    if (node.state === "FAILED") model.givenUp(id, operation)
+    else node.unfollowed = operation
     return true
   }
   if (looked) {

@@ -70,6 +70,8 @@ export interface ModelNode {
   polls: number
   pollErrors: number
   operations: number
+  /** The operation that could not be looked at any more. */
+  unfollowed: string | null
   output: Json | undefined
   fault: { readonly code: string; readonly cause: string | null } | null
   preview: Json | undefined
@@ -90,6 +92,7 @@ export function newNode(spec: NodeSpec): ModelNode {
     polls: 0,
     pollErrors: 0,
     operations: 0,
+    unfollowed: null,
     output: undefined,
     fault: null,
     preview: undefined,

@@ -114,6 +114,7 @@ export class Model {
     else if (extra.jobOutput !== undefined) this.jobOutput = extra.jobOutput
     this.leave(node)
     node.state = "COMPLETED"
+    node.unfollowed = null
     node.output = output
     this.lastNodeEvent = "other"
   }
@@ -123,6 +124,7 @@ export class Model {
     const node = this.nodes.get(id)!
     if (node.state !== "QUEUED") return false
     this.leave(node)
+    node.unfollowed = null
     node.state = "SKIPPED"
     node.output = { skipped: true }
     this.lastNodeEvent = "other"
@@ -143,6 +145,7 @@ export class Model {
       return
     }
     node.state = "FAILED"
+    if (node.unfollowed !== null) this.givenUp(id, node.unfollowed)
     this.jobFault = { code: fault.code, node: id }
     for (const [otherId, other] of this.nodes) {
       if (!this.isDownstream(otherId, id)) continue
@@ -151,9 +154,18 @@ export class Model {
     }
   }
 
+  /** J16: the provider is told. What it does next for this node is something else. */
+  givenUp(id: string, externalId: string): void {
+    const node = this.nodes.get(id)!
+    node.unfollowed = null
+    node.operations++
+    this.abandoned.push(`${id}:${externalId}`)
+  }
+
   waits(id: string, wait: ModelWait, extra: JobResult = {}): void {
     const node = this.nodes.get(id)!
     node.state = "WAITING"
+    node.unfollowed = null
     node.startKnown = false
     node.waits = wait
     this.waitOrder.push(id)
@@ -235,6 +247,12 @@ export class Model {
   /** Attempts that their worker need not end. */
   private readonly takenBack: string[] = []
 
+  /** Somebody was to submit again what has ended by now. */
+  overtaken(id: string): void {
+    const task = `${id}#${this.nodes.get(id)!.attempt}`
+    if (this.inFlight().has(task)) this.takenBack.push(task)
+  }
+
   /** What is known to run begins anew, and nobody is to blame. false: nothing is. */
   handedOver(isMeant: (node: ModelNode) => boolean = () => true): boolean {
     if (this.isOver()) return false
@@ -304,10 +322,8 @@ export class Model {
       })
       this.isUnsettled = this.isChild || this.orphans.length > 0
       for (const [id, node] of this.nodes) {
-        if (node.waits?.kind === "external") {
-          node.operations++
-          this.abandoned.push(`${id}:${node.waits.external_id}`)
-        }
+        if (node.waits?.kind === "external") this.givenUp(id, node.waits.external_id)
+        else if (node.unfollowed !== null) this.givenUp(id, node.unfollowed)
         this.leave(node, false)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
       }
@@ -321,7 +337,10 @@ export class Model {
     return {
       abandoned,
       dispatched: [...after].filter(task => !before.has(task)).sort(),
-      aborted: this.isOver() ? [...before].filter(task => !this.isAnswered(task)).sort() : takenBack.sort(),
+      aborted: [
+        ...(this.isOver() ? [...before].filter(task => !this.isAnswered(task)) : []),
+        ...takenBack,
+      ].sort(),
     }
   }
 

@@ -41,6 +41,93 @@ describe("a provider that has too much to do", () => {
     )
   })
 
+  it("X6 is left alone by those, too, whose turn had been settled before it said so", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider({
+      script: ({ request }) =>
+        (request as { scene: string }).scene === "b"
+          ? { submit: [{ status: 429, headers: { "retry-after": "20" } }] }
+          : {},
+    })
+    const umbra = await openWith(fake, { clock, over: { rate: 2, concurrency: 10 } })
+    await umbra.submit(make(["a", "b", "c", "d", "e", "f"]))
+    await until("the first has gone out", () => fake.operations.size === 1)
+    clock.advance(500)
+    await until("the second was refused", async () => (await umbra.providers())[0]!.rate.pace === 0.5)
+    for (let passed = 0; passed < 19_500; passed += 500) {
+      clock.advance(500)
+      await new Promise(resolve => setTimeout(resolve, 5))
+    }
+    expect(fake.operations.size).toBe(1)
+    await until("all are submitted", () => {
+      clock.advance(500)
+      return fake.operations.size === 6
+    })
+  })
+
+  it("X6 without a rate is left alone as well, by this process, for as long as it asks", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "20" } })
+    const umbra = await openWith(fake, { clock, over: { rate: null, concurrency: 5 } })
+    const job = await umbra.submit(make())
+    await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
+    await umbra.submit(make(["b"]))
+    clock.advance(19_000)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(fake.operations.size).toBe(0)
+    await until("both are submitted", () => {
+      clock.advance(500)
+      return fake.operations.size === 2
+    })
+  })
+
+  it("X6 is waited for longer than there are tries, and slowed down for by any Retry-After", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "2" }, times: 12 })
+    const umbra = await openWith(fake, { clock, over: { rate: 10 } })
+    const retry = { max_attempts: 2, initial_seconds: 1, jitter: 0 }
+    const job = await umbra.submit({ name: "busy", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it has taken it", () => {
+      clock.advance(500)
+      return fake.operations.size === 1
+    })
+    const id = await waiting(umbra, fake, job.id)
+    expect((await umbra.graph(job.id)).nodes[0]).toMatchObject({ tries: 0, attempt: 13 })
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+    expect((await job.wait()).status).toBe("COMPLETED")
+  })
+
+  it("X5 keeps the slot of what it may have begun before it said so", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider({
+      limit: 1,
+      script: ({ request }) =>
+        (request as { scene: string }).scene === "a"
+          ? { submit: [{ status: 502, afterwards: true }, { status: 429 }] }
+          : {},
+    })
+    const umbra = await openWith(fake, { clock, over: { concurrency: 1 } })
+    const retry = { initial_seconds: 10, max_seconds: 10, jitter: 0 }
+    const node = (id: string) => ({ ...make([id]).nodes[0]!, retry })
+    const first = await umbra.submit({ name: "begun", nodes: [node("a")] })
+    const errors = async () => (await umbra.providers())[0]!.recent_errors.map(({ code }) => code)
+    await until("its answer was lost", async () => (await errors()).length === 1)
+    await umbra.submit({ name: "next", nodes: [node("b")] })
+    await until("it has refused", async () => {
+      clock.advance(500)
+      return (await errors()).length === 2
+    })
+    expect(await errors()).toEqual(["E409", "E410"])
+    await until("that is written", async () => (await umbra.graph(first.id)).waiting_for[0]?.kind === "retry")
+    expect((await umbra.providers())[0]).toMatchObject({
+      slots: { held: [{ job_id: first.id }], waiting: 1 },
+    })
+    expect([fake.operations.size, fake.overLimit]).toEqual([1, 0])
+  })
+
   it("X6 does not keep a process alive that has closed", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()

@@ -67,6 +67,53 @@ describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     }
   })
 
+  it("X2 a webhook may name its event as it likes, and is recognised all the same", async () => {
+    const fake = await fakeProvider()
+    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: never } })
+    const job = await umbra.submit(make())
+    const id = await waiting(umbra, fake, job.id)
+    for (const eventId of ["long ".repeat(10_000), "nul \u0000", "half \ud800"]) {
+      expect(await deliver(umbra, fake, id, eventId)).toEqual({ isNew: true })
+      expect(await deliver(umbra, fake, id, eventId)).toEqual({ isNew: false })
+    }
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+  })
+
+  it("X4 a webhook counts although the operation could not be looked at any more", async () => {
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "poll", status: 500, times: 1000 })
+    const over = { poll_seconds: soon, max_poll_errors: 0 }
+    const umbra = await openWith(fake, { at: store.location, over })
+    const retry = { initial_seconds: 3600, max_seconds: 3600, jitter: 0 }
+    const job = await umbra.submit({ name: "unfollowed", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it is to be submitted again", async () => {
+      const [wait] = (await umbra.graph(job.id)).waiting_for
+      return wait?.kind === "retry"
+    })
+    const [id] = [...fake.operations.keys()]
+    fake.complete(id!)
+    await deliver(umbra, fake, id!)
+    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id!) })
+    expect((await umbra.providers())[0]).toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
+  })
+
+  it("J16 an operation that could not be looked at any more is cancelled with its job", async () => {
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "poll", status: 500, times: 1000 })
+    const over = { poll_seconds: soon, max_poll_errors: 0 }
+    const umbra = await openWith(fake, { at: store.location, over })
+    const retry = { initial_seconds: 3600, max_seconds: 3600, jitter: 0 }
+    const job = await umbra.submit({ name: "unfollowed", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it is to be submitted again", async () => {
+      const [wait] = (await umbra.graph(job.id)).waiting_for
+      return wait?.kind === "retry"
+    })
+    await job.cancel()
+    await until("the provider was told", () => [...fake.operations.values()][0]!.status === "canceled")
+  })
+
   it("scenario 5: neither comes, so the job expires and the operation is cancelled", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "poll", status: 500, times: 1000 })

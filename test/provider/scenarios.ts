@@ -158,6 +158,15 @@ export const scenarios: readonly Scenario[] = [
     over: { rate: 100 },
   },
   {
+    what: "the submission is answered with 429 more often than there are tries",
+    script: { ...well, submit: Array(9).fill({ status: 429, headers: { "retry-after": "0" } }) },
+  },
+  {
+    what: "the submission is answered with 502 although it was taken, and then with 429",
+    script: { ...well, submit: [{ status: 502, afterwards: true }, { status: 429 }, { status: 429 }] },
+    submissions: 2,
+  },
+  {
     what: "the submission is answered with 500, twice",
     script: { ...well, submit: [{ status: 500 }, { status: 500 }] },
   },
