@@ -131,7 +131,7 @@ interface Known {
 }
 
 /** The keys of the mapping that the schema states at a path. */
-function keysAt(schema: z.ZodType | undefined, path: DocumentPath): readonly string[] {
+export function keysAt(schema: z.ZodType | undefined, path: DocumentPath): readonly string[] {
   const known = (schema?.def ?? {}) as Known
   if (known.innerType !== undefined) return keysAt(known.innerType, path)
   if (known.options !== undefined)

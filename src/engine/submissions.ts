@@ -319,7 +319,7 @@ function invalidWorkflow(problems: readonly Problem[]): UmbraError {
   const lines = problems.map(({ code, path, message }) => `  ${code} ${path}: ${message}`)
   return new UmbraError(
     problems[0]?.code ?? "E101",
-    `The workflow has ${problems.length} problem(s):\n${lines.join("\n")}`,
+    `The workflow has ${lines.length === 1 ? "a problem" : `${lines.length} problems`}:\n${lines.join("\n")}`,
     { details: { problems } },
   )
 }

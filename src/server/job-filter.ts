@@ -8,6 +8,10 @@ import * as schema from "./schema.ts"
 
 const texts = z.union([z.string(), z.array(z.string()).max(20)])
 
+const moment = z.iso
+  .datetime({ offset: true, error: "must be a time with its zone, such as 2026-11-15T12:00:00Z" })
+  .meta({ example: "2026-11-15T12:00:00Z" })
+
 export const listQuery = z.strictObject({
   status: texts
     .optional()
@@ -18,8 +22,8 @@ export const listQuery = z.strictObject({
     description: "A job's id: its children. `none`: jobs that are nobody's child.",
     example: "none",
   }),
-  created_from: z.iso.datetime({ offset: true }).optional(),
-  created_before: z.iso.datetime({ offset: true }).optional(),
+  created_from: moment.optional(),
+  created_before: moment.optional(),
   deleted: z.enum(["true", "false"]).optional().meta({ description: "Show deleted jobs too." }),
   after: z.string().optional().meta({ description: "`next` of the page before." }),
   limit: schema.limit,
@@ -27,7 +31,7 @@ export const listQuery = z.strictObject({
 
 export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
   const { workflow, created_from, created_before, deleted, after, limit } = query
-  if (after !== undefined && !isJobId(after)) throw wrong("after", "is not what `next` was")
+  if (after !== undefined && !isJobId(after)) throw wrong("after", "must be `next` of the page before")
   const statuses = query.status === undefined ? undefined : [query.status].flat().flatMap(statusesOf)
   return {
     limit,
@@ -44,14 +48,14 @@ export function filterOf(query: z.infer<typeof listQuery>): JobFilter {
 
 function parentOf(text: string): string | null {
   if (text === "none") return null
-  if (!isJobId(text)) throw wrong("parent", "is a job's id, or none")
+  if (!isJobId(text)) throw wrong("parent", "must be a job's id, or none")
   return text
 }
 
 function statusesOf(text: string): JobStatus[] {
   return text.split(",").map(part => {
     const status = part.trim().toUpperCase() as JobStatus
-    if (!jobStatuses.includes(status)) throw wrong("status", `is one of ${jobStatuses.join(", ")}`)
+    if (!jobStatuses.includes(status)) throw wrong("status", `must be one of ${jobStatuses.join(", ")}`)
     return status
   })
 }

@@ -57,7 +57,6 @@ export function problemHandler(log: Log) {
 
 function knownError(error: FastifyError): UmbraError {
   if (error instanceof UmbraError) return error
-  if (error.validation) return invalidRequest(error)
   if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
     return new UmbraError(
       "E636",
@@ -66,14 +65,4 @@ function knownError(error: FastifyError): UmbraError {
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
     return new UmbraError("E633", `${error.message}.`)
   return new UmbraError("E639", "Something went wrong on the server; its log says what.", { cause: error })
-}
-
-function invalidRequest(error: FastifyError): UmbraError {
-  const where = error.validationContext ?? "request"
-  const errors = (error.validation ?? []).map(({ instancePath, message }) => ({
-    path: `${where}${instancePath.replaceAll("/", ".")}`.replace(/\.$/, ""),
-    message: message ?? "is not valid",
-  }))
-  const text = errors.map(({ path, message }) => `${path}: ${message}`).join("; ")
-  return new UmbraError("E633", `The request is not valid: ${text}.`, { details: { errors } })
 }

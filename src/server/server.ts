@@ -7,7 +7,7 @@
  */
 import type { ServerResponse } from "node:http"
 import Fastify from "fastify"
-import { validatorCompiler, type ZodTypeProvider } from "fastify-type-provider-zod"
+import type { ZodTypeProvider } from "fastify-type-provider-zod"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Umbra } from "../umbra.ts"
@@ -22,6 +22,7 @@ import { measure } from "./metrics.ts"
 import { publish } from "./openapi.ts"
 import type { App } from "./parts.ts"
 import { answerProblem, problemHandler } from "./problem.ts"
+import { requestCheck } from "./request-check.ts"
 import { aliasRoutes } from "./routes/aliases.ts"
 import { jobCommandRoutes } from "./routes/job-commands.ts"
 import { jobRoutes } from "./routes/jobs.ts"
@@ -121,7 +122,7 @@ async function makeApp(
     return503OnClosing: false,
     frameworkErrors: (error, _, reply) => answerProblem(reply, new UmbraError("E633", `${error.message}.`)),
   }).withTypeProvider<ZodTypeProvider>()
-  app.setValidatorCompiler(validatorCompiler)
+  app.setValidatorCompiler(requestCheck)
   // Answers are made by our own code and checked against their schemas by the tests, not again for every request.
   app.setSerializerCompiler(() => JSON.stringify)
   app.setErrorHandler(problemHandler(log))

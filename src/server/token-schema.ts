@@ -5,7 +5,10 @@ import { time } from "./schema.ts"
 import { knownScopes, ownerPattern } from "./tokens.ts"
 
 const scope = z.enum(knownScopes)
-const ownerName = z.string().regex(ownerPattern).meta({ example: "shop" })
+const ownerName = z
+  .string()
+  .regex(ownerPattern, "must have 1 to 200 characters and no control characters")
+  .meta({ example: "shop" })
 
 const limit = {
   rate_limit: z.number().positive().max(bounds.rateLimit),

@@ -3,6 +3,7 @@
 import { z } from "zod"
 import { loadWorkflow, type WorkflowDefinition } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
+import type { Problem } from "../../definition/problem.ts"
 import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { WorkflowRow } from "../../journal/port.ts"
@@ -14,7 +15,7 @@ import { aliasView, diffOf, summaryView, versionView } from "../workflow-view.ts
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName })
 /** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi.ts. */
-const documentText = z.string().max(2 ** 30)
+const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
 
 export function workflowRoutes(app: App, { umbra }: RouteParts): void {
   app.get(
@@ -199,10 +200,15 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     const { handlers, adapters } = umbra
     const { plan, problems } = loadWorkflow(text, { handlers, adapters, format })
     if (plan !== undefined) return plan
-    throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${problems.length} problem(s).`, {
-      details: { problems },
-    })
+    throw new UmbraError(problems[0]?.code ?? "E101", summaryOf(problems), { details: { problems } })
   }
+}
+
+function summaryOf([first, ...more]: readonly Problem[]): string {
+  if (first === undefined) return "The workflow cannot be read."
+  const place = first.line === undefined ? "" : ` (line ${first.line}, column ${first.column})`
+  const others = more.length === 0 ? "" : ` ${more.length} more in \`errors\`.`
+  return `${first.message}${place}${others}`
 }
 
 const storedAnswer = z
