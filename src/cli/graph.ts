@@ -1,8 +1,10 @@
-/** `umbra graph FILE`: the graph of a valid definition, to paste into a page or to feed to a program. */
+/** `umbra graph FILE`: the graph of a valid definition, to look at, to paste into a page or to feed to a program. */
 import { loadWorkflow } from "../definition/index.ts"
+import type { Plan } from "../definition/plan.ts"
 import { adaptersFor } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { dotGraph, type GraphPicture, graphPicture, jsonGraph, mermaidGraph } from "./graph-picture.ts"
+import { treeGraph, treePipeline } from "./graph-tree.ts"
 import { loadCatalog } from "./handlers.ts"
 import {
   dotPipeline,
@@ -13,21 +15,28 @@ import {
 } from "./pipeline-picture.ts"
 import { renderProblems } from "./problems.ts"
 import { readSource } from "./source.ts"
-import { paintFor } from "./terminal.ts"
+import { type Paint, paintFor } from "./terminal.ts"
 
 interface Format {
-  readonly graph: (picture: GraphPicture) => string
-  readonly pipeline: (picture: PipelinePicture) => string
+  readonly graph: (plan: Plan, paint: Paint) => string
+  readonly pipeline: (picture: PipelinePicture, paint: Paint) => string
 }
 
+const ofPicture =
+  (write: (picture: GraphPicture) => string) =>
+  (plan: Plan): string =>
+    write(graphPicture(plan))
+
 const formats: Readonly<Record<string, Format>> = {
-  mermaid: { graph: mermaidGraph, pipeline: mermaidPipeline },
-  dot: { graph: dotGraph, pipeline: dotPipeline },
-  json: { graph: jsonGraph, pipeline: jsonPipeline },
+  mermaid: { graph: ofPicture(mermaidGraph), pipeline: mermaidPipeline },
+  tree: { graph: treeGraph, pipeline: treePipeline },
+  dot: { graph: ofPicture(dotGraph), pipeline: dotPipeline },
+  json: { graph: ofPicture(jsonGraph), pipeline: jsonPipeline },
 }
 
 export interface GraphOptions {
   readonly format: string
+  readonly json?: boolean
   readonly handlers?: readonly string[]
   readonly adapters?: readonly string[]
 }
@@ -47,11 +56,12 @@ export async function graph(file: string, options: GraphOptions): Promise<number
     return exitCode.invalid
   }
   const { plan } = loaded
-  const format = formats[options.format] as Format
+  const format = formats[options.json ? "json" : options.format] as Format
+  const paint = paintFor(process.stdout)
   process.stdout.write(
     plan.pipeline === null
-      ? format.graph(graphPicture(plan))
-      : format.pipeline(pipelinePicture(plan, plan.pipeline)),
+      ? format.graph(plan, paint)
+      : format.pipeline(pipelinePicture(plan, plan.pipeline), paint),
   )
   return exitCode.ok
 }

@@ -47,6 +47,20 @@ flowchart TD
 `)
   })
 
+  it("draws a tree for people: what joins says what it comes after", async () => {
+    expect(await graph("--format", "tree")).toBe(`dia"mond\\  5 nodes
+top          transform
+├ left-side  transform
+├ right      transform  when
+│ end        transform
+└ join       transform  after left-side, right
+`)
+  })
+
+  it("--json is --format json", async () => {
+    expect(await graph("--json")).toBe(await graph("--format", "json"))
+  })
+
   it("prints Graphviz with quotes and backslashes escaped", async () => {
     expect(await graph("--format", "dot")).toBe(`digraph "dia\\"mond\\\\" {
   node [shape=box, style=rounded, fontname="sans-serif"]

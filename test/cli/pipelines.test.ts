@@ -41,6 +41,57 @@ describe("P1 pipelines on the command line", () => {
     expect(stdout).toContain("exports no adapter")
   })
 
+  it("umbra graph --format tree draws each queue once, with the route that reads it, and every way back to it", async () => {
+    const { stdout, code } = await run("graph", "crawl.yaml", "--adapters", "mine.mjs", "--format", "tree")
+    expect(code).toBe(0)
+    expect(stdout).toBe(`crawl  2 routes
+queue            route  adapters
+pages            fetch  transform → mine
+├ chunks         store  log
+└ link: pages ↑
+`)
+  })
+
+  it("umbra graph --format tree keeps branches apart, and tells of a queue that two routes write to", async () => {
+    const route = (name: string, inbound: string, outbound?: unknown, more = {}) => ({
+      name,
+      inbound,
+      adapters: [{ type: "log" }],
+      ...(outbound === undefined ? {} : { outbound }),
+      ...more,
+    })
+    const document = {
+      name: "fork",
+      init: [
+        { queue: "in", body: 1 },
+        { queue: "late", body: 1 },
+      ],
+      routes: [
+        route("split", "in", { even: "left", odd: "right" }),
+        route("l", "left", "joined"),
+        route("r", "right", "joined"),
+        route("write", "joined", undefined, { run_on: "workers" }),
+        route("more", "late", "right"),
+      ],
+    }
+    const { stdout, stderr } = await umbra(["graph", "-", "--format", "tree"], {
+      stdin: JSON.stringify(document),
+    })
+    expect({ stdout, stderr }).toEqual({
+      stderr: "",
+      stdout: `fork  5 routes
+queue           route  adapters
+├ in            split  log
+│ ├ even: left  l      log
+│ │ joined      write  log  (on workers)
+│ └ odd: right  r      log
+│   joined ↑
+└ late          more   log
+  right ↑
+`,
+    })
+  })
+
   it("umbra graph draws queues and routes", async () => {
     const { stdout } = await run("graph", "crawl.yaml", "--adapters", "mine.mjs")
     expect(stdout).toBe(`---
