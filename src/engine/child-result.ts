@@ -57,12 +57,14 @@ export function childFault({ id, state, plan }: LiveJob): Fault {
       details,
     }
   const { fault, node, item } = state.fault
+  const { retry_after_seconds } = fault
   const ofItem = item === undefined ? "" : `, item ${item}`
   const where = node === undefined ? "" : ` at node "${plan.nodes[node]!.id}"${ofItem}`
   return {
     code: fault.code,
     message: `${which} failed${where}: ${fault.message}`,
     retryable: fault.retryable,
+    ...(retry_after_seconds === undefined ? {} : { retry_after_seconds }),
     details,
   }
 }

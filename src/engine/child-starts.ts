@@ -1,7 +1,7 @@
 import type { ChildRequest } from "../broker/port.ts"
 import type { Attempted, Submit } from "../core/commands.ts"
 import type { Waiting } from "../core/facts.ts"
-import { isCurrent } from "../core/item-list.ts"
+import { isCurrent, placeOf } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
@@ -32,7 +32,7 @@ export interface ChildStartsParts {
  * From a node that wants another workflow to do its work to a child job that does it.
  *
  * 1. The child's id follows from the node. A first attempt finds none; a later one finds the one there is, if there is:
- *    it goes on from what it has done.
+ *    it goes on from what it has done. One that was deleted without a result will never go on: another begins.
  * 2. What happens to the child and that the node waits for it are one commit.
  */
 export class ChildStarts {
@@ -45,12 +45,15 @@ export class ChildStarts {
   }
 
   async start(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
-    const id = childJobId(job.id, at.node, at.item)
+    const id = lastChild(job, at) ?? childJobId(job.id, at.node, at.item)
     for (;;) {
       const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
       if (child === null) return this.#begin(job, at, { id, request })
       // It may have left memory again meanwhile.
-      if (!child.gone) return this.#resume(job, at, child)
+      if (child.gone) continue
+      if (child.state.status !== "DELETED" || hasResult(child.state)) return this.#resume(job, at, child)
+      this.#parts.owner.letGo(child)
+      return this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
     }
   }
 
@@ -128,6 +131,12 @@ export class ChildStarts {
     const { expiresAt } = state
     return patience === null || expiresAt === null ? (patience ?? expiresAt) : Math.min(patience, expiresAt)
   }
+}
+
+/** The child that the node, or the item, waited for last. */
+function lastChild({ state }: LiveJob, at: Attempted): string | undefined {
+  const place = placeOf(state, at)
+  return place?.state.children.get(place.position)
 }
 
 /** Its parent may have ended, or gone on, while the child was looked for. */

@@ -1,5 +1,5 @@
 import type { ChildRequest } from "../broker/port.ts"
-import type { Attempted, Command } from "../core/commands.ts"
+import type { Attempted } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
 import type { JobState } from "../core/state.ts"
@@ -63,20 +63,22 @@ export class Family {
    * A job that is deleted takes its children along. They go first: whoever is interrupted leaves a parent that can be
    * deleted again. Of one that has not ended, or is deleted, nothing is hidden: the command will be refused.
    */
-  async hideChildren(jobId: string): Promise<void> {
-    const job = await this.#parts.recovery.load(jobId)
-    if (job === null || !jobHasEnded(job.state.status) || job.state.status === "DELETED") return
-    // Its parent has ended; it may just not have been told yet.
-    const reason = `Its parent job ${jobId} is ${job.state.status}.`
-    for (const id of childrenOf(job.state)) {
-      await this.#do(id, { type: "cancel", reason })
-      await this.hideChildren(id)
-      await this.#do(id, { type: "delete" })
-    }
+  hideChildren(jobId: string): Promise<void> {
+    return this.#with(jobId, job => this.#hideChildrenOf(job))
   }
 
-  #do(id: string, command: Command): Promise<void> {
-    return this.#with(id, job => void this.#parts.owner.act(job, command))
+  async #hideChildrenOf({ id, state }: LiveJob): Promise<void> {
+    if (!jobHasEnded(state.status) || state.status === "DELETED") return
+    // Its parent has ended; it may just not have been told yet.
+    const reason = `Its parent job ${id} is ${state.status}.`
+    const { owner } = this.#parts
+    await this.#withAll(childrenOf(state), async child => {
+      void owner.act(child, { type: "cancel", reason })
+      if (childrenOf(child.state).length === 0) return void owner.act(child, { type: "delete" })
+      await this.#hideChildrenOf(child)
+      // It may have left memory meanwhile.
+      await this.#with(child.id, job => void owner.act(job, { type: "delete" }))
+    })
   }
 
   async #settle(job: LiveJob): Promise<void> {
@@ -85,10 +87,9 @@ export class Family {
       const { seq } = job
       const isSame = () => !job.gone && state.unsettled && job.seq === seq
       const reason = `Its parent job ${job.id} is ${state.status}.`
-      for (const orphan of state.orphans)
-        await this.#with(orphan, child => {
-          if (isSame()) void this.#parts.owner.act(child, { type: "cancel", reason })
-        })
+      await this.#withAll(state.orphans, child => {
+        if (isSame()) void this.#parts.owner.act(child, { type: "cancel", reason })
+      })
       await this.#tellParent(job, () => this.#resultOf(job), isSame)
       // Retried, and perhaps ended again: from the beginning.
       if (isSame()) void this.#parts.owner.act(job, { type: "settle" })
@@ -137,6 +138,15 @@ export class Family {
     }
   }
 
+  /** One read for many: there may be ten thousand. */
+  async #withAll(ids: readonly string[], use: (job: LiveJob) => void | Promise<void>): Promise<void> {
+    for (let from = 0; from < ids.length; from += PAGE) {
+      const page = ids.slice(from, from + PAGE)
+      this.#parts.recovery.prefetch(page)
+      await Promise.all(page.map(id => this.#with(id, use)))
+    }
+  }
+
   /** What has moved to another engine goes on there. */
   #tellLog(job: LiveJob, error: unknown, message: string): void {
     if (!job.gone && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
@@ -161,6 +171,8 @@ type Result = { readonly text?: string } & (
 )
 
 const AGAIN_MS = 1000
+/** Children that are in memory at once to be told of their parent's end. */
+const PAGE = 250
 
 function childrenOf({ children, lists }: JobState): string[] {
   return [...children.values(), ...[...lists.values()].flatMap(({ state }) => [...state.children.values()])]

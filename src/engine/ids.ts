@@ -29,11 +29,13 @@ export function firstIdOf(time: number): string {
 
 /**
  * The job that runs for a node: its id follows from the node, so that whoever tries again finds the same one. It has its
- * parent's time and partition, so a family has one owner, and lies together in the primary key of the store.
+ * parent's time and partition, so a family has one owner, and lies together in the primary key of the store. `instead`:
+ * the attempt that began another one, since the one before had been deleted.
  */
-export function childJobId(parentId: string, node: number, item?: number): string {
+export function childJobId(parentId: string, node: number, item?: number, instead?: number): string {
   const place = item === undefined ? `${node}` : `${node}/${item}`
-  const hash = createHash("sha256").update(`${parentId}/${place}`).digest("hex")
+  const life = instead === undefined ? "" : `#${instead}`
+  const hash = createHash("sha256").update(`${parentId}/${place}${life}`).digest("hex")
   const variant = "89ab"[Number.parseInt(hash[0]!, 16) & 3]
   return `${familyOf(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
 }

@@ -1,41 +1,10 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { expr, workflow } from "../../src/definition/builder.ts"
-import { childJobId } from "../../src/engine/ids.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import type { Umbra } from "../../src/umbra.ts"
-import { broken, flow, gate, handler, open, openOn, soon, states, until } from "./stage.ts"
-
-const inner = (nodes: Parameters<typeof flow>[0], rest = {}) => ({ ...flow(nodes, rest), name: "inner" })
-
-/** A job whose node `child` runs `inner`. */
-const outer = (config: Record<string, unknown> = {}, node: Record<string, unknown> = {}) => ({
-  ...flow([
-    { id: "before", handler: "transform", config: { value: 20 } },
-    {
-      id: "child",
-      handler: "workflow",
-      config: { workflow: "inner", input: { n: "{{ before }}" }, ...config },
-      ...node,
-    },
-    { id: "after", handler: "transform", config: { value: "{{ child.doubled + 2 }}" } },
-  ]),
-  name: "outer",
-  output: "{{ after }}",
-})
-
-const doubling = inner([{ id: "double", handler: "transform", config: { value: "{{ input.n * 2 }}" } }], {
-  output: { doubled: "{{ double }}" },
-})
-
-const childOf = (jobId: string, node = 1) => childJobId(jobId, node)
-
-async function waitsForChild(umbra: Umbra, jobId: string): Promise<void> {
-  await until("the parent waits for its child", async () =>
-    (await umbra.graph(jobId)).waiting_for.some(({ kind }) => kind === "child"),
-  )
-}
+import { childOf, doubling, inner, outer, waitsForChild } from "./family.ts"
+import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 describe("J14 a node that runs another workflow", () => {
   it("is one WAITING node and one completion; the child has a graph, a version and events of its own", async () => {
@@ -206,77 +175,6 @@ describe("J14 nesting has bounds", () => {
     const { error } = await (await umbra.submit("w1")).wait()
     expect(error?.code).toBe("E431")
     expect(error?.message).toContain("w1 → w2 → w3 → w4")
-  })
-})
-
-describe("J14 a child that does not complete", () => {
-  it("J10 is resumed by the node's retry: what it has done is not done again", async () => {
-    const runs = { first: 0, second: 0 }
-    const umbra = await open({
-      handlers: [
-        handler("first", () => ++runs.first),
-        handler("second", () => {
-          if (++runs.second < 3) throw new Error("not yet")
-          return runs.second
-        }),
-      ],
-    })
-    await umbra.register(
-      inner(
-        [
-          { id: "a", handler: "first" },
-          { id: "b", handler: "second", dependencies: ["a"], retry: { max_attempts: 1 } },
-        ],
-        { output: { doubled: "{{ b }}" } },
-      ),
-    )
-    const job = await umbra.submit(outer({}, { retry: soon }))
-    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 5 })
-    expect(runs).toEqual({ first: 1, second: 3 })
-    expect((await umbra.graph(job.id)).nodes[1]).toMatchObject({ tries: 2, attempt: 3 })
-    const lives = (await umbra.events(childOf(job.id))).filter(({ type }) => type === "job.failed")
-    expect(lives).toHaveLength(2)
-  })
-
-  it("fails the node with what failed and where, if that will not pass", async () => {
-    const umbra = await open({ handlers: [broken] })
-    await umbra.register(inner([{ id: "deep", handler: "broken" }]))
-    const job = await umbra.submit(outer())
-    const { status, error } = await job.wait()
-    expect({ status, node: error?.node }).toEqual({ status: "FAILED", node: "child" })
-    expect(error?.message).toMatch(/^Child job .* \(inner@1\) failed at node "deep": it is broken/)
-    expect(await states(umbra, job.id)).toEqual({ before: "COMPLETED", child: "FAILED", after: "FAILED" })
-  })
-
-  it("goes on when its parent is retried, and is not begun anew", async () => {
-    let isMended = false
-    const umbra = await open({
-      handlers: [
-        handler("fragile", () => {
-          if (!isMended) throw Object.assign(new Error("broken"), { retryable: false })
-          return 1
-        }),
-      ],
-    })
-    await umbra.register(inner([{ id: "x", handler: "fragile" }], { output: { doubled: "{{ x }}" } }))
-    const job = await umbra.submit(outer())
-    expect((await job.wait()).status).toBe("FAILED")
-    isMended = true
-    await job.retry()
-    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 3 })
-    expect((await umbra.jobs({ parentId: job.id })).map(({ job_id }) => job_id)).toEqual([childOf(job.id)])
-  })
-
-  it("is an error of the node when somebody cancels it", async () => {
-    const { handler: held, came } = gate()
-    const umbra = await open({ handlers: [held], worker: { graceSeconds: 0.02 } })
-    await umbra.register(inner([{ id: "x", handler: "gate" }]))
-    const job = await umbra.submit(outer())
-    await came()
-    await umbra.cancel(childOf(job.id), "enough")
-    const { status, error } = await job.wait()
-    expect({ status, code: error?.code }).toEqual({ status: "FAILED", code: "E430" })
-    expect(error?.message).toContain("is CANCELLED: enough")
   })
 })
 
