@@ -16,9 +16,13 @@ export function startThread(entry: URL, options: WorkerOptions = {}): Worker {
 }
 
 /** The same in a process, which has nothing of ours but a channel: when that is cut, we are gone. */
-export function startProcess(entry: URL, args: readonly string[]): ChildProcess {
+export function startProcess(
+  entry: URL,
+  args: readonly string[],
+  flags: readonly string[] = [],
+): ChildProcess {
   const isBuilt = !import.meta.url.endsWith(".ts")
   const module = fileURLToPath(`${entry.href}${isBuilt ? ".js" : ".ts"}`)
-  const execArgv = isBuilt ? [] : ["--import", import.meta.resolve("tsx")]
+  const execArgv = isBuilt ? [...flags] : [...flags, "--import", import.meta.resolve("tsx")]
   return fork(module, args, { execArgv, stdio: ["ignore", "ignore", "ignore", "ipc"] })
 }

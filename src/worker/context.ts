@@ -161,6 +161,11 @@ export class Context implements HandlerContext {
     this.#controller?.abort(reason)
   }
 
+  /** Before a handler begins: one that only listens for the signal would never hear one that was given before. */
+  throwIfAborted(): void {
+    if (this.#abortReason !== undefined) throw this.#abortReason
+  }
+
   end(): void {
     this.#ended = true
   }

@@ -30,7 +30,10 @@ export function execute(execution: Execution): Outcome | Promise<Outcome> {
     const config = checkConfig(execution)
     const returned =
       config instanceof Promise
-        ? config.then(late => execution.handler.run(late, execution.context))
+        ? config.then(late => {
+            execution.context.throwIfAborted()
+            return execution.handler.run(late, execution.context)
+          })
         : execution.handler.run(config, execution.context)
     return isPromiseLike(returned) ? conclusionOf(execution, returned) : conclude(execution, returned)
   } catch (thrown) {

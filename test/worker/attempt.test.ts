@@ -315,6 +315,25 @@ describe("J13 timeouts", () => {
     expect(outputIn(outcome)).toBe("saved what there was")
   })
 
+  it("J16 a handler does not begin when its attempt was cancelled while its config was checked", async () => {
+    const checked = gate()
+    let calls = 0
+    const config = z.unknown().refine(async () => {
+      await checked.promise
+      return true
+    })
+    const slow = defineHandler({ name: "slow", config, run: () => ++calls })
+    const { broker } = worker([slow])
+    const cancelled = task("slow")
+    broker.dispatch(cancelled)
+    await settled()
+    broker.cancel(cancelled)
+    checked.open()
+    await settled()
+    expect(broker.running).toBe(0)
+    expect(calls).toBe(0)
+  })
+
   it("nodes without timeout_seconds get the setting", async () => {
     const deaf = defineHandler({ name: "deaf", run: () => new Promise(() => {}) })
     const { run, runner } = worker([deaf], { settings: { timeoutSeconds: 0.03, graceSeconds: 0 } })

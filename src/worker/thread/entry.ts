@@ -36,6 +36,7 @@ async function run(message: RunMessage): Promise<Outcome> {
   let handler: Handler = unknownHandler(message.handler)
   try {
     handler = await handlerOf(message)
+    context.throwIfAborted()
   } catch (thrown) {
     return failed({ handler, context, redactor }, thrown)
   }
