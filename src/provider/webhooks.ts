@@ -122,7 +122,7 @@ export class Webhooks {
     const news = { externalId, source: "webhook", poll, result } satisfies Omit<External, "type" | "node">
     const isNew = await store.receiveEvent({
       provider: name,
-      eventId: heard.eventId === undefined ? eventIdOf(request) : storable(heard.eventId),
+      eventId: heard.eventId === undefined ? eventIdOf(provider, request) : storable(heard.eventId),
       externalId,
       receivedAt: now(),
       verdict: "parked",
@@ -180,9 +180,13 @@ function parsed(body: Buffer): Json {
   return JSON.parse(text) as Json
 }
 
-/** Standard Webhooks name each event; for others the same body is the same event. */
-function eventIdOf({ body, headers }: SignedRequest): string {
-  const id = headers["webhook-id"]
+/**
+ * Standard Webhooks name each event; for others the same body is the same event. Their headers are not signed: with a
+ * webhook-id of one's own a replay would be new, and an event that is to come could be made a repetition.
+ */
+function eventIdOf({ verify }: Provider, { body, headers }: SignedRequest): string {
+  const isSigned = typeof verify === "function" || verify?.scheme === "standard-webhooks"
+  const id = isSigned ? headers["webhook-id"] : undefined
   return id === undefined ? hashOf(body) : storable(id)
 }
 

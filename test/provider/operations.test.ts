@@ -41,6 +41,22 @@ describe("a node with a provider", () => {
     expect((await umbra.webhookEvents("fake")).length).toBe(1)
   })
 
+  it("X2 does not take a replay for new because of a header that nobody signed", async () => {
+    const fake = await fakeProvider()
+    const { event_id: _, ...webhook } = fake.definition().webhook!
+    const umbra = await openWith(fake, { over: { poll_seconds: [3600], webhook } })
+    const job = await umbra.submit(make())
+    const body = fake.webhookBody(await waiting(umbra, fake, job.id))
+    const isNew = async (id: string) =>
+      (
+        await umbra.webhooks.receive("fake", {
+          body: Buffer.from(body),
+          headers: { ...fake.signed(body), "webhook-id": id },
+        })
+      ).isNew
+    expect([await isNew("one"), await isNew("two")]).toEqual([true, false])
+  })
+
   it("X2 asks the provider when its webhooks are only hints", async () => {
     const fake = await fakeProvider()
     const definition = fake.definition()

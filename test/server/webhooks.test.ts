@@ -46,7 +46,6 @@ describe("POST /webhooks/{provider}", () => {
       [401, "E661", await post(genuine, fake.signed(genuine, "not the secret"))],
       [401, "E661", await post(genuine, { "content-type": "application/json" })],
       [401, "E661", await post(`${genuine} `, fake.signed(genuine))],
-      [401, "E661", await post("", {})],
       [401, "E661", await stage.ask("/webhooks/fake", { method: "POST" })],
       [422, "E662", await post("")],
       [422, "E662", await post("{not json")],
@@ -63,7 +62,7 @@ describe("POST /webhooks/{provider}", () => {
     expect((await stage.umbra.graph(job.id)).status).toBe("PROCESSING")
     const { body } = await stage.ask("/providers/fake/webhooks", { token: admin })
     const verdicts = body.webhooks.map(({ verdict }: { verdict: string }) => verdict)
-    expect(verdicts).toEqual(Array(11).fill("refused"))
+    expect(verdicts).toEqual(Array(10).fill("refused"))
     expect(JSON.stringify(body)).not.toContain("not the secret")
   })
 
