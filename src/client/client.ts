@@ -17,6 +17,7 @@ import type {
   DeadLetter,
   DeadLetterPage,
   DeadLettersOptions,
+  EventPage,
   ItemsOptions,
   JobPage,
   JobSnapshot,
@@ -47,6 +48,8 @@ type InputArguments<Input> =
 /** Shorter than what proxies and load balancers bear without an answer. */
 const POLL_SECONDS = 25
 const SHORTEST_POLL_MS = 500
+/** Of a page, the most that a server gives: each costs it the whole job. */
+const EVENTS = 10_000
 
 /**
  *     const umbra = connect({ url: "http://127.0.0.1:7070", token })
@@ -221,12 +224,21 @@ export class UmbraClient implements JobCommands {
     return this.#http.ask(path, { method: "POST", body: { messages, workflow }, signal })
   }
 
+  /** All of them, or those with a greater seq than `after`; the server's pages are followed. */
   async events(
     jobId: string,
     { after, signal }: Signalled & { readonly after?: number } = {},
   ): Promise<readonly RemoteEvent[]> {
     const path = `/jobs/${segment(jobId)}/events`
-    return (await this.#http.ask<{ events: RemoteEvent[] }>(path, { query: { after }, signal })).events
+    const events: RemoteEvent[] = []
+    for (let next: string | number | null | undefined = after; next !== null; ) {
+      const query = { after: next, limit: EVENTS }
+      const page: EventPage = await this.#http.ask(path, { query, signal })
+      for (const event of page.events) events.push(event)
+      // A server of an earlier release gives all at once.
+      next = page.next ?? null
+    }
+    return events
   }
 
   /** Without a job: all jobs of the token's owner, until the signal is aborted. With one: until it has ended. */

@@ -68,6 +68,12 @@ export interface RemoteItemPage {
 
 export type RemoteEvent = Written<JobEvent, "at">
 
+export interface EventPage {
+  readonly events: readonly RemoteEvent[]
+  /** `after` of the next page. */
+  readonly next: string | null
+}
+
 /** `limit`: how many inputs, and how many outputs. */
 export interface LineageOptions extends Signalled {
   readonly limit?: number

@@ -5,10 +5,11 @@ import { routeViews } from "../core/pipeline/view.ts"
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
-import { type GraphView, graphView, type NodeView } from "../core/view.ts"
+import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter, JobRow } from "../journal/port.ts"
+import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
@@ -124,7 +125,18 @@ export class Queries {
     const state = isHere ? live.state : (await this.fold(jobId)).state
     const node = this.#position(jobId, state, id)
     const view = (isHere ? await this.graph(jobId) : graphView(state)).nodes[node]!
-    return { ...view, output: await this.#whole(jobId, state.outputs[node] ?? null) }
+    const waiting_on = await this.#placed(jobId, node, view.waiting_on)
+    return { ...view, waiting_on, output: await this.#whole(jobId, state.outputs[node] ?? null) }
+  }
+
+  /** X5: what waits for a slot says where it stands in the queue. */
+  async #placed(jobId: string, node: number, waiting: WaitingOn | null): Promise<WaitingOn | null> {
+    if (waiting?.kind !== "slot") return waiting
+    const { provider } = waiting
+    return {
+      ...waiting,
+      position: await this.#parts.journal.providers.slotPosition({ provider, jobId, node }),
+    }
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
@@ -165,6 +177,12 @@ export class Queries {
     const { plan, facts } = await this.fold(jobId)
     const state = newJobState(plan)
     return facts.flatMap(recorded => expand(state, jobId, recorded))
+  }
+
+  /** A page of them. Before it everything is folded and nothing is told; behind it nothing is looked at. */
+  async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
+    const { plan, facts } = await this.fold(jobId)
+    return pageOfEvents(jobId, newJobState(plan), facts, query)
   }
 
   /** Events as they become durable, from the job's beginning until it has ended. */

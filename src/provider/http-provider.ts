@@ -30,6 +30,7 @@ export function httpProvider(
   const client = { http, spec }
   return defineProvider({
     name: spec.name,
+    secrets: [spec.submit, spec.poll, spec.cancel].flatMap(request => (request ? secretNames(request) : [])),
     ...figuresOf(spec),
     ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
     ...(spec.poll === undefined ? {} : pollPart(client, spec.poll)),
@@ -162,10 +163,13 @@ async function send({ http, spec }: Client, sending: Sending): Promise<HttpRespo
 }
 
 function secretsIn(request: RequestSpec, ctx: ProviderContext): Names {
-  const read = compileValue(request as unknown as Json).value.templates.flatMap(({ template }) =>
+  return Object.fromEntries(secretNames(request).map(name => [name, ctx.secret(name)]))
+}
+
+function secretNames(request: RequestSpec): string[] {
+  return compileValue(request as unknown as Json).value.templates.flatMap(({ template }) =>
     template.references.filter(({ name }) => name === "secrets").map(({ path }) => String(path[0])),
   )
-  return Object.fromEntries(read.map(name => [name, ctx.secret(name)]))
 }
 
 function urlOf(text: string, query: Readonly<Record<string, Json>>): URL {

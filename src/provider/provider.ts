@@ -82,6 +82,8 @@ export interface ProviderDefinition {
   readonly webhook?: (request: WebhookRequest) => Awaitable<WebhookNews | null>
   /** A webhook is only a hint: what it says is not believed, the provider is asked. */
   readonly webhookIsHint?: boolean
+  /** Names of secrets that its functions read. A webhook that echoes one of them is cleaned of it. */
+  readonly secrets?: readonly string[]
   /** Operations at once, over all processes; null: no limit. */
   readonly concurrency?: number | null
   /** Requests a second, over all processes; null: no limit. */

@@ -3,7 +3,9 @@
  *
  * 1. Nothing is looked at before its signature is right; nothing is acted on before it is stored; `receive` resolves
  *    once both are durable.
- * 2. What is refused is recorded, without its body, and at most so many a second of each provider: forgeries must
+ * 2. A provider may echo what it was sent: its secrets, and those that it signs with, are taken out of what is stored, as
+ *    far as this process has them.
+ * 3. What is refused is recorded, without its body, and at most so many a second of each provider: forgeries must
  *    neither fill the store nor hide those of another.
  */
 import { createHash } from "node:crypto"
@@ -12,6 +14,7 @@ import { cut } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { ProviderStore, WebhookEventRow } from "../journal/provider-store.ts"
+import { Redactor } from "../worker/redact.ts"
 import { type SecretSource, secretNamed } from "../worker/secrets.ts"
 import { isExternalId } from "../worker/waiting.ts"
 import { resultOf } from "./news.ts"
@@ -92,11 +95,12 @@ export class Webhooks {
 
   /** null: it is of no concern. */
   async #heard(provider: Provider, { body, headers }: SignedRequest): Promise<Heard | null> {
+    const redactor = this.#redactor(provider)
     try {
       const news = await provider.webhook!({ body: parsed(body), headers })
-      return news === null ? null : this.#checked(provider, news)
+      return news === null ? null : this.#checked(provider, news, redactor)
     } catch (error) {
-      const message = error instanceof Error ? error.message : String(error)
+      const message = redactor.clean(error instanceof Error ? error.message : String(error))
       throw await this.#refused(
         provider,
         body.length,
@@ -105,12 +109,21 @@ export class Webhooks {
     }
   }
 
-  #checked(provider: Provider, { externalId, eventId, news }: WebhookNews): Heard {
+  #redactor({ secrets = [], verify }: Provider): Redactor {
+    const signing = typeof verify === "object" && "secrets" in verify ? verify.secrets : []
+    const names = new Set([...secrets, ...signing])
+    return new Redactor(
+      [...names].flatMap(name => {
+        const value = secretOr(name, this.#parts.secrets, [])
+        return value === null ? [] : [{ name, value }]
+      }),
+    )
+  }
+
+  #checked(provider: Provider, { externalId, eventId, news }: WebhookNews, redactor: Redactor): Heard {
     if (!isExternalId(externalId)) throw new TypeError("it does not name an operation.")
     const isHint = provider.webhookIsHint === true || news === undefined
-    const result: OperationResult = isHint
-      ? { type: "hint" }
-      : resultOf(news, { ...this.#parts, redactor: null })
+    const result: OperationResult = isHint ? { type: "hint" } : resultOf(news, { ...this.#parts, redactor })
     return { externalId, eventId, result }
   }
 

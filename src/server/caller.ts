@@ -46,8 +46,6 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** What the caller's token must allow; `none`: anybody. */
     scope?: Scope | "none"
-    /** It stays open: its time is not that of a request. */
-    isStream?: boolean
   }
 }
 
@@ -127,7 +125,10 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
     if (token === null) request.caller = localCaller
     else request.caller = await (looksLikeJwt(token) ? byJwt(token) : byToken(request, token))
     if (scope === undefined || !allows(request.caller, scope))
-      throw new UmbraError("E631", `This needs a token with scope ${scope ?? "admin"}.`)
+      throw new UmbraError(
+        "E631",
+        `This needs a token with scope ${scope ?? "admin"}; ${has(request.caller)}.`,
+      )
   }
 }
 
@@ -157,6 +158,10 @@ function decoded(text: string): string {
 
 function allows({ scopes }: Caller, scope: Scope): boolean {
   return scopes.includes(scope) || scopes.includes("admin")
+}
+
+function has({ scopes }: Caller): string {
+  return scopes.length === 0 ? "yours has none" : `yours has ${scopes.join(", ")}`
 }
 
 /** null: none was sent. Anything but a bearer token is a token that is not known. */

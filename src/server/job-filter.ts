@@ -25,7 +25,10 @@ export const listQuery = z.strictObject({
   created_from: moment.optional(),
   created_before: moment.optional(),
   deleted: z.enum(["true", "false"]).optional().meta({ description: "Show deleted jobs too." }),
-  after: z.string().optional().meta({ description: "`next` of the page before." }),
+  after: z
+    .string()
+    .optional()
+    .meta({ description: "`next` of the page before.", example: schema.jobIdExample }),
   limit: schema.limit,
 })
 

@@ -107,14 +107,14 @@ export const deadLetters = z.object({
 })
 
 /** Bodies may have a megabyte each. */
-export const deadLettersLimit = z.coerce.number().int().min(1).max(100).default(50)
+export const deadLettersLimit = z.coerce.number().int().min(1).max(100).default(50).meta({ example: 100 })
 export const lineageLimit = z.coerce
   .number()
   .int()
   .min(1)
   .max(1000)
   .default(100)
-  .meta({ description: "How many inputs, and how many outputs." })
+  .meta({ description: "How many inputs, and how many outputs.", example: 100 })
 
 export const replay = z
   .strictObject({
@@ -132,4 +132,7 @@ export const replay = z
 
 export const replayed = schema.job
   .extend({ replayed: z.number().int().min(1).meta({ description: "Dead letters that it begins with." }) })
-  .meta({ id: "ReplayJob" })
+  .meta({
+    id: "ReplayJob",
+    examples: [{ ...schema.jobExample, status: "PENDING", output: null, finished_at: null, replayed: 12 }],
+  })

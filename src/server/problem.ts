@@ -18,11 +18,18 @@ export function problemOf(error: UmbraError): ProblemDocument {
     type: `urn:umbra:error:${error.code}`,
     title,
     status,
-    // E501 and its like name hosts and folders: nothing a caller can act on.
-    detail: status >= 500 && error.code.startsWith("E5") ? "The server's log says more." : error.message,
+    detail: detailOf(error, status),
     code: error.code,
     ...detailsOf(error),
   }
+}
+
+/** E501 and its like name hosts and folders: nothing that a caller can act on. */
+function detailOf({ code, message }: UmbraError, status: number): string {
+  if (status < 500 || !code.startsWith("E5")) return message
+  return status === 503
+    ? "The server cannot reach its database right now. Try again shortly; its log says more."
+    : "The server cannot do this with its database as it is; its log says why."
 }
 
 /** Lists of problems only: other particulars are for the log. */
@@ -61,6 +68,11 @@ function knownError(error: FastifyError): UmbraError {
     return new UmbraError(
       "E636",
       "Send JSON with `Content-Type: application/json`; a workflow may also come as application/yaml.",
+    )
+  if (error.code === "FST_ERR_CTP_INVALID_JSON_BODY")
+    return new UmbraError(
+      "E633",
+      "The body is not valid JSON, or has a key that is never taken (`__proto__`).",
     )
   if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
     return new UmbraError("E633", `${error.message}.`)

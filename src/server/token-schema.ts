@@ -26,6 +26,16 @@ const limits = {
   max_body_bytes: limit.max_body_bytes.nullable().meta({ description: "null: the server's default." }),
 }
 
+const tokenExample = {
+  id: "0198c0de-7a11-7012-9abc-0123456789ab",
+  owner: "shop",
+  scopes: ["read", "submit"],
+  last_four: "9xQe",
+  created_at: "2026-11-15T12:00:00.000Z",
+  revoked_at: null,
+  ...{ rate_limit: 50, max_unfinished_jobs: 200, max_body_bytes: null },
+}
+
 export const token = z
   .object({
     id: z.string(),
@@ -36,7 +46,7 @@ export const token = z
     revoked_at: time.nullable(),
     ...limits,
   })
-  .meta({ id: "Token" })
+  .meta({ id: "Token", examples: [tokenExample] })
 
 export const newToken = z
   .strictObject({
@@ -53,11 +63,13 @@ export const newToken = z
     ],
   })
 
-export const madeToken = token.extend({
-  token: z.string().meta({ description: "Told only now." }),
-  server_is_open: z.boolean().meta({
-    description: "The server was started without tokens, and asks for one only when it is started again.",
-  }),
-})
+export const madeToken = token
+  .extend({
+    token: z.string().meta({ description: "Told only now." }),
+    server_is_open: z.boolean().meta({
+      description: "The server was started without tokens, and asks for one only when it is started again.",
+    }),
+  })
+  .meta({ examples: [{ ...tokenExample, token: "umbra_…", server_is_open: false }] })
 
 export const ownerQuery = z.strictObject({ owner: ownerName.optional() })

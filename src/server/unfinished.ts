@@ -112,6 +112,6 @@ function tooMany({ submittedBy, max }: Bound): UmbraError {
   const who = submittedBy === undefined ? "You have" : "This token has"
   return new UmbraError(
     "E646",
-    `${who} ${max} jobs that have not ended, which is the limit. Wait until one has, or cancel one.`,
+    `${who} ${max === 1 ? "a job that has" : `${max} jobs that have`} not ended, which is the limit. Wait until one has, or cancel one.`,
   )
 }

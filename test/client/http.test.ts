@@ -111,7 +111,7 @@ describe("retries", () => {
 
 describe("errors", () => {
   it("have code, message, status and problems of the server's document", async () => {
-    const document = { detail: 'No handler is called "x".', code: "E103", errors: [{ code: "E103" }] }
+    const document = { detail: "The workflow has a problem.", code: "E103", errors: [{ code: "E103" }] }
     const server = await scripted(json(document, 422))
     const error = await failure(connect({ url: server.url }).workflows.push("name: x"))
     expect({ ...error, message: error.message }).toMatchObject({

@@ -49,6 +49,10 @@ const definition = (url: string, over: Partial<HttpProviderDefinition> = {}): Ht
 })
 
 describe("a provider that is plain REST", () => {
+  it("knows the secrets that it sends, so that they can be taken out of its webhooks", () => {
+    expect(httpProvider(definition("https://acme.example"), allow).secrets).toEqual(["KEY"])
+  })
+
   it("submits with its template, its secrets and our key", async () => {
     const service = await startServer((_, response) => json(response, { job: { id: 17 } }))
     const provider = httpProvider(definition(service.url), allow)

@@ -5,9 +5,15 @@ export interface Schema {
   readonly [key: string]: unknown
 }
 
+interface Content {
+  readonly schema: Schema
+  readonly example?: unknown
+  readonly examples?: Record<string, { readonly value: unknown }>
+}
+
 export interface Operation {
   readonly parameters?: readonly { name: string; in: string; required?: boolean; schema: Schema }[]
-  readonly requestBody?: { content: Record<string, { schema: Schema; example?: unknown }> }
+  readonly requestBody?: { content: Record<string, Content> }
   readonly responses: Record<string, { content?: Record<string, { schema?: Schema }> }>
 }
 
@@ -111,10 +117,13 @@ export function requestOf(
   })
 }
 
-function bodyOf([type, { schema, example }]: [string, { schema: Schema; example?: unknown }]) {
+function bodyOf([type, { schema, example = null, examples = {} }]: [string, Content]) {
+  const shown = [example, ...Object.values(examples).map(({ value }) => value)]
   const drawn = fc
-    .oneof(anyOf(schema), fc.constant(example ?? null))
-    .map(value => JSON.stringify(value) ?? "")
+    .oneof(anyOf(schema), fc.constantFrom(...shown))
+    .map(value =>
+      type.endsWith("yaml") && typeof value === "string" ? value : (JSON.stringify(value) ?? ""),
+    )
   const text = fc.oneof({ arbitrary: drawn, weight: 9 }, fc.string({ maxLength: 30 }))
   return text.map(found => ({ type, text: found }))
 }

@@ -95,19 +95,3 @@ it("S3 a folder is its owner's alone", async () => {
   for (const path of ["data", "data/database"])
     expect((statSync(join(parent, path)).mode & 0o777).toString(8), path).toBe("700")
 })
-
-it("S2 every route says what it answers by an example", async () => {
-  const { ask } = await stageOf()
-  const { paths, components } = (await ask("/openapi.json")).body
-  const text = (schema: object): string =>
-    JSON.stringify(schema).replaceAll(/"#\/components\/schemas\/(\w+)"/g, (_, name) =>
-      text(components.schemas[name]),
-    )
-  for (const [path, operations] of Object.entries<Record<string, { responses: Record<string, object> }>>(
-    paths,
-  ))
-    for (const [method, { responses }] of Object.entries(operations)) {
-      const well = Object.entries(responses).filter(([status]) => status.startsWith("2") && status !== "204")
-      for (const [, answer] of well) expect(text(answer), `${method} ${path}`).toMatch(/"examples?":/)
-    }
-})

@@ -125,10 +125,10 @@ async function beginningOf({ body }: Response): Promise<string> {
 }
 
 interface Operation {
-  readonly responses: Record<string, { content?: Record<string, { schema?: object }> }>
+  readonly responses: Record<string, { content?: Record<string, { schema?: object; examples?: object }> }>
 }
 
-/** Every answer must be one that the document promises, status and schema. */
+/** Every answer must be one that the document promises: status, code and schema. */
 async function answerCheck(url: string) {
   const { body: document } = await ask(url, "/openapi.json", {})
   const paths = document.paths as Record<string, Record<string, Operation>>
@@ -145,8 +145,10 @@ async function answerCheck(url: string) {
       `${method} ${path} answered ${answer.status}: ${JSON.stringify(answer.body)}`,
     ).toBeDefined()
     const type = answer.headers.get("content-type")?.split(";")[0] ?? ""
-    const schema = promised?.content?.[type]?.schema
+    const { schema, examples = {} } = promised?.content?.[type] ?? {}
     if (schema === undefined) return
+    if (type === "application/problem+json")
+      expect(Object.keys(examples), `${method} ${path} ${answer.status}`).toContain(answer.body.code)
     const validator = new Validator({ ...schema, components: document.components } as never, "2020-12")
     const result = validator.validate(answer.body)
     expect(result.valid ? [] : result.errors, `${method} ${path} ${answer.status}`).toEqual([])

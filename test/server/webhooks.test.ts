@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest"
+import { defineProvider } from "../../src/provider/provider.ts"
 import { until } from "../engine/stage.ts"
 import { fakeProvider, make, optionsFor, output, waiting } from "../provider/stage.ts"
 import { openStage } from "./stage.ts"
@@ -78,6 +79,51 @@ describe("POST /webhooks/{provider}", () => {
     ])
   })
 
+  it("X2 a webhook that echoes secrets, the provider's or its own, leaves none of them anywhere", async () => {
+    const [key, signing] = ["key of the provider", "fake-provider-secret"]
+    const known: Record<string, string> = { ACME_KEY: key, FAKE_PROVIDER_SECRET: signing }
+    const echoing = defineProvider({
+      ...{ name: "echo", secrets: ["ACME_KEY", "NOT_SET"], submit: () => ({ externalId: "op-1" }) },
+      verify: {
+        scheme: "hmac-sha256",
+        header: "x-fake-signature",
+        prefix: "sha256=",
+        secrets: ["FAKE_PROVIDER_SECRET"],
+      },
+      webhook: ({ body }) => {
+        const { broken } = body as { broken?: boolean }
+        if (broken) throw new Error(`no such key: ${key}`)
+        return { externalId: "op-1", news: { status: "completed", output: body } }
+      },
+    })
+    const { fake, stage, admin } = await stageWithProvider({
+      secrets: (name: string) => known[name],
+      providers: [echoing],
+    })
+    const nodes = [{ id: "a", handler: "external", provider: "echo" }]
+    const job = await stage.umbra.submit({ name: "echo", nodes })
+    await until("it waits", async () => (await stage.umbra.graph(job.id)).waiting_for.length > 0)
+    const post = (sent: object) => {
+      const body = JSON.stringify(sent)
+      return stage.ask("/webhooks/echo", { method: "POST", body, headers: fake.signed(body) })
+    }
+    expect((await post({ broken: true })).body.detail).toBe(
+      "The webhook cannot be read: no such key: [secret ACME_KEY]",
+    )
+    expect((await post({ sent: { authorization: `Bearer ${key}` }, signed_with: signing })).status).toBe(202)
+    expect((await job.wait({ timeoutMs: 5000 })).output).toEqual({
+      a: {
+        sent: { authorization: "Bearer [secret ACME_KEY]" },
+        signed_with: "[secret FAKE_PROVIDER_SECRET]",
+      },
+    })
+    const shown = [
+      await stage.umbra.events(job.id),
+      (await stage.ask("/providers/echo/webhooks", { token: admin })).body,
+    ]
+    expect(JSON.stringify(shown)).not.toMatch(new RegExp(`${key}|${signing}`))
+  })
+
   it("X2 parks a webhook whose operation nobody knows", async () => {
     const { fake, stage } = await stageWithProvider()
     const body = JSON.stringify({ id: "somebody else's", status: "done", event_id: "1", output: 1 })
@@ -146,6 +192,9 @@ describe("GET /providers", () => {
       { node: "a", kind: "slot", provider: "fake", position: 1 },
       { node: "b", kind: "slot", provider: "fake", position: 2 },
     ])
+    // The job has left memory: what it waits for is read from the store.
+    const node = await stage.ask(`/jobs/${second.id}/nodes/b`, { token: reader })
+    expect(node.body.waiting_on).toEqual({ kind: "slot", provider: "fake", position: 2 })
   })
 
   it("X1 refuses a signal with a stale resume token", async () => {

@@ -7,6 +7,7 @@ import type { AliasTarget } from "../../journal/registry.ts"
 import { deleteAlias, moveAlias } from "../move-alias.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
+import * as views from "../workflow-schema.ts"
 import { moveView } from "../workflow-view.ts"
 
 const tags = ["workflows"]
@@ -22,8 +23,8 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Point an alias at a version, or at several by weight",
         params,
-        body: schema.aliasTarget,
-        response: schema.answers({ 200: schema.alias }, ["E305", "E311", "E635", "E636"]),
+        body: views.aliasTarget,
+        response: schema.answers({ 200: views.alias }, ["E305", "E311", "E635", "E636"]),
       },
     },
     async request => {
@@ -59,8 +60,9 @@ export function aliasRoutes(app: App, { umbra }: RouteParts): void {
       schema: {
         tags,
         summary: "Show who moved an alias, when, from where and to where; newest first",
+        description: "The last 1,000 moves.",
         params,
-        response: schema.answers({ 200: z.object({ moves: z.array(schema.aliasMove) }) }, ["E305"]),
+        response: schema.answers({ 200: z.object({ moves: z.array(views.aliasMove) }) }, ["E305"]),
       },
     },
     async request => {
@@ -76,7 +78,7 @@ function isOneVersion(body: object): body is { version: number } {
   return "version" in body
 }
 
-function targetsOf(body: z.infer<typeof schema.aliasTarget>): AliasTarget[] {
+function targetsOf(body: z.infer<typeof views.aliasTarget>): AliasTarget[] {
   if (isOneVersion(body)) return [{ version: body.version, weight: 1 }]
   const weights = "weights" in body ? (body.weights as Record<string, number>) : body
   const targets = Object.entries(weights).map(([version, weight]) => ({ version: Number(version), weight }))

@@ -17,7 +17,10 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Cancel a job that has not ended",
         params,
-        body: z.strictObject({ reason: z.string().max(1000).optional() }).nullish(),
+        body: z
+          .strictObject({ reason: z.string().max(1000).optional() })
+          .nullish()
+          .meta({ examples: [{ reason: "ordered twice" }] }),
         response: schema.answers({ 200: schema.job }, ["E301", "E302", "E635", "E636", ...elsewhere]),
       },
     },
@@ -53,13 +56,14 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
       schema: {
         tags,
         summary: "Hide a job that has ended",
+        description: "One that is hidden already stays so, and the answer is the same.",
         params,
         response: schema.answers({ 204: z.null() }, ["E301", "E302", "E303", "E307", ...elsewhere]),
       },
     },
     async (request, reply) => {
-      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      await umbra.delete(job_id)
+      const { job_id, status } = await ownJob(umbra, request.caller, request.params.job)
+      if (status !== "DELETED") await umbra.delete(job_id)
       return reply.code(204).send(null)
     },
   )
@@ -74,11 +78,10 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
         description: "The body is the signal's data: any JSON, or nothing.",
         params: params.extend({ signal: z.string().min(1).max(200).meta({ example: "approved" }) }),
         querystring: z.strictObject({
-          resume_token: z
-            .string()
-            .max(100)
-            .optional()
-            .meta({ description: "Of the job's graph: refused if the job has been resumed since." }),
+          resume_token: z.string().max(100).optional().meta({
+            description: "Of the job's graph: refused if the job has been resumed since.",
+            example: "r0",
+          }),
         }),
         body: z.unknown().meta({ examples: [{ by: "Ada" }] }),
         response: schema.answers({ 200: schema.job }, [

@@ -7,6 +7,8 @@ import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTraceparent } from "../../trace.ts"
 import { type Caller, ownersOf } from "../caller.ts"
+import { eventsQuery, pageOf } from "../event-filter.ts"
+import * as views from "../graph-schema.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
 import { problemOf } from "../problem.ts"
@@ -80,7 +82,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
             200: z.object({
               results: z.array(
                 z.union([
-                  z.object({ job_id: z.string(), is_new: z.boolean() }),
+                  z.object({ job_id: schema.jobId, is_new: z.boolean() }),
                   z.object({ problem: schema.problem }),
                 ]),
               ),
@@ -117,7 +119,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         summary: "List jobs, newest first",
         querystring: listQuery,
         response: schema.answers(
-          { 200: z.object({ jobs: z.array(schema.job), next: z.string().nullable() }) },
+          { 200: z.object({ jobs: z.array(schema.job), next: schema.jobId.nullable() }) },
           [],
         ),
       },
@@ -160,7 +162,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         description:
           "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. A pipeline has `routes`, with what each has queued, in flight and done.",
         params: jobParams,
-        response: schema.answers({ 200: schema.graph }, ["E301"]),
+        response: schema.answers({ 200: views.graph }, ["E301"]),
       },
     },
     async request =>
@@ -173,18 +175,17 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "List everything that happened to a job",
+        summary: "List everything that happened to a job, oldest first",
+        description: "A page is full with `limit` events, or with 4 MiB of what they hold.",
         params: jobParams,
-        querystring: z.strictObject({
-          after: z.coerce.number().min(0).optional().meta({ description: "Only events with a greater seq." }),
-        }),
-        response: schema.answers({ 200: z.object({ events: z.array(schema.event) }) }, ["E301"]),
+        querystring: eventsQuery,
+        response: schema.answers({ 200: views.eventPage }, ["E301"]),
       },
     },
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      const { after = -1 } = request.query
-      return { events: (await umbra.events(job_id)).filter(({ seq }) => seq > after).map(isoEvent) }
+      const { events, next } = await umbra.queries.eventPage(job_id, pageOf(request.query))
+      return { events: events.map(isoEvent), next: next === null ? null : `${next.seq}.${next.place}` }
     },
   )
 
@@ -196,7 +197,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Show a node and its output",
         params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
-        response: schema.answers({ 200: schema.node.extend({ output: z.unknown() }) }, ["E301", "E310"]),
+        response: schema.answers({ 200: views.nodeWithOutput }, ["E301", "E310"]),
       },
     },
     async request => {
@@ -223,11 +224,11 @@ function itemRoute(app: App, { umbra }: RouteParts): void {
             .int()
             .min(-1)
             .optional()
-            .meta({ description: "Only items behind this index: `next` of the page before." }),
+            .meta({ description: "Only items behind this index: `next` of the page before.", example: 49 }),
           limit: schema.limit,
         }),
         response: schema.answers(
-          { 200: z.object({ items: z.array(schema.item), next: z.number().int().nullable() }) },
+          { 200: z.object({ items: z.array(views.item), next: z.number().int().nullable() }) },
           ["E301", "E310"],
         ),
       },

@@ -2,6 +2,7 @@
 import { z } from "zod"
 import type { App, RouteParts } from "../parts.ts"
 import { answerProblem } from "../problem.ts"
+import * as views from "../provider-schema.ts"
 import * as schema from "../schema.ts"
 
 const tags = ["providers"]
@@ -21,10 +22,10 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Show the providers of this process: slots, who holds them, who waits, recent errors",
         description: "It shows several owners' jobs, hence the scope admin.",
-        response: schema.answers({ 200: z.object({ providers: z.array(schema.provider) }) }, []),
+        response: schema.answers({ 200: z.object({ providers: z.array(views.provider) }) }, []),
       },
     },
-    async () => ({ providers: (await umbra.providers()) as z.infer<typeof schema.provider>[] }),
+    async () => ({ providers: (await umbra.providers()) as z.infer<typeof views.provider>[] }),
   )
 
   app.get(
@@ -35,7 +36,7 @@ export function providerRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Show the last webhooks of a provider, refused ones too; newest first",
         params,
-        response: schema.answers({ 200: z.object({ webhooks: z.array(schema.webhook) }) }, ["E660"]),
+        response: schema.answers({ 200: z.object({ webhooks: z.array(views.webhook) }) }, ["E660"]),
       },
     },
     async request => {
@@ -75,7 +76,7 @@ export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<voi
           "follows from it are durable; a repeated delivery is a no-op.",
         security: [],
         params,
-        response: schema.answers({ 202: received }, ["E660", "E661", "E662", "E635"], true),
+        response: schema.answers({ 202: received }, ["E611", "E635", "E660", "E661", "E662"], true),
       },
     },
     async (request, reply) => {

@@ -27,7 +27,7 @@ export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams):
     "/jobs/stream",
     {
       exposeHeadRoute: false,
-      config: { scope: "read", isStream: true },
+      config: { scope: "read" },
       schema: {
         tags,
         summary: "Follow all jobs, live",
@@ -49,7 +49,7 @@ export function streamRoutes(app: App, { umbra }: RouteParts, streams: Streams):
     "/jobs/:job/stream",
     {
       exposeHeadRoute: false,
-      config: { scope: "read", isStream: true },
+      config: { scope: "read" },
       schema: {
         tags,
         summary: "Follow a job and its nodes, live, until it has ended",

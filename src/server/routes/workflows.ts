@@ -3,13 +3,13 @@
 import { z } from "zod"
 import { loadWorkflow, type WorkflowDefinition } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
-import type { Problem } from "../../definition/problem.ts"
 import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { WorkflowRow } from "../../journal/port.ts"
 import { documentErrors } from "../document-errors.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
+import * as views from "../workflow-schema.ts"
 import { aliasView, diffOf, summaryView, versionView } from "../workflow-view.ts"
 
 const tags = ["workflows"]
@@ -27,7 +27,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         summary: "List workflows by name, each with its latest version",
         querystring: z.strictObject({ after: schema.workflowName.optional(), limit: schema.limit }),
         response: schema.answers(
-          { 200: z.object({ workflows: z.array(schema.storedVersion), next: z.string().nullable() }) },
+          { 200: z.object({ workflows: z.array(views.storedVersion), next: z.string().nullable() }) },
           [],
         ),
       },
@@ -52,7 +52,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Show a workflow: its latest version and its aliases",
         params,
-        response: schema.answers({ 200: schema.workflow }, ["E305"]),
+        response: schema.answers({ 200: views.workflow }, ["E305"]),
       },
     },
     async request => {
@@ -73,7 +73,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         params,
         querystring: z.strictObject({ before: schema.version.optional(), limit: schema.limit }),
         response: schema.answers(
-          { 200: z.object({ versions: z.array(schema.storedVersion), next: z.number().nullable() }) },
+          { 200: z.object({ versions: z.array(views.storedVersion), next: z.number().nullable() }) },
           ["E305"],
         ),
       },
@@ -101,7 +101,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Show one version",
         params: params.extend({ version: schema.version }),
-        response: schema.answers({ 200: schema.workflow }, ["E305"]),
+        response: schema.answers({ 200: views.workflow }, ["E305"]),
       },
     },
     async request => versionView(await stored({ owner: request.caller.owner, ...request.params })),
@@ -116,7 +116,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
         summary: "Compare two versions",
         params,
         querystring: z.strictObject({ from: schema.version, to: schema.version }),
-        response: schema.answers({ 200: schema.diff }, ["E305"]),
+        response: schema.answers({ 200: views.diff }, ["E305"]),
       },
     },
     async request => {
@@ -200,15 +200,9 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     const { handlers, adapters } = umbra
     const { plan, problems } = loadWorkflow(text, { handlers, adapters, format })
     if (plan !== undefined) return plan
-    throw new UmbraError(problems[0]?.code ?? "E101", summaryOf(problems), { details: { problems } })
+    const many = problems.length === 1 ? "a problem" : `${problems.length} problems`
+    throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${many}.`, { details: { problems } })
   }
-}
-
-function summaryOf([first, ...more]: readonly Problem[]): string {
-  if (first === undefined) return "The workflow cannot be read."
-  const place = first.line === undefined ? "" : ` (line ${first.line}, column ${first.column})`
-  const others = more.length === 0 ? "" : ` ${more.length} more in \`errors\`.`
-  return `${first.message}${place}${others}`
 }
 
 const storedAnswer = z

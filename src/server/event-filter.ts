@@ -1,0 +1,25 @@
+/** The parameters of `GET /jobs/{job}/events`. */
+import { z } from "zod"
+import type { EventPageQuery } from "../engine/event-page.ts"
+
+/** Most jobs fit into one page. Each folds the whole job, so whoever wants all takes large ones. */
+const USUAL = 1000
+const MOST = 10_000
+const PAGE_BYTES = 4 * 1024 * 1024
+
+export const eventsQuery = z.strictObject({
+  after: z
+    .string()
+    .regex(/^\d{1,15}(\.\d{1,9})?$/, "must be `next` of the page before, or the seq of an event")
+    .optional()
+    .meta({
+      description: "`next` of the page before. The seq of an event: only those with a greater one.",
+      example: "17179869187.2",
+    }),
+  limit: z.coerce.number().int().min(1).max(MOST).default(USUAL).meta({ example: 100 }),
+})
+
+export function pageOf({ after, limit }: z.infer<typeof eventsQuery>): EventPageQuery {
+  const [seq = "-1", place = "Infinity"] = after?.split(".") ?? []
+  return { after: { seq: Number(seq), place: Number(place) }, limit, maxBytes: PAGE_BYTES }
+}

@@ -1,0 +1,77 @@
+/**
+ * A whole example for every request body and every good answer of the OpenAPI document, put together from those that
+ * stand with the schemas' parts. Where a required part has none there is none: a test finds it.
+ */
+
+export interface Schema {
+  readonly $ref?: string
+  readonly type?: string | readonly string[]
+  readonly example?: unknown
+  readonly examples?: readonly unknown[]
+  readonly const?: unknown
+  readonly enum?: readonly unknown[]
+  readonly default?: unknown
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly items?: Schema
+  readonly anyOf?: readonly Schema[]
+  readonly properties?: Readonly<Record<string, Schema>>
+  readonly required?: readonly string[]
+  readonly description?: string
+}
+
+export type Schemas = Readonly<Record<string, Schema>>
+
+/** `undefined`: there is none. */
+export function exampleOf(given: Schema | undefined, schemas: Schemas): unknown {
+  const schema = resolved(given, schemas)
+  if (schema === undefined) return undefined
+  const own = schema.example ?? schema.examples?.[0] ?? schema.const ?? schema.enum?.[0] ?? schema.default
+  if (own !== undefined) return own
+  if (schema.anyOf !== undefined)
+    return schema.anyOf.map(option => exampleOf(option, schemas)).find(example => example !== undefined)
+  return byType(schema, schemas)
+}
+
+function byType(schema: Schema, schemas: Schemas): unknown {
+  if (Array.isArray(schema.type)) {
+    const forms = schema.type.map((type: string) => byType({ ...schema, type }, schemas))
+    return forms.find(example => example !== undefined)
+  }
+  switch (schema.type) {
+    case "object":
+      return objectExample(schema, schemas)
+    case "array":
+      return listOf(exampleOf(schema.items, schemas))
+    case "integer":
+    case "number":
+      return schema.minimum !== undefined && schema.minimum > 0 ? schema.minimum : 0
+    case "boolean":
+      return false
+    case "null":
+      return null
+    default:
+      return undefined
+  }
+}
+
+/** What it refers to. */
+export function resolved(schema: Schema | undefined, schemas: Schemas): Schema | undefined {
+  if (schema?.$ref === undefined) return schema
+  const { $ref, ...rest } = schema
+  return { ...schemas[$ref.split("/").at(-1)!], ...rest }
+}
+
+function listOf(entry: unknown): unknown {
+  return entry === undefined ? undefined : [entry]
+}
+
+function objectExample({ properties = {}, required = [] }: Schema, schemas: Schemas): unknown {
+  const found: Record<string, unknown> = {}
+  for (const [name, schema] of Object.entries(properties)) {
+    const example = exampleOf(schema, schemas)
+    if (example !== undefined) found[name] = example
+    else if (required.includes(name)) return undefined
+  }
+  return found
+}

@@ -1,0 +1,49 @@
+/** Providers and their webhooks, as answers show them. */
+import { z } from "zod"
+import { time } from "./schema.ts"
+
+const providerExample = {
+  name: "acme",
+  slots: { limit: 4, held: [], waiting: 0, oldest_asked_at: null },
+  rate: { limit: 10, pace: 1 },
+  operations: 0,
+  recent_errors: [{ at: "2026-11-15T12:00:00.000Z", what: "poll", code: "E410", message: "it answered 500" }],
+}
+
+export const provider = z
+  .object({
+    name: z.string(),
+    slots: z.object({
+      limit: z.number().int().nullable().meta({ description: "null: no limit." }),
+      held: z.array(z.object({ job_id: z.string(), owner: z.string(), granted_at: time, held_until: time })),
+      waiting: z.number().int(),
+      oldest_asked_at: time.nullable(),
+    }),
+    rate: z.object({
+      limit: z.number().nullable().meta({ description: "Requests a second; null: no limit." }),
+      pace: z.number().meta({ description: "Share of it in use: less than 1 after a 429." }),
+    }),
+    operations: z.number().int().meta({ description: "Operations that are not over." }),
+    recent_errors: z.array(z.object({ at: time, what: z.string(), code: z.string(), message: z.string() })),
+  })
+  .meta({ id: "Provider", examples: [providerExample] })
+
+const webhookExample = {
+  event_id: "evt-1",
+  external_id: "op-17",
+  received_at: "2026-11-15T12:00:00.000Z",
+  verdict: "delivered",
+  reason: null,
+  bytes: 412,
+}
+
+export const webhook = z
+  .object({
+    event_id: z.string().nullable(),
+    external_id: z.string().nullable(),
+    received_at: time,
+    verdict: z.enum(["parked", "delivered", "late", "refused"]),
+    reason: z.string().nullable().meta({ description: "Why it was refused." }),
+    bytes: z.number().int(),
+  })
+  .meta({ id: "Webhook", examples: [webhookExample] })
