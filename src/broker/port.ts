@@ -101,10 +101,18 @@ export interface BrokerHost {
   isSure(): boolean
 }
 
+/** What a pipeline needs of the process that runs it; or what of that is missing there. */
+export interface PipelineNeeds {
+  /** Of the routes that it runs itself. */
+  readonly adapters: readonly string[]
+  /** A way to workers, which run the other routes. */
+  readonly redis: boolean
+}
+
 /** Where tasks go. `dispatch` may be called only for facts that are durable. */
 export interface Broker {
-  /** Handlers somebody here can run; a pipeline only where all of these adapters are. */
-  runs(handler: string, adapters?: readonly string[]): boolean
+  /** Handlers somebody here can run; a pipeline only where all that it needs is. */
+  runs(handler: string, needs?: PipelineNeeds): boolean
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void

@@ -74,6 +74,7 @@ export class Submissions {
   readonly #handlers: HandlerCatalog
   readonly #adapters: AdapterCatalog | undefined
   readonly #claimExecution: ClaimExecution
+  readonly #mustFit: (plan: Plan) => void
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -87,6 +88,8 @@ export class Submissions {
     handlers: HandlerCatalog
     adapters?: AdapterCatalog
     claimExecution?: ClaimExecution
+    /** Throws if a job of the plan could never run on this store. */
+    mustFit?: (plan: Plan) => void
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -99,6 +102,7 @@ export class Submissions {
     this.#handlers = parts.handlers
     this.#adapters = parts.adapters
     this.#claimExecution = parts.claimExecution ?? anyExecution
+    this.#mustFit = parts.mustFit ?? (() => {})
     this.#ttlSeconds = parts.ttlSeconds
   }
 
@@ -111,6 +115,7 @@ export class Submissions {
     this.#engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.#resolve(source, options.owner)
+    this.#mustFit(stored.plan)
     const checked = checkSubmission(stored.plan, input)
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)
