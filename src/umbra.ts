@@ -253,6 +253,7 @@ export class Umbra {
     return activityOf(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
       hasHandler: name => this.serves(name),
+      lacks: needs => this.#broker.lacks(needs),
     })
   }
 

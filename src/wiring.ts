@@ -4,6 +4,7 @@ import type { AdapterCatalog } from "./definition/adapter.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
+import { mustReachWorkers } from "./engine/pipeline-needs.ts"
 import { Queries } from "./engine/queries.ts"
 import { engineSettings } from "./engine/settings.ts"
 import { Submissions } from "./engine/submissions.ts"
@@ -132,6 +133,9 @@ export function wire({
     ...{ journal, engine, handlers, adapters, now },
     ttlSeconds: figures.ttlSeconds,
     claimExecution: jobId => pipelines.claim(jobId),
+    mustFit: plan => {
+      if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
+    },
   })
   const queries = new Queries({
     journal,
@@ -139,6 +143,7 @@ export function wire({
     largeOutputBytes: figures.largeOutputBytes,
     live: id => engine.live(id),
     isRunning: (job, task) => isRunning(broker, job, task),
+    lacks: needs => broker.lacks(needs),
   })
   return { handlers, adapters, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
 }

@@ -101,10 +101,18 @@ export interface BrokerHost {
   isSure(): boolean
 }
 
+/** What a pipeline needs of the process that runs it; or what of that is missing there. */
+export interface PipelineNeeds {
+  /** Of the routes that it runs itself. */
+  readonly adapters: readonly string[]
+  /** A way to workers, which run the other routes. */
+  readonly redis: boolean
+}
+
 /** Where tasks go. `dispatch` may be called only for facts that are durable, or for handlers that only compute. */
 export interface Broker {
-  /** Handlers somebody here can run; a pipeline only where all of these adapters are. */
-  runs(handler: string, adapters?: readonly string[]): boolean
+  /** Handlers somebody here can run; a pipeline only where all that it needs is. */
+  runs(handler: string, needs?: PipelineNeeds): boolean
   /** Handlers that run in this process and only compute: nobody is the worse for a run that is forgotten. */
   isPure(handler: string): boolean
   dispatch(task: Task): void

@@ -1,11 +1,13 @@
 import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type { AttemptMeasures } from "./measures.ts"
-import type { Broker, BrokerHost, RemoteWorkers, Task, TaskName } from "./port.ts"
+import type { Broker, BrokerHost, PipelineNeeds, RemoteWorkers, Task, TaskName } from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 
 /** Tasks that the engine's process does by itself, beside its workers. */
 export interface TaskLane extends Pick<Broker, "runs" | "dispatch" | "cancel" | "drain"> {
   isRunning(task: TaskName): boolean
+  /** What of that is not here. */
+  lacks(needs: PipelineNeeds): PipelineNeeds
 }
 
 export interface RoutedBrokerParts extends Omit<LocalBrokerOptions, "events"> {
@@ -30,14 +32,18 @@ export class RoutedBroker implements Broker {
     if (this.#remote !== null) this.remote = remoteOf(this, this.#remote)
   }
 
-  runs(handler: string, adapters?: readonly string[]): boolean {
+  runs(handler: string, needs?: PipelineNeeds): boolean {
     return (
-      this.#lane.runs(handler, adapters) || this.#local.runs(handler) || this.#remote?.runs(handler) === true
+      this.#lane.runs(handler, needs) || this.#local.runs(handler) || this.#remote?.runs(handler) === true
     )
   }
 
   isPure(handler: string): boolean {
     return this.#local.isPure(handler)
+  }
+
+  lacks(needs: PipelineNeeds): PipelineNeeds {
+    return this.#lane.lacks(needs)
   }
 
   /**

@@ -2,9 +2,9 @@
  * `umbra resume`: opens the store as an engine and stays until every unfinished job has ended, or needs something that
  * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
  */
+import type { PipelineNeeds } from "../broker/port.ts"
 import { type JobStatus, jobHasEnded, jobStatuses } from "../core/states.ts"
 import type { GraphView, WaitingOn } from "../core/view.ts"
-import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
 import { Reader } from "../engine/reader.ts"
 import { engineSettings } from "../engine/settings.ts"
@@ -157,7 +157,7 @@ class Resumption {
     const isSoon = waits.some(at => at !== null && at - now <= this.#options.patience * 1000)
     if (isSoon) return null
     const [missing] = unserved
-    if (missing?.handler === routesHandler) return "needs adapters that were not given: --adapters MODULE"
+    if (missing?.lacks !== undefined) return needsText(missing.lacks)
     if (missing !== undefined)
       return missing.provider === null
         ? `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`
@@ -182,6 +182,14 @@ class Resumption {
 function takeOverMs(): number {
   const { leaseSeconds, beatSeconds } = engineSettings()
   return (leaseSeconds + 2 * beatSeconds) * 1000
+}
+
+function needsText({ adapters, redis }: PipelineNeeds): string {
+  if (adapters.length > 0)
+    return `needs ${adapters.map(type => `adapter "${type}"`).join(", ")}: give it with --adapters`
+  return redis
+    ? "needs workers, which this command does not reach: umbra serve --redis-url URL runs it"
+    : "needs an engine that runs pipelines"
 }
 
 function timeOf(wait: WaitingOn): number | null {

@@ -63,8 +63,17 @@ export type WaitingOn =
       readonly poll_error: ErrorView | null
     }
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
-  /** A worker with this handler; with `provider`, one that also knows that provider. */
-  | { readonly kind: "worker"; readonly handler: string; readonly provider?: string }
+  /**
+   * A worker with this handler; with `provider`, one that also knows that provider. Of a pipeline that its owner cannot
+   * run: adapters that are missing there, and whether it has no Redis to reach workers.
+   */
+  | {
+      readonly kind: "worker"
+      readonly handler: string
+      readonly provider?: string
+      readonly adapters?: readonly string[]
+      readonly redis?: true
+    }
 
 export interface ErrorView {
   readonly code: string

@@ -1,5 +1,7 @@
+import type { PipelineNeeds } from "../broker/port.ts"
 import type { Progress } from "../core/view.ts"
 import { type LiveJob, taskOfKey } from "./live-job.ts"
+import { needsOf } from "./pipeline-needs.ts"
 
 type TaskPlace = ReturnType<typeof taskOfKey>
 
@@ -11,11 +13,15 @@ export interface JobActivity {
     readonly item?: number
     readonly progress: Progress | null
   }[]
-  /** Ready nodes with a handler that is not registered here; `provider`: it is, but their provider is not. */
+  /**
+   * Ready nodes with a handler that is not registered here; `provider`: it is, but their provider is not. `lacks`: of a
+   * pipeline, what of its needs is not here.
+   */
   readonly unserved: readonly {
     readonly node: string
     readonly handler: string
     readonly provider: string | null
+    readonly lacks?: PipelineNeeds
   }[]
 }
 
@@ -25,10 +31,12 @@ export function activityOf(
   knows: {
     readonly isRunning: (job: LiveJob, task: TaskPlace) => boolean
     readonly hasHandler: (name: string) => boolean
+    readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
   },
 ): JobActivity {
   if (live === undefined) return { isHere: false, running: [], unserved: [] }
-  const { nodes } = live.plan
+  const { nodes, pipeline } = live.plan
+  const lacking = pipeline === null ? {} : { lacks: knows.lacks(needsOf(pipeline)) }
   const running = [...live.running].filter(key => knows.isRunning(live, taskOfKey(key)))
   return {
     isHere: true,
@@ -38,7 +46,7 @@ export function activityOf(
     }),
     unserved: [...(live.unserved ?? [])].map(key => {
       const { id, handler, provider } = nodes[taskOfKey(key).node]!
-      return { node: id, handler, provider: knows.hasHandler(handler) ? provider : null }
+      return { node: id, handler, provider: knows.hasHandler(handler) ? provider : null, ...lacking }
     }),
   }
 }

@@ -12,6 +12,7 @@ import type { Clock } from "./clock.ts"
 import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { readOutput, readWhole } from "./load.ts"
+import { needsOf } from "./pipeline-needs.ts"
 import { largeInputs, largeInputsOfOutput, leavingInputs, renderJobOutput, renderNode } from "./render.ts"
 import type { Fetched } from "./scope.ts"
 
@@ -64,10 +65,10 @@ export class Dispatcher {
     failpoint("dispatch.after")
   }
 
-  /** Somebody here can run it, with the adapters of its routes, and knows its provider. */
+  /** Somebody here can run it, with all that its routes need, and knows its provider. */
   #isServed({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
     return (
-      this.#broker.runs(handler, pipeline === null ? undefined : adaptersHere(pipeline)) &&
+      this.#broker.runs(handler, pipeline === null ? undefined : needsOf(pipeline)) &&
       (provider === null || this.#external.providers.terms(provider) !== undefined)
     )
   }
@@ -155,11 +156,4 @@ const AGAIN_MS = 1000
 /** The world may have moved on while the fact that asked for this was being written. */
 function isWanted(job: LiveJob, at: Attempted): boolean {
   return !job.gone && isCurrent(job.state, at) && !job.running.has(taskKey(at))
-}
-
-/** What the process that owns the job must have; those of other routes are the workers'. */
-function adaptersHere({ routes }: PipelinePlan): string[] {
-  return routes
-    .filter(({ runOn }) => runOn === "engine")
-    .flatMap(({ adapters }) => adapters.map(({ type }) => type))
 }

@@ -1,3 +1,4 @@
+import type { PipelineNeeds } from "../broker/port.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import { type ItemView, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
@@ -6,6 +7,7 @@ import { type JobState, largeParts, newJobState, type Output } from "../core/sta
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt } from "../core/timers.ts"
 import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view.ts"
+import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter, JobRow } from "../journal/port.ts"
@@ -22,10 +24,13 @@ import {
   readOutput,
   readWhole,
 } from "./load.ts"
+import { needsOf, withLacking } from "./pipeline-needs.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
 const LOOK_AGAIN_MS = 250
+const anEngine: WaitingOn = { kind: "worker", handler: routesHandler }
+const nothing = (): PipelineNeeds => ({ adapters: [], redis: false })
 /** Each place is a question of its own: a graph shows those of its first nodes. */
 const PLACES = 100
 
@@ -34,6 +39,10 @@ export interface QueryParts extends LoadParts {
   live(jobId: string): LiveJob | undefined
   /** Is a worker of this process at it right now? */
   isRunning?(job: LiveJob, task: { readonly node: number; readonly item?: number }): boolean
+  /** What of a pipeline's needs is not in this process. */
+  lacks?(needs: PipelineNeeds): PipelineNeeds
+  /** Nobody else can have the store open: what seems to run was left by a process that died. */
+  readonly isAlone?: boolean
 }
 
 export interface ItemPageQuery {
@@ -80,14 +89,23 @@ export class Queries {
 
   /** J19: the shadow graph, with what only this process knows of it where it runs here. */
   async graph(jobId: string): Promise<GraphView> {
-    const { plan, view } = await this.#graph(jobId)
-    if (plan.pipeline === null) return view
-    const execution = await this.#parts.journal.pipelines.readExecution(jobId)
-    const isOver = jobHasEnded(view.status)
-    return { ...view, routes: routeViews(plan.pipeline.routes, execution?.progress ?? null, isOver) }
+    const { plan, view, isHere } = await this.#graph(jobId)
+    const { pipeline } = plan
+    if (pipeline === null) return view
+    const { journal, lacks = nothing, isAlone = false } = this.#parts
+    const execution = await journal.pipelines.readExecution(jobId)
+    const seemsRun = view.nodes[0]!.status === "RUNNING"
+    // Figures of a process that died would be shown as if they were true now.
+    const routes = routeViews(pipeline.routes, execution?.progress ?? null, seemsRun && !isAlone)
+    const lacking = isHere ? lacks(needsOf(pipeline)) : nothing()
+    const nodes = view.nodes.map(node => ({
+      ...node,
+      waiting_on: withLacking(seemsRun && isAlone ? anEngine : node.waiting_on, lacking),
+    }))
+    return { ...view, nodes, routes }
   }
 
-  async #graph(jobId: string): Promise<{ readonly plan: Plan; readonly view: GraphView }> {
+  async #graph(jobId: string): Promise<{ plan: Plan; view: GraphView; isHere: boolean }> {
     const live = this.#parts.live(jobId)
     const waits = live !== undefined && live.state.awaitingSlot.size > 0
     const places = waits ? await this.#places(jobId, live.state) : undefined
@@ -96,10 +114,10 @@ export class Queries {
         isRunning: (node: number) => this.#parts.isRunning?.(live, { node }) ?? false,
         progress: (node: number) => live.progress?.get(node),
       }
-      return { plan: live.plan, view: graphView(live.state, overlay, places) }
+      return { plan: live.plan, view: graphView(live.state, overlay, places), isHere: true }
     }
     const { plan, state } = await this.fold(jobId)
-    return { plan, view: graphView(state, undefined, await this.#places(jobId, state)) }
+    return { plan, view: graphView(state, undefined, await this.#places(jobId, state)), isHere: false }
   }
 
   /** X5: where the job's nodes stand in the queues for slots. */

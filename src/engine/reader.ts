@@ -47,6 +47,7 @@ export class Reader {
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
+      isAlone: journal.capabilities.exclusive,
     })
   }
 

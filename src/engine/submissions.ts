@@ -76,6 +76,7 @@ export class Submissions {
   readonly #handlers: HandlerCatalog
   readonly #adapters: AdapterCatalog | undefined
   readonly #claimExecution: ClaimExecution
+  readonly #mustFit: (plan: Plan) => void
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -89,6 +90,8 @@ export class Submissions {
     handlers: HandlerCatalog
     adapters?: AdapterCatalog
     claimExecution?: ClaimExecution
+    /** Throws if a job of the plan could never run on this store. */
+    mustFit?: (plan: Plan) => void
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -101,6 +104,7 @@ export class Submissions {
     this.#handlers = parts.handlers
     this.#adapters = parts.adapters
     this.#claimExecution = parts.claimExecution ?? anyExecution
+    this.#mustFit = parts.mustFit ?? (() => {})
     this.#ttlSeconds = parts.ttlSeconds
   }
 
@@ -113,6 +117,7 @@ export class Submissions {
     this.#engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.#resolve(source, options.owner)
+    this.#mustFit(stored.plan)
     const checked = checkSubmission(stored.plan, input)
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)

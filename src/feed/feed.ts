@@ -6,6 +6,7 @@ import type { FeedPage } from "../journal/feed.ts"
 import type { Change } from "./changes.ts"
 import { frame, type OwnerChange } from "./frames.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, type KnownJob, KnownJobs } from "./known-jobs.ts"
+import { listProgress } from "./list-progress.ts"
 import { type ToldFact, tellFacts } from "./page.ts"
 import { storeMark } from "./position.ts"
 import type { FeedSettings } from "./settings.ts"
@@ -224,11 +225,13 @@ export class Feed {
   #tell(seqs: number[], page: FeedPage, told: readonly ToldFact[]): void {
     const byOwner = new Map<string, OwnerChange[]>()
     const byJob = new Map<string, { owner: string; changes: Change[] }>()
-    for (const { row, changes, job } of told) {
+    for (const { row, changes, job, list: listNode } of told) {
       const watch = this.#watches.get(row.owner)
       seqs[row.partition] = Math.max(seqs[row.partition]!, row.seq)
       if (watch === undefined) continue
       if (watch.wants(row.jobId) && !jobHasEnded(job.state.status)) this.#known.keep(job)
+      const further = listNode === null ? null : listProgress(job, listNode)
+      if (further !== null) this.progressed(further)
       if (watch.byJob.has(row.jobId)) {
         const list = byJob.get(row.jobId) ?? { owner: row.owner, changes: [] }
         list.changes.push(...changes)
@@ -255,7 +258,7 @@ export class Feed {
     }
   }
 
-  /** What handlers say, beside what the journal says of the job: so that progress never runs ahead of the changes. */
+  /** What handlers say and how far lists are, beside what the journal says of the job: so that progress never runs ahead of the changes. */
   async #tellProgress(seqs: readonly number[]): Promise<void> {
     this.#isProgressDue = false
     const all = [...this.#progress.values()]

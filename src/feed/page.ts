@@ -1,12 +1,15 @@
 import type { FeedFact } from "../journal/feed.ts"
 import { type Change, changesOf } from "./changes.ts"
 import { beginning, type FoldParts, factOf, foldJobs, type KnownJob, type KnownJobs } from "./known-jobs.ts"
+import { listOf } from "./list-progress.ts"
 
 export interface ToldFact {
   readonly row: FeedFact
   /** As it is after the last fact of the page. */
   readonly job: KnownJob
   readonly changes: readonly Change[]
+  /** A node whose list has got further by it. */
+  readonly list: number | null
 }
 
 /**
@@ -26,7 +29,8 @@ export async function tellFacts(
     const job = jobs.get(row.jobId) ?? (await beginning(parts, row.jobId, fact))
     if (job === null) continue
     jobs.set(row.jobId, job)
-    told.push({ row, job, changes: changesOf(job, { seq: row.seq, fact }, { withNodes: withNodes(row) }) })
+    const changes = changesOf(job, { seq: row.seq, fact }, { withNodes: withNodes(row) })
+    told.push({ row, job, changes, list: listOf(fact) })
   }
   return told
 }

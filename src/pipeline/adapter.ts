@@ -58,7 +58,7 @@ export interface AdapterStorage {
 // biome-ignore lint/suspicious/noConfusingVoidType: it is what a function gives that returns nothing
 export type Answer = Json | undefined | void
 
-export type Processed = Answer | Promise<Answer> | AsyncIterable<Emission> | Iterable<Emission>
+export type Processed = Answer | Promise<Answer> | AsyncIterable<Emission> | IterableIterator<Emission>
 
 /**
  * `process` answers with the body for the next adapter, or with nothing, which ends the chain. As a generator it emits

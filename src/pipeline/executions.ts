@@ -5,7 +5,7 @@
  * 1. One run of a job at a time: the next begins when nothing of the one before is on its way to the store.
  * 2. What is lost with the process goes on in the next: from the progress in the store, not from the beginning.
  */
-import type { BrokerHost, Outcome, RemoteWorkers, Task, TaskName } from "../broker/port.ts"
+import type { BrokerHost, Outcome, PipelineNeeds, RemoteWorkers, Task, TaskName } from "../broker/port.ts"
 import type { TaskLane } from "../broker/routed.ts"
 import { nameOf } from "../broker/task-name.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
@@ -69,9 +69,18 @@ export class Executions implements TaskLane {
     this.#parts = parts
   }
 
-  runs(handler: string, adapters: readonly string[] = []): boolean {
+  runs(handler: string, needs?: PipelineNeeds): boolean {
     if (handler !== routesHandler || this.#parts.isIdle) return false
-    return adapters.every(type => this.#parts.adapters.get(type) !== undefined)
+    if (needs === undefined) return true
+    const { adapters, redis } = this.lacks(needs)
+    return adapters.length === 0 && !redis
+  }
+
+  lacks({ adapters, redis }: PipelineNeeds): PipelineNeeds {
+    return {
+      adapters: adapters.filter(type => this.#parts.adapters.get(type) === undefined),
+      redis: redis && this.#parts.workers() === undefined,
+    }
   }
 
   isRunning(task: TaskName): boolean {
@@ -144,7 +153,6 @@ export class Executions implements TaskLane {
     events: ChainEvents,
   ): RouteChain {
     const { workers, lossLimit, adapters } = this.#parts
-    if (workers() === undefined) throw noFleet(route.plan.name)
     const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
     return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
   }
@@ -210,13 +218,6 @@ export class Executions implements TaskLane {
 /** A job that begins with dead letters says of whom. */
 function isReplay({ labels }: JobRow): boolean {
   return labels !== null && Object.hasOwn(JSON.parse(labels) as object, replayLabel)
-}
-
-function noFleet(route: string): UmbraError {
-  return new UmbraError(
-    "E711",
-    `Route "${route}" runs on workers, and the process that runs the pipeline has no Redis to reach them. Start it with --redis-url.`,
-  )
 }
 
 function jobNames(task: Task, createdAt: number): Json {

@@ -142,7 +142,7 @@ export class Passage implements Travelling {
   }
 
   /** What is yielded is emitted; nothing goes on to the next adapter. */
-  async #consume(stream: AsyncIterable<Emission> | Iterable<Emission>): Promise<undefined> {
+  async #consume(stream: AsyncIterable<Emission> | IterableIterator<Emission>): Promise<undefined> {
     for await (const each of stream) {
       if (this.#hasEnded) break
       if (each instanceof EmittedMessage) this.emit(each.body, each.kind, this.#at)
@@ -302,8 +302,9 @@ function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
   )
 }
 
-/** Lists are bodies; generators are not. */
-function isStream(value: unknown): value is AsyncIterable<Emission> | Iterable<Emission> {
-  if (typeof value !== "object" || value === null || Array.isArray(value)) return false
-  return Symbol.asyncIterator in value || Symbol.iterator in value
+/** Generators, and whatever else is read once. Lists are bodies; a Map or a Buffer is a value too, and no JSON. */
+function isStream(value: unknown): value is AsyncIterable<Emission> | IterableIterator<Emission> {
+  if (typeof value !== "object" || value === null) return false
+  if (Symbol.asyncIterator in value) return true
+  return Symbol.iterator in value && typeof (value as { next?: unknown }).next === "function"
 }

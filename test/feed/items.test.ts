@@ -57,6 +57,46 @@ describe("lists in streams", () => {
     expect(JSON.stringify(sink.told)).not.toContain("kept")
   })
 
+  it("S4 J21 tell how far a list is while it takes its time", async () => {
+    const second = gate("second")
+    const { umbra, job: follow } = await openFeedStage(createMemoryStore(), { handlers: [second.handler] })
+    onTestFinished(() => umbra.close())
+    await umbra.register(
+      flow([{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }], { name: "w" }),
+      "ada",
+    )
+    const list = {
+      id: "each",
+      handler: "workflow",
+      for_each: ["w", "w", "w", "w"],
+      config: { workflow: "{{ item }}" },
+    }
+    const job = await umbra.submit(
+      flow([list, { id: "last", handler: "second", dependencies: ["each"] }]),
+      null,
+      {
+        owner: "ada",
+      },
+    )
+    const { sink } = await follow("ada", job.id)
+    const waiting = async () => (await umbra.graph(job.id)).nodes[0]?.items?.waiting
+    await expect.poll(waiting).toBe(4)
+    const { items } = await umbra.items(job.id, "each")
+    for (const { child_job_id } of items.slice(0, 3)) await umbra.signal(child_job_id!, "go", null)
+    const progress = () => sink.told.findLast(({ event }) => event === "progress")?.data
+    await expect.poll(progress).toMatchObject({
+      node: "each",
+      node_pct: 75,
+      progress_pct: 37,
+      progress_message: "3/4 items",
+    })
+    await umbra.signal(items[3]!.child_job_id!, "go", null)
+    await second.came()
+    second.open()
+    await job.wait()
+    await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+  })
+
   it("S4 J21 say which item failed", async () => {
     const { umbra, job: follow, open } = await stage()
     const job = await umbra.submit(each([1, 13]), null, { owner: "ada" })

@@ -194,4 +194,21 @@ describe("what one message may emit", () => {
     const { dead_letters } = await umbra.pipelines.deadLetters(id)
     expect(JSON.stringify(dead_letters[0]!.error)).toContain("at")
   })
+
+  it.each<[string, () => unknown]>([
+    ["a Map", () => new Map([["a", 1]])],
+    ["a Set", () => new Set([1, 2])],
+    ["a Buffer", () => Buffer.from("two")],
+  ])("%s is a value that is no JSON, and not a generator of messages", async (_, value) => {
+    const odd = adapter("odd", () => value() as Json)
+    const routes = [route("odd", ["odd"], { ...once, outbound: "sink" }), route("sink", ["odd"])]
+    expect(await run([odd], routes)).toMatchObject({ codes: ["E404"], routes: { sink: { messages: 0 } } })
+  })
+
+  it("what is read once is a generator of messages, also without the word", async () => {
+    const words = adapter("words", () => ["a", "b", "c"].values())
+    const sink = recorder()
+    await run([words, sink], [route("words", ["words"], { outbound: "sink" }), route("sink", ["record"])])
+    expect(sink.seen).toEqual(["a", "b", "c"])
+  })
 })

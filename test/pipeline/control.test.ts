@@ -1,5 +1,6 @@
 /** Executions that are cancelled, expire, are retried at once, and move between processes of one database. */
 import { afterEach, expect, it, onTestFinished } from "vitest"
+import { Reader } from "../../src/engine/reader.ts"
 import type { WorkflowSource } from "../../src/engine/submissions.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
@@ -135,11 +136,35 @@ it("P3 an engine without its adapters leaves a job as it is, and one that has th
   await first.close()
   const second = await openWith([numbers])
   await until("it knows that it cannot run it", () => second.activity(id).unserved.length === 1)
-  expect((await second.graph(id)).nodes[0]).toMatchObject({
+  const { nodes, routes } = await second.graph(id)
+  expect(nodes[0]).toMatchObject({
     status: "QUEUED",
-    waiting_on: { kind: "worker", handler: "routes" },
+    waiting_on: { kind: "worker", handler: "routes", adapters: ["work"] },
   })
+  expect(second.activity(id).unserved).toMatchObject([{ lacks: { adapters: ["work"], redis: false } }])
+  // What the one before had in hand is in nobody's hands now.
+  expect(routes).toMatchObject([
+    { name: "source", in_flight: 0, rate: 0, concurrency: null },
+    { name: "work", in_flight: 0, rate: 0, concurrency: null },
+    { name: "store", in_flight: 0 },
+  ])
   await second.close()
   const third = await openWith([numbers, worker])
   expect((await third.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+})
+
+it("P2 shows what a dead process left of an execution as what nobody runs", async () => {
+  const journal = openMemory()
+  const held = adapter("work", ({ body }, { signal }) => {
+    if ((body as { n: number }).n <= 20) return body
+    return new Promise((_, reject) => signal.addEventListener("abort", () => reject(signal.reason)))
+  })
+  const umbra = await openUmbra(journal, { adapters: [numbers, held], engine: { drainSeconds: 0.01 } })
+  opened.push(umbra)
+  const { id } = await umbra.submit(pipeline)
+  await until("some are in hand", async () => ((await umbra.graph(id)).routes?.[1]?.in_flight ?? 0) > 0)
+  // Whoever reads a store that one process has for itself knows that no other is at it.
+  const { nodes, routes } = await new Reader(journal).graph(id)
+  expect(nodes[0]?.waiting_on).toEqual({ kind: "worker", handler: "routes" })
+  expect(routes?.[1]).toMatchObject({ in_flight: 0, concurrency: null })
 })

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest"
 import type { WorkflowSource } from "../../src/engine/submissions.ts"
 import { FleetStage } from "../broker/stage.ts"
+import { open, openOn, until } from "../engine/stage.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"
 
 const flow = (route2: object, count = 50) =>
@@ -14,6 +15,7 @@ const flow = (route2: object, count = 50) =>
     ],
   }) as unknown as WorkflowSource
 
+const double = adapter("double", ({ body }) => body)
 const retry = { retries: 2, backoff: { initial_seconds: 0.01, max_seconds: 0.01 }, circuit_breaker: false }
 
 describe("routes that run on workers", () => {
@@ -72,6 +74,33 @@ describe("routes that run on workers", () => {
     const job = await umbra.submit(flow({ adapters: [value] }, 3))
     expect((await job.wait()).status).toBe("COMPLETED")
     expect(store.seen).toEqual(expect.arrayContaining([{ twice: 2 }, { twice: 4 }, { twice: 6 }]))
+  })
+
+  it("an engine without Redis leaves a job that it takes over as it is, and one that has it goes on", async () => {
+    const stage = new FleetStage()
+    const adapters = [numbers, recorder(), double]
+    const first = await stage.engine({ adapters })
+    const job = await first.submit(flow({}, 5))
+    await until("it has begun", async () => (await job.graph()).nodes[0]?.status === "RUNNING")
+    await first.close()
+    const second = await openOn(stage.store, { adapters })
+    await until("it knows that it cannot run it", () => second.activity(job.id).unserved.length === 1)
+    const { status, nodes } = await second.graph(job.id)
+    expect(status).toBe("PROCESSING")
+    expect(nodes[0]).toMatchObject({
+      status: "QUEUED",
+      waiting_on: { kind: "worker", handler: "routes", redis: true },
+    })
+    await second.close()
+    const third = await stage.engine({ adapters })
+    stage.worker({ adapters: [double] })
+    expect((await third.wait(job.id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+  })
+
+  it("are refused where nobody with Redis could ever come", async () => {
+    const umbra = await open({ adapters: [numbers, recorder(), double] })
+    await expect(umbra.submit(flow({}, 5))).rejects.toMatchObject({ code: "E711" })
+    expect(await umbra.jobs()).toEqual([])
   })
 
   it("says what only works where the execution runs", async () => {

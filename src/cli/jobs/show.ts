@@ -112,11 +112,17 @@ function waitText({ waiting_on }: NodeView): string {
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
-      if (waiting_on.handler === routesHandler) return "waits for an engine that runs it"
+      if (waiting_on.handler === routesHandler) return engineText(waiting_on)
       return waiting_on.provider === undefined
         ? `waits for a worker with handler ${waiting_on.handler}`
         : `waits for a worker with handler ${waiting_on.handler} and provider ${waiting_on.provider}`
     default:
       return ""
   }
+}
+
+function engineText({ adapters = [], redis }: Extract<NodeView["waiting_on"], { kind: "worker" }>): string {
+  const missing = [...adapters.map(type => `adapter ${type}`), ...(redis ? ["a Redis to reach workers"] : [])]
+  const which = missing.length === 0 ? "runs it" : `has ${missing.join(", ")}`
+  return `waits for an engine that ${which}`
 }

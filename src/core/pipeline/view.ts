@@ -20,7 +20,7 @@ export interface RouteView {
   /** Messages a second, lately. */
   readonly rate: number
   readonly latency_ms: number
-  /** How many may be in flight right now; null: the execution does not run. */
+  /** How many may be in flight right now; null: nobody runs the execution. */
   readonly concurrency: number | null
 }
 
@@ -32,17 +32,17 @@ export interface ShownRoute {
   readonly outbound: ReadonlyMap<string, number>
 }
 
-/** `progress` as it was stored; null: the execution has not begun. `isOver`: nothing is in flight any more. */
+/** `progress` as it was stored; null: the execution has not begun. `isRun`: by a process that lives, as far as is known. */
 export function routeViews(
   routes: readonly ShownRoute[],
   progress: string | null,
-  isOver: boolean,
+  isRun: boolean,
 ): readonly RouteView[] {
   const decoded = progress === null ? { ...newProgress(routes.length), live: null } : decodeProgress(progress)
   return routes.map((route, position) => {
     const { settled: _, tail: _tail, ...figures } = decoded.routes[position]!
     const left = unsettled(decoded.routes[position]!)
-    const live = isOver ? notRunning : { ...notRunning, ...liveOf(decoded.live, position) }
+    const live = isRun ? { ...notRunning, ...liveOf(decoded.live, position) } : notRunning
     const inFlight = Math.min(live.in_flight, left)
     return {
       name: route.name,
