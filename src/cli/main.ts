@@ -43,7 +43,9 @@ program
   .summary("print a workflow's graph")
   .description("Prints the graph of a workflow (YAML or JSON; - reads standard input).")
   .argument("<file>", "the workflow")
-  .addOption(new Option("--format <format>", "how").choices(["mermaid", "tree", "dot", "json"]).default("mermaid"))
+  .addOption(
+    new Option("--format <format>", "how").choices(["mermaid", "tree", "dot", "json"]).default("mermaid"),
+  )
   .option("--json", "the same as --format json")
   .addOption(handlersOption())
   .addOption(adaptersOption())
