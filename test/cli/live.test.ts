@@ -11,6 +11,7 @@ import { treeOf } from "../../src/cli/live/tree.ts"
 import { duration, paintFor, shorten, width } from "../../src/cli/terminal.ts"
 import type { JobEvent } from "../../src/core/events.ts"
 import { compileWorkflow } from "../../src/definition/index.ts"
+import { bringDatabase } from "../support/embedded.ts"
 import { folderWith, root } from "./umbra.ts"
 
 const anyHandler = { get: (name: string) => ({ name }), names: () => [] }
@@ -207,7 +208,8 @@ describe("on a real terminal", () => {
     ]
     writeFileSync(file, JSON.stringify({ name: "flow", nodes }))
     const main = join(root, "dist/cli/main.js")
-    const command = `${process.execPath} ${main} run ${file} --data-dir ${join(folder.path, "data")}`
+    const data = await bringDatabase(join(folder.path, "data"))
+    const command = `${process.execPath} ${main} run ${file} --data-dir ${data}`
     const { output, code } = await onTerminal(command, { NO_COLOR: "1" })
     expect(code).toBe(0)
     expect(output).toContain("◔ nap")

@@ -1,6 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
+import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -28,7 +29,7 @@ async function killedInTheMiddle(log: string, flags: readonly string[]): Promise
 // Each opening of a folder takes a second or two, and these need several.
 describe("umbra resume", { timeout: 90_000 }, () => {
   it("J5 finishes on a folder what a killed process left, without running again what was done", async () => {
-    const flags = ["--data-dir", path("data")]
+    const flags = ["--data-dir", await bringDatabase(path("data"))]
     const log = path("folder.log")
     await killedInTheMiddle(log, flags)
     const withoutHandlers = await umbra(["resume", ...flags])
@@ -68,7 +69,7 @@ describe("umbra resume", { timeout: 90_000 }, () => {
   })
 
   it("exits 1 when a job it finished did not complete", async () => {
-    const flags = ["--data-dir", path("failing")]
+    const flags = ["--data-dir", await bringDatabase(path("failing"))]
     writeFileSync(path("fails.json"), oneNode("fails_once"))
     const failed = JSON.parse(
       (await umbra(["run", path("fails.json"), ...handlers, ...flags, "--json"])).stdout,

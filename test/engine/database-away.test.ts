@@ -81,11 +81,15 @@ async function epochs(): Promise<number[]> {
   return rows.map(row => row.epoch)
 }
 
+/** As often as by default, and in that order: seven seconds of waiting show nothing more. */
+const quickly = { initialMs: 200 }
+
 describe("PostgreSQL", () => {
   it("killed with SIGKILL and restarted under load: pauses, says so, goes on; no partition moves", async () => {
     const { executions, step, fan } = load()
     const { log, said } = collectLog()
-    const umbra = await open({ at: postgres.url, handlers: [step], log, engine: { beatSeconds: 0.3 } })
+    const journal = await openJournal(postgres.url, { retry: quickly })
+    const umbra = await open({ at: journal, handlers: [step], log, engine: { beatSeconds: 0.3 } })
     const work = submitting(umbra, fan)
     await until("the load runs", () => work.ids.length > 50)
     const before = await epochs()
@@ -146,7 +150,7 @@ describe("PostgreSQL", () => {
 
   it("behind a network that drops connections, then loses answers, then goes half-open", async () => {
     const proxy = await proxyTo(postgres.url)
-    const journal = await openJournal(proxy.url, { queryTimeoutMs: 500, connectTimeoutMs: 500 })
+    const journal = await openJournal(proxy.url, { queryTimeoutMs: 500, connectTimeoutMs: 500, retry: quickly })
     const { executions, step, fan } = load()
     const { log, lines } = collectLog()
     const givenUp = () => lines.filter(line => line.message.includes("append failed")).length

@@ -1,38 +1,26 @@
 import { spawn } from "node:child_process"
 import { once } from "node:events"
-import { cp, mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises"
+import { mkdir, mkdtemp, readdir, rm, stat, truncate, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { UmbraError } from "../../src/errors.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { migrate } from "../../src/journal/migrate.ts"
 import { openPglite } from "../../src/journal/pglite.ts"
 import { PgliteDatabase } from "../../src/journal/pglite-database.ts"
+import { bringDatabase } from "../support/embedded.ts"
 import { journalContract } from "./contract.ts"
 import { batch, fact, hold } from "./fixture.ts"
 import { freshFolder } from "./folder.ts"
 import { startChild } from "./process.ts"
 
-/** Making a database takes seconds; copying one that has been closed does not. */
-let template: string
-beforeAll(async () => {
-  template = await mkdtemp(join(tmpdir(), "umbra-journal-"))
-  await (await openPglite(template)).close()
-})
-afterAll(() => rm(template, { recursive: true, force: true }))
-
-async function copiedFolder(): Promise<string> {
-  const folder = await freshFolder()
-  await cp(template, folder, { recursive: true })
-  return folder
-}
+const copiedFolder = async () => bringDatabase(await freshFolder())
 
 journalContract("PGlite", async () => {
   const folder = await mkdtemp(join(tmpdir(), "umbra-journal-"))
-  await cp(template, folder, { recursive: true })
-  const journal = await openPglite(folder)
+  const journal = await openPglite(await bringDatabase(folder))
   const close = async () => {
     await journal.close()
     await rm(folder, { recursive: true, force: true })

@@ -2,6 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 import { externalCampaign } from "./campaign/campaign.ts"
 import { ProviderLife } from "./campaign/life.ts"
@@ -53,7 +54,7 @@ describe("a process killed between submitting and recording", () => {
       const fake = await fakeProvider({ script: () => ({ steps }) })
       const folder = await mkdtemp(join(tmpdir(), "umbra-killed-"))
       onTestFinished(() => rm(folder, { recursive: true, force: true }))
-      const location = name === "PGlite" ? join(folder, "store") : await database()
+      const location = name === "PGlite" ? await bringDatabase(join(folder, "store")) : await database()
       const task = join(folder, "task.json")
       const jobs = [{ workflow: "one", input: {} }]
       const definition = { ...fake.definition(), poll_seconds: [0.05], rate: null }

@@ -11,6 +11,7 @@ import { type LocalToken, type Scope, Tokens } from "../../src/server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
+import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 
 export interface Answer {
@@ -162,7 +163,7 @@ export interface Store {
 
 export const stores: Readonly<Record<string, () => Promise<Store>>> = {
   PGlite: async () => {
-    const location = await mkdtemp(join(tmpdir(), "umbra-server-"))
+    const location = await bringDatabase(await mkdtemp(join(tmpdir(), "umbra-server-")))
     return { location, remove: () => rm(location, { recursive: true, force: true }) }
   },
   PostgreSQL: async () => {

@@ -1,8 +1,10 @@
 /** S4: what open streams cost a server that has its database inside. */
 import { readFileSync } from "node:fs"
 import { connect, type Socket } from "node:net"
+import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import { serve, storeOf } from "./served.ts"
+import { freshFolder } from "../journal/folder.ts"
+import { serve } from "./served.ts"
 
 const STREAMS = 5000
 /** Those that open at once: a queue of connections has an end. */
@@ -11,7 +13,10 @@ const AT_ONCE = 100
 it.runIf(process.platform === "linux")(
   "S4 5,000 open streams on the embedded database, which was made at this start, take less than 400 MB",
   async () => {
-    const { process: server, url } = await serve(await storeOf("PGlite"))
+    const { process: server, url } = await serve({
+      location: join(await freshFolder(), "new"),
+      remove: async () => {},
+    })
     const before = memoryOf(server.pid)
     const sockets: Socket[] = []
     onTestFinished(() => {
