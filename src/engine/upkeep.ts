@@ -73,15 +73,14 @@ export class Upkeep {
   }
 
   /**
-   * A process may have died with the news of a grant: then its node waits for a slot that it holds. Whoever is told
+   * A process may have died with the news of a grant: then its node waits for a slot that it holds, or held until its
+   * lease ended. Whoever is told
    * without need says so, and one that needs no slot any more gives it back.
    */
   async #remind(): Promise<void> {
     const { journal, clock, partitions, isUsed, told, everyMs } = this.#parts
     const at = clock.now()
-    const idle = await journal.providers.idleSlots({
-      ...{ partitions: partitions(), at, grantedBefore: at - everyMs },
-    })
+    const idle = await journal.providers.idleSlots({ partitions: partitions(), grantedBefore: at - everyMs })
     for (const { partition, ...slot } of idle) {
       if (isUsed(slot)) continue
       const { jobId, ...of } = slot

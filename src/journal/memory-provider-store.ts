@@ -28,9 +28,12 @@ export class MemoryProviderStore implements ProviderStore {
     const { slots } = this.#store()
     const { provider, at } = terms
     const asked = requests.map(request => slotKey(provider, request))
-    for (const [index, request] of requests.entries())
+    for (const [index, request] of requests.entries()) {
+      const known = slots.get(asked[index]!)
+      if (known !== undefined && hasEnded(known, at)) slots.delete(asked[index]!)
       if (!slots.has(asked[index]!))
         slots.set(asked[index]!, { provider, ...request, askedAt: at, grantedAt: 0, heldUntil: null })
+    }
     const own = new Set(asked.map(key => slots.get(key)))
     const granted = this.#grant(terms, slot => !own.has(slot))
     const held = requests.filter((_, index) => (slots.get(asked[index]!)?.heldUntil ?? 0) > at)
@@ -43,10 +46,9 @@ export class MemoryProviderStore implements ProviderStore {
 
   #grant({ provider, limit, leaseMs, at }: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
     const all = this.#slotsOf(provider)
-    for (const slot of all)
-      if (slot.heldUntil !== null && slot.heldUntil <= at) this.#store().slots.delete(slotKey(provider, slot))
     const held = all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at).length
     const next = all.filter(slot => slot.heldUntil === null).slice(0, Math.max(0, limit - held))
+    if (next.length > 0) for (const slot of all) if (hasEnded(slot, at)) this.#ended(slot)
     for (const slot of next) {
       slot.grantedAt = at
       slot.heldUntil = at + leaseMs
@@ -55,6 +57,15 @@ export class MemoryProviderStore implements ProviderStore {
       this.#send({ partition: slot.partition, jobId: slot.jobId, command, sentAt: at })
     }
     return next
+  }
+
+  /** Gone if its operation runs on; else its node may want it yet, and waits anew. */
+  #ended(slot: StoredSlot): void {
+    const { slots, operations } = this.#store()
+    const key = slotKey(slot.provider, slot)
+    const isRunning = [...operations.values()].some(each => each.endedAt === null && isSame(each, slot))
+    slots.delete(key)
+    if (!isRunning) slots.set(key, { ...slot, grantedAt: 0, heldUntil: null })
   }
 
   async releaseSlot(released: SlotKey): Promise<void> {
@@ -71,11 +82,11 @@ export class MemoryProviderStore implements ProviderStore {
     }
   }
 
-  async idleSlots({ partitions, at, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
+  async idleSlots({ partitions, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
     const { slots, operations } = this.#store()
     const open = [...operations.values()].filter(({ endedAt }) => endedAt === null)
     return [...slots.values()].flatMap(({ partition, grantedAt, heldUntil, ...slot }) => {
-      const isHeld = heldUntil !== null && heldUntil > at && grantedAt < grantedBefore
+      const isHeld = heldUntil !== null && grantedAt < grantedBefore
       const isIdle = isHeld && partitions.includes(partition) && !open.some(each => isSame(each, slot))
       return isIdle ? [{ ...keyOf(slot), partition }] : []
     })
@@ -219,4 +230,8 @@ function slotKey(provider: string, { jobId, node, item }: SlotKey): string {
 
 function isOf(event: { provider: string; externalId: string | null }, operation: OperationName): boolean {
   return event.provider === operation.provider && event.externalId === operation.externalId
+}
+
+function hasEnded({ heldUntil }: StoredSlot, at: number): boolean {
+  return heldUntil !== null && heldUntil <= at
 }

@@ -24,10 +24,9 @@ export interface ProviderStore {
     readonly at: number
     readonly leaseMs: number
   }): Promise<void>
-  /** Held for a while by nodes that have no operation: one of them may not know that it has its slot. */
+  /** Granted a while ago to nodes that have no operation: one of them may not know of its slot, or of its lease's end. */
   idleSlots(query: {
     readonly partitions: readonly number[]
-    readonly at: number
     readonly grantedBefore: number
   }): Promise<readonly (SlotKey & { readonly partition: number })[]>
   /** From 1; null: it does not wait for one. */

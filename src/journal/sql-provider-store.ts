@@ -74,8 +74,8 @@ export class SqlProviderStore implements ProviderStore {
     await this.#database.query("renewSlots", [arrayLiteral(partitions), `${at}`, `${leaseMs}`])
   }
 
-  async idleSlots({ partitions, at, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
-    const parameters = [arrayLiteral(partitions), `${at}`, `${grantedBefore}`]
+  async idleSlots({ partitions, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
+    const parameters = [arrayLiteral(partitions), `${grantedBefore}`]
     const found = await this.#database.query("idleSlots", parameters)
     return found.map(row => ({ ...slotOf(row, 0), partition: rows.number(row, 3) }))
   }

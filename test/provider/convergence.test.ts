@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { openUmbra } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"
 import { type Store, stores } from "../server/stage.ts"
-import { deliver, fakeProvider, make, openWith, output, waiting } from "./stage.ts"
+import { deliver, fakeProvider, make, openWith, optionsFor, output, waiting } from "./stage.ts"
 
 const never = [3600]
 const soon = [0.05, 0.1]
@@ -112,6 +113,23 @@ describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     })
     await job.cancel()
     await until("the provider was told", () => [...fake.operations.values()][0]!.status === "canceled")
+  })
+
+  it("X5 a node whose lease ended while nobody was there gets a slot again", async () => {
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 500 })
+    const engine = { slotLeaseSeconds: 0.2, providerSweepSeconds: 0.05 }
+    const options = { over: { concurrency: 1, poll_seconds: soon }, engine }
+    const first = await openUmbra(store.location, optionsFor(fake, options))
+    const retry = { initial_seconds: 0.5, jitter: 0 }
+    const job = await first.submit({ name: "lapsed", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it has failed", async () => (await first.graph(job.id)).waiting_for[0]?.kind === "retry")
+    await first.close()
+    await new Promise(resolve => setTimeout(resolve, 300))
+    const umbra = await openWith(fake, { at: store.location, ...options })
+    const id = await waiting(umbra, fake, job.id)
+    fake.complete(id)
+    expect((await umbra.wait(job.id, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
   })
 
   it("scenario 5: neither comes, so the job expires and the operation is cancelled", async () => {

@@ -1,5 +1,5 @@
 -- Wishes for slots of provider $1, at $2: by jobs $3 with nodes $4 and items $7, in partitions $5, of owners $6. One that is there
--- already stays as it is, held or waiting. The answer has the version that a grant needs, read here before the grant
+-- already stays as it is, held or waiting; one whose lease has ended waits anew. The answer has the version that a grant needs, read here before the grant
 -- counts, and those that are held.
 with provider as (
   insert into umbra.providers (name) values ($1::text) on conflict (name) do nothing returning version
@@ -13,7 +13,9 @@ wishes as materialized (
 asked as (
   insert into umbra.slots (provider, job_id, node, item, partition, owner, asked_at)
   select $1::text, job_id, node, item, partition, owner, $2::text::bigint from wishes
-  on conflict do nothing
+  on conflict (provider, job_id, node, item) do update
+  set id = default, partition = excluded.partition, asked_at = excluded.asked_at, granted_at = null, held_until = null
+  where slots.held_until <= $2::text::bigint
 )
 select
   'version',

@@ -4,7 +4,8 @@
 -- `fence` makes the count right: leases granted after this statement's snapshot have raised the version, and then it
 -- updates no row and nothing is written. With nothing to give the version stays: whoever counts at the same time need
 -- not count again. Who waits and is being released right now is passed over, never waited for: so an append, which
--- releases, and a grant cannot wait for each other.
+-- releases, and a grant cannot wait for each other. A lease that has ended is gone if its operation runs on; else its
+-- node may want it yet, and waits anew: told of the grant, one that does not gives it back.
 with free as materialized (
   select greatest(0, $3::text::bigint - count(*)) as number
   from umbra.slots
@@ -19,9 +20,26 @@ fence as materialized (
   where name = $1::text and version = $2::text::bigint and (select is_so from wanted)
   returning 1
 ),
-ended as (
-  delete from umbra.slots
-  where provider = $1::text and held_until <= $4::text::bigint and exists (select from fence)
+ended as materialized (
+  select s.job_id, s.node, s.item, exists (
+    select from umbra.operations as o
+    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null
+  ) as is_running
+  from umbra.slots as s
+  where s.provider = $1::text and s.held_until <= $4::text::bigint and exists (select from fence)
+),
+forgotten as (
+  delete from umbra.slots as s
+  using ended as e
+  where s.provider = $1::text and s.job_id = e.job_id and s.node = e.node and s.item = e.item
+    and s.held_until <= $4::text::bigint and e.is_running
+),
+waiting_anew as (
+  update umbra.slots as s
+  set id = default, granted_at = null, held_until = null
+  from ended as e
+  where s.provider = $1::text and s.job_id = e.job_id and s.node = e.node and s.item = e.item
+    and s.held_until <= $4::text::bigint and not e.is_running
 ),
 next as materialized (
   select s.job_id, s.node, s.item

@@ -1,9 +1,9 @@
--- Slots of these partitions ($1), held now ($2) and since before $3, whose node has no operation that runs.
+-- Slots of these partitions ($1), granted before $2, whose node has no operation that runs. Those whose lease has ended
+-- too: who waits for one asks again when told.
 select s.job_id, s.node, s.item, s.partition
 from umbra.slots as s
 where s.partition = any ($1::text::int[])
-  and s.held_until > $2::text::bigint
-  and s.granted_at < $3::text::bigint
+  and s.granted_at < $2::text::bigint
   and not exists (
     select from umbra.operations as o
     where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null

@@ -115,6 +115,35 @@ export function providersContract(stage: () => Stage): void {
       expect(holders).toEqual([])
     })
 
+    it("X5 whose lease ended are given again to the node that asks for them again", async () => {
+      const held = await common()
+      const first = ask(held, fresh("acme"))
+      expect((await request(first)).isHeld).toBe(true)
+      expect((await request({ ...first, at: NOW + 1000 })).isHeld).toBe(true)
+    })
+
+    it("X5 whose lease ended are waited for anew, in order, unless their operation runs on", async () => {
+      const { journal } = stage()
+      const held = await common()
+      const { partition } = held
+      const provider = fresh("acme")
+      const [idle, busy] = [ask(held, provider), ask(held, provider)]
+      const both = { limit: 2 }
+      for (const each of [idle, busy]) expect((await request({ ...each, ...both })).isHeld).toBe(true)
+      const operation = {
+        ...{ partition, provider, externalId: fresh("op"), jobId: busy.jobId, node: 0, attempt: 1 },
+        ...{ submittedAt: NOW, endedAt: null, cancelAt: null },
+      }
+      await journal.append(batch(held, { begun: [operation] }))
+      const late = { at: NOW + 1000, leaseMs: 1000 }
+      expect((await request({ ...ask(held, provider), ...late })).isHeld).toBe(true)
+      expect(await journal.providers.slotPosition({ ...idle, provider })).toBe(1)
+      expect(await journal.providers.slotPosition({ ...busy, provider })).toBeNull()
+      expect(await journal.providers.grantSlots({ ...terms, ...late, ...both, provider })).toEqual([
+        partition,
+      ])
+    })
+
     it("X5 are not released by an owner that was replaced", async () => {
       const { journal } = stage()
       const held = await common()
