@@ -60,6 +60,10 @@ ${chapters
 ${entries.map(entry => entryHtml(entry, schemas)).join("\n")}`,
   )
   .join("\n")}
+<h2>Schemas</h2><p>What others refer to.</p>
+${Object.entries(schemas)
+  .map(([name, schema]) => details(name, schema))
+  .join("\n")}
 </body></html>
 `
 }

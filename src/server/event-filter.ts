@@ -2,7 +2,10 @@
 import { z } from "zod"
 import type { EventPageQuery } from "../engine/event-page.ts"
 
-/** Most jobs fit into one page. Each folds the whole job, so whoever wants all takes large ones. */
+/**
+ * Most jobs fit into one page. Each page folds the whole job (50 to 100 ms for one of 10,000 nodes and 30,000 events, which
+ * take 3 s by thousands and 0.4 s by ten thousands), so whoever wants all takes large ones.
+ */
 const USUAL = 1000
 const MOST = 10_000
 const PAGE_BYTES = 4 * 1024 * 1024

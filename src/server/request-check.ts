@@ -6,6 +6,7 @@ import type { FastifySchemaCompiler } from "fastify"
 import type { z } from "zod"
 import { type Issue, keysAt } from "../definition/issues.ts"
 import { valueAt } from "../definition/json-value.ts"
+import { formatPath } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
 import { isOurs, unknownKey, wrongValue } from "./request-words.ts"
 
@@ -56,9 +57,7 @@ function faultsOf(issue: Issue, { part, data, schema }: Checked): Fault[] {
 }
 
 function subjectOf(part: string, path: Issue["path"]): string {
-  const name = path
-    .map((step, place) => (typeof step === "number" ? `[${step}]` : place === 0 ? step : `.${step}`))
-    .join("")
+  const name = formatPath(path)
   switch (part) {
     case "querystring":
       return `The parameter ${name}`

@@ -5,15 +5,23 @@ import { Suggester } from "../definition/suggest.ts"
 export function unknownKey(key: string, known: readonly string[]): string {
   const nearest = new Suggester().nearest(key, known)
   if (nearest !== undefined) return `is not known; did you mean ${nearest}?`
-  return known.length === 0 ? "is not known; there is none" : `is not known; there are ${known.join(", ")}`
+  if (known.length === 0) return "is not known; there is none"
+  return `is not known; there ${known.length === 1 ? "is" : "are"} ${known.join(", ")}`
 }
 
 export function wrongValue(issue: Issue, value: unknown): string {
   const isBody = issue.path.length === 0
   if (value === undefined || (value === null && isBody)) return `is missing; it ${must(issue)}`
+  if (issue.code === "invalid_key") return must(issue)
   if (isRepeated(issue, value)) return `is there ${value.length} times; give it once`
   const length = issue.code === "too_big" && issue.origin !== "number" ? lengthOf(value) : null
-  return `${must(issue)}; it ${length === null ? `is ${shown(value)}` : `has ${length}`}`
+  if (length !== null) return `${must(issue)}; it has ${length}`
+  return isPlain(issue, value) ? must(issue) : `${must(issue)}; it is ${shown(value)}`
+}
+
+/** Is what stands there plain from what must? */
+function isPlain(issue: Issue, value: unknown): boolean {
+  return lengthOf(value) === 0 || (isOurs(issue) && typeof value === "object")
 }
 
 /** A parameter that is there several times comes as a list of texts. */

@@ -21,20 +21,24 @@ interface Step {
   readonly method: string
   readonly path: string
   readonly scope: string
+  /** The scope that the document says it needs. */
+  readonly needs?: string
 }
+
+type Described = { readonly security: readonly { readonly token: readonly string[] }[] }
 
 /** Every operation of the published document, with the paths filled in. */
 async function operations(stage: Stage, values: Readonly<Record<string, string>>): Promise<Step[]> {
   const { body } = await stage.ask("/openapi.json")
-  return Object.entries(body.paths as Record<string, Record<string, { security?: unknown[] }>>).flatMap(
-    ([path, methods]) =>
-      Object.entries(methods)
-        .filter(([, { security }]) => security === undefined)
-        .map(([method]) => ({
-          method: method.toUpperCase(),
-          path: path.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? name),
-          scope: path,
-        })),
+  return Object.entries(body.paths as Record<string, Record<string, Described>>).flatMap(([path, methods]) =>
+    Object.entries(methods)
+      .filter(([, { security }]) => security.length > 0)
+      .map(([method, { security }]) => ({
+        method: method.toUpperCase(),
+        path: path.replace(/\{(\w+)\}/g, (_, name) => values[name] ?? name),
+        scope: path,
+        needs: security[0]!.token.join(),
+      })),
   )
 }
 
@@ -144,6 +148,8 @@ describe("owners", () => {
     ])
     expect(opened.read!.filter(step => !step.startsWith("GET "))).toEqual(["POST /workflows/validate"])
     expect(opened.admin).toHaveLength((await steps()).length)
+    for (const { method, scope: path, needs } of await steps())
+      expect(opened[needs!], `${method} ${path} needs ${needs}`).toContain(`${method} ${path}`)
   })
 
   it.each([

@@ -107,6 +107,8 @@ describe("/docs", () => {
       expect(page, name).toContain(`<a href="#${operationId}"><span class="${method}">`)
       expect(page, name).toContain(`<code>${path}</code>`)
     }
+    for (const name of Object.keys(document.components.schemas))
+      expect(page).toContain(`<summary>${name}</summary>`)
     expect(page).toContain("Needs the scope submit.")
     expect(page).toContain("E306 idempotency key used for something else")
     expect(page).toContain("order@stable")

@@ -38,10 +38,11 @@ describe("a request that is not valid", () => {
 
   it.each<[string, unknown, string | RegExp]>([
     ["no body", undefined, "The body is missing; it must be an object."],
-    ["a list", [], "The body must be an object; it is an empty list."],
+    ["an empty list", [], /^The body must be an object\.$/],
+    ["a list", [1], "The body must be an object; it is a list."],
     ["no workflow", {}, "workflow in the body is missing; it must be text."],
     ["a wrong type", { workflow: 7 }, "workflow in the body must be text; it is 7."],
-    ["an empty text", { workflow: "" }, 'workflow in the body must not be empty; it is "".'],
+    ["an empty text", { workflow: "" }, /^workflow in the body must not be empty\.$/],
     [
       "half a priority",
       { workflow: "hello", priority: 1.5 },
@@ -61,6 +62,11 @@ describe("a request that is not valid", () => {
       "a key of another world",
       { workflow: "hello", mind: 1 },
       "mind in the body is not known; there are workflow, input, priority, ttl_seconds, labels.",
+    ],
+    [
+      "a label without a name",
+      { workflow: "hello", labels: { "": "x" } },
+      'labels[""] in the body has a name that must not be empty.',
     ],
     [
       "a label that is no text",
@@ -94,7 +100,7 @@ describe("a request that is not valid", () => {
     expect((await alias({ version: "1" })).detail).toMatch(
       /^The body must be \{"version": 3\}, or chances by version/,
     )
-    expect((await alias({ 1: -1 })).detail).toBe("1 in the body must be at least 0.000001; it is -1.")
+    expect((await alias({ 1: -1 })).detail).toBe('["1"] in the body must be at least 0.000001; it is -1.')
   })
 
   it("S2 all of it is told at once; the sentence stays short, the list is whole", async () => {
