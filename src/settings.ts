@@ -27,11 +27,11 @@ export function readSettings<S extends object>(
     const setting = table[name]
     const value = given[name] === undefined ? fromEnvironment(setting, environment) : given[name]
     const wrong = setting.wrong(value)
-    if (wrong !== undefined)
-      throw new UmbraError(
-        "E620",
-        `The setting ${name} (${setting.variable}) must be ${wrong}, not ${value}.`,
-      )
+    if (wrong !== undefined) {
+      // As it was written: a text that is no number would be told as NaN.
+      const told = given[name] === undefined ? environment[setting.variable]?.trim() : value
+      throw new UmbraError("E620", `The setting ${name} (${setting.variable}) must be ${wrong}, not ${told}.`)
+    }
     found[name] = value
   }
   return Object.freeze(found) as S

@@ -56,12 +56,15 @@ export async function history(name: string, alias: string, options: AliasOptions
 function targetOf(text: string): number | Weights {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   const parts = text.split(",").map(part => /^ *([1-9]\d{0,8}) *= *(\d+(?:\.\d+)?) *$/.exec(part))
-  if (!parts.every(part => part !== null && Number(part[2]) > 0))
+  const weights = new Map(parts.map(part => [part?.[1] ?? "", Number(part?.[2])]))
+  if (![...weights.values()].every(weight => weight > 0))
     throw new UmbraError(
       "E604",
-      `"${text}" is neither a version (3) nor versions with their weights (2=90,3=10).`,
+      `"${text}" is neither a version (3) nor versions with their weights, each above 0 (2=90,3=10).`,
     )
-  return Object.fromEntries(parts.map(part => [part![1]!, Number(part![2])]))
+  if (weights.size < parts.length)
+    throw new UmbraError("E604", `"${text}" names a version twice. Give each one weight (2=90,3=10).`)
+  return Object.fromEntries(weights)
 }
 
 /** `version 3`, `2 (90 %), 3 (10 %)` */

@@ -1,11 +1,12 @@
 /** `umbra db restored`: after a database has been put back from a backup. */
 import { openJournal } from "../journal/open.ts"
 import { exitCode } from "./exit.ts"
+import { inTurn } from "./place/in-turn.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
 
 export async function restored(options: StoreOptions): Promise<number> {
   const location = existingStore(options)
-  const journal = await openJournal(location)
+  const journal = await inTurn(() => openJournal(location))
   try {
     await journal.restored()
   } finally {

@@ -8,7 +8,7 @@ export const exitCode = {
 } as const
 
 /** Errors that say that what was given cannot be used. Every other error is an answer of no. */
-const invalid = /^(E1\d\d|E304|E309|E320|E504|E60\d|E620|E633|E637|E638|E651|E652|E660)$/
+const invalid = /^(E1\d\d|E304|E309|E504|E60\d|E620|E633|E637|E638|E651|E652|E660|E720)$/
 
 export function exitCodeOf(errorCode: string): number {
   return invalid.test(errorCode) ? exitCode.invalid : exitCode.failed

@@ -1,4 +1,5 @@
 /** `umbra lineage JOB MESSAGE`: what a message comes from, and what comes from it (P5). */
+import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
 import { lineagePicture } from "./lineage-picture.ts"
 import { withPlace } from "./place/open.ts"
@@ -15,6 +16,11 @@ export async function lineage(
   message: string,
   options: LineageCommandOptions,
 ): Promise<number> {
+  if (!/.:\d+$/.test(message))
+    throw new UmbraError(
+      "E604",
+      `"${message}" is not the name of a message: one is its route and its number, for example fetch:12.`,
+    )
   const { limit, json } = options
   const found = await withPlace(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
   const { stdout } = process

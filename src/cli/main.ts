@@ -107,16 +107,23 @@ async function finish(code: Promise<number>): Promise<void> {
 }
 
 function codeOf(error: unknown): number {
-  if (error instanceof CommanderError) return error.exitCode === 0 ? exitCode.ok : exitCode.invalid
+  if (error instanceof CommanderError) {
+    if (error.code === "commander.unknownOption" && error.message.includes("'--server'"))
+      process.stderr.write(
+        "This command works on a folder or a database. On a server: umbra push, submit --wait, watch, jobs.\n",
+      )
+    return error.exitCode === 0 ? exitCode.ok : exitCode.invalid
+  }
   if (!(error instanceof UmbraError)) throw error
   process.stderr.write(`umbra: ${error.code} ${error.message}\n`)
   return exitCodeOf(error.code)
 }
 
-// A reader that has seen enough (`umbra graph … | head`) is no error.
-process.stdout.on("error", error => {
-  if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
-})
+// A reader that has seen enough (`umbra graph … | head`) is no error, and a job that runs here goes on without one.
+for (const stream of [process.stdout, process.stderr])
+  stream.on("error", error => {
+    if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
+  })
 
 try {
   await program.parseAsync()

@@ -138,6 +138,12 @@ export function label(text: string, before: Readonly<Record<string, string>> = {
   return { ...before, [text.slice(0, mark)]: text.slice(mark + 1) }
 }
 
+export function jobId(text: string): string {
+  if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i.test(text))
+    throw new InvalidArgumentError("It must be a job's id, as `umbra jobs list` shows it.")
+  return text
+}
+
 /** `failed,cancelled` */
 export function statusList(text: string, before: readonly JobStatus[] = []): JobStatus[] {
   const named = text.split(",").map(status => status.trim().toUpperCase() as JobStatus)

@@ -11,11 +11,18 @@ export interface JobWithNodes {
   readonly graph: GraphView
 }
 
+/** For the commands that are suggested: how they find the job, and how they can run it. */
+export interface Suggested {
+  readonly flags: string
+  readonly runningFlags: string
+  readonly runsHere: boolean
+}
+
 /** Tells what came of the job. It may also have been left unfinished, when the process was asked to stop. */
 export async function report(
   jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<GraphView> },
   jobId: string,
-  options: { readonly json?: boolean; readonly flags: string; readonly runsHere: boolean },
+  options: Suggested & { readonly json?: boolean },
 ): Promise<number> {
   const [job, graph] = await Promise.all([jobs.job(jobId), jobs.graph(jobId)])
   process.stdout.write(
@@ -61,7 +68,7 @@ const MOST_COLUMNS = 4000
 function resultText(
   { job, graph: { routes } }: JobWithNodes,
   paint: Paint,
-  { flags, runsHere }: { readonly flags: string; readonly runsHere: boolean },
+  { flags, runningFlags, runsHere }: Suggested,
 ): string {
   const { job_id, status, workflow, created_at, finished_at } = job
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
@@ -71,11 +78,15 @@ function resultText(
   const why = errorText(job)
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
-      ? `Run what is not done again: umbra jobs retry ${job_id} --wait${flags}\n`
+      ? `Run what is not done again: umbra jobs retry ${job_id} --wait${runningFlags}\n`
       : runsHere
-        ? `Finish it: umbra resume${flags}\n`
+        ? `Finish it: umbra resume${runningFlags}\n`
         : `It goes on. Look at it again: umbra watch ${job_id}${flags}\n`
-  return `${paint.red(`✗ ${workflow} is ${status}`)}${took}${why === "" ? "" : `\n  ${why}`}\n${messages ?? ""}${paint.dim(next)}`
+  const said =
+    finished_at === null
+      ? paint.yellow(`◔ ${workflow} is ${status}`)
+      : paint.red(`✗ ${workflow} is ${status}`)
+  return `${said}${took}${why === "" ? "" : `\n  ${why}`}\n${messages ?? ""}${paint.dim(next)}`
 }
 
 export function errorText({ error }: Pick<JobSnapshot, "error">): string {

@@ -15,6 +15,7 @@ import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
+import { inTurn } from "./place/in-turn.ts"
 import { errorText } from "./result.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
 import { count, duration, paintFor } from "./terminal.ts"
@@ -60,7 +61,7 @@ export async function resume(options: ResumeOptions): Promise<number> {
   }
   try {
     const told = await new Resumption(umbra, options, stop.signal).run(unfinished)
-    const code = finish(told, location, options)
+    const code = finish(told, { location, untold: unfinished.length - told.length, ...options })
     return stop.signal.aborted ? exitCode.failed : code
   } finally {
     await umbra.close()
@@ -72,7 +73,7 @@ export async function resume(options: ResumeOptions): Promise<number> {
  * takes a second to open, stays open for the engine.
  */
 async function lookFirst(location: string): Promise<{ store: string | Journal; unfinished: string[] }> {
-  const journal = await openJournal(location)
+  const journal = await inTurn(() => openJournal(location))
   const unfinished = await unfinishedJobs(new Reader(journal))
   if (journal.capabilities.exclusive) return { store: journal, unfinished }
   await journal.close()
@@ -91,17 +92,27 @@ async function unfinishedJobs(reader: Reader): Promise<string[]> {
   }
 }
 
-function finish(told: readonly Told[], location: string, { json }: ResumeOptions): number {
-  process.stdout.write(json ? `${JSON.stringify({ jobs: told }, null, 2)}\n` : closing(told, location))
+interface Finished {
+  readonly location: string
+  /** Jobs that nothing is known of, since the command was stopped. */
+  readonly untold: number
+  readonly json?: boolean
+}
+
+function finish(told: readonly Told[], finished: Finished): number {
+  process.stdout.write(
+    finished.json ? `${JSON.stringify({ jobs: told }, null, 2)}\n` : closing(told, finished),
+  )
   const isWell = told.every(({ status, left }) => left !== null || status === "COMPLETED")
   return isWell ? exitCode.ok : exitCode.failed
 }
 
-function closing(told: readonly Told[], location: string): string {
-  if (told.length === 0) return `Nothing to finish in ${storeName(location)}.\n`
-  const left = told.filter(job => job.left !== null).length
+function closing(told: readonly Told[], { location, untold }: Finished): string {
+  if (told.length + untold === 0) return `Nothing to finish in ${storeName(location)}.\n`
+  const known = told.filter(job => job.left !== null).length
+  const left = known + untold
   const completed = told.filter(job => job.status === "COMPLETED").length
-  const rest = told.length - left - completed
+  const rest = told.length - known - completed
   return `${[
     `${count(completed, "job")} completed`,
     rest > 0 ? `${rest} ended otherwise` : "",

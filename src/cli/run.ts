@@ -12,18 +12,16 @@ import { mustFit } from "./input.ts"
 import { readJson } from "./json-option.ts"
 import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
+import { inTurn } from "./place/in-turn.ts"
 import { renderProblems } from "./problems.ts"
 import { report } from "./result.ts"
 import { readSource } from "./source.ts"
-import { type StoreOptions, storeFlags, storeLocation, storeName } from "./store.ts"
+import { type RunningOptions, runningFlags, storeFlags, storeLocation, storeName } from "./store.ts"
 import { type SubmissionFlags, submitOptions } from "./submit-options.ts"
 import { paintFor } from "./terminal.ts"
 
-export interface RunOptions extends StoreOptions, SubmissionFlags {
+export interface RunOptions extends RunningOptions, SubmissionFlags {
   readonly input?: string
-  readonly handlers?: readonly string[]
-  readonly adapters?: readonly string[]
-  readonly providers?: readonly string[]
   /** Workflows that its nodes run. */
   readonly with?: readonly string[]
   readonly json?: boolean
@@ -47,18 +45,18 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const location = storeLocation(options)
   const log = commandLog()
   const adapters = await loadUserAdapters(options)
-  const umbra = await openUmbra(location, { handlers, adapters, providers, log: log.log })
+  const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
   try {
     for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))
     const title = `${plan.name}  job ${id}  in ${storeName(location)}`
     const stream = options.json ? process.stderr : process.stdout
-    const flags = storeFlags(options)
+    const shown = { flags: storeFlags(options), runningFlags: runningFlags(options), runsHere: true }
     const look = async () => (await umbra.graph(id)).routes ?? []
     const routes = plan.pipeline === null ? undefined : look
-    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, flags, runsHere: true })
-    return await report(umbra, id, { ...options, flags, runsHere: true })
+    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, ...shown })
+    return await report(umbra, id, { ...options, ...shown })
   } finally {
     await umbra.close()
   }

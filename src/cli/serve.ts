@@ -13,6 +13,7 @@ import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { checkEnginePace, checkWorkerPace } from "./paces.ts"
+import { inTurn } from "./place/in-turn.ts"
 import { publishServer } from "./place/served.ts"
 import { beginToLeave, toldToStop } from "./stop.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
@@ -42,14 +43,10 @@ export async function serve(options: ServeOptions): Promise<number> {
   // most of which stays with the process in pieces; one at a time is fast enough.
   if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
-  const umbra = await openUmbra(location, {
-    handlers,
-    adapters,
-    providers,
-    ...(redisUrl === undefined ? {} : { redisUrl }),
-    roles: [...roles],
-    log,
-  })
+  const parts = { handlers, adapters, providers, roles: [...roles], log }
+  const umbra = await inTurn(() =>
+    openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }),
+  )
   const { host, port } = options
   const told = toldToStop()
   const localToken = new LocalToken()

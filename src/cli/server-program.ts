@@ -123,7 +123,7 @@ function countFrom0(text: string): number {
   return n
 }
 
-const scopes = ["read", "submit", "manage", "admin"]
+export const scopes = ["read", "submit", "manage", "admin"]
 
 function scopeList(text: string, before: readonly string[] = []): string[] {
   const named = text.split(",").map(scope => scope.trim())

@@ -5,6 +5,7 @@
  */
 import { parse } from "yaml"
 import { redisTable } from "../broker/redis/settings.ts"
+import { Suggester } from "../definition/suggest.ts"
 import { engineTable } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
 import { feedTable } from "../feed/settings.ts"
@@ -75,9 +76,13 @@ async function readConfig(file: string): Promise<Record<string, unknown>> {
 function variableOf(name: string, where: string): string {
   const variable = `UMBRA_${name.toUpperCase()}`
   if (variables.has(variable)) return variable
-  throw wrong(
-    `${where}: there is no setting "${name}". docs/configuration.md lists them: ${[...variables].map(nameOf).join(", ")}.`,
-  )
+  const names = [...variables].map(nameOf)
+  const nearest = new Suggester().nearest(name, names)
+  const advice =
+    nearest === undefined
+      ? `docs/configuration.md lists them: ${names.join(", ")}.`
+      : `Did you mean "${nearest}"?`
+  throw wrong(`${where}: there is no setting "${name}". ${advice}`)
 }
 
 function nameOf(variable: string): string {

@@ -43,10 +43,29 @@ export function storeName(location: string): string {
 
 /** What to add to a command that we suggest, so that it finds the same store. */
 export function storeFlags({ dataDir, databaseUrl }: StoreOptions): string {
-  if (dataDir !== undefined)
-    return ` --data-dir ${/^[\w./-]+$/.test(dataDir) ? dataDir : JSON.stringify(dataDir)}`
+  if (dataDir !== undefined) return ` --data-dir ${word(dataDir)}`
   return databaseUrl === undefined ? "" : " --database-url …"
 }
+
+export interface RunningOptions extends StoreOptions {
+  readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
+  readonly providers?: readonly string[]
+  readonly allowPrivateAddresses?: boolean
+}
+
+/** The same for a command that runs jobs itself: without what this one was given, it could not. */
+export function runningFlags(options: RunningOptions): string {
+  const modules = (["handlers", "adapters", "providers"] as const).flatMap(name =>
+    (options[name] ?? []).map(module => ` --${name} ${word(module)}`),
+  )
+  const addresses = options.allowPrivateAddresses ? " --allow-private-addresses" : ""
+  return `${storeFlags(options)}${modules.join("")}${addresses}`
+}
+
+/** As a shell takes it for one. */
+const word = (text: string): string =>
+  /^[\w./@:-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`
 
 /** Commands that look at jobs make no store: a mistyped folder must not look like one without jobs. */
 export function existingStore(options: StoreOptions): string {

@@ -3,7 +3,7 @@ import type { Token } from "../client/index.ts"
 import { exitCode } from "./exit.ts"
 import { withPlace } from "./place/open.ts"
 import type { PlaceOptions } from "./place/place.ts"
-import { printable } from "./terminal.ts"
+import { printable, width } from "./terminal.ts"
 
 export interface TokenOptions extends Omit<PlaceOptions, "owner"> {
   readonly json?: boolean
@@ -44,7 +44,7 @@ export async function list({
     make: true,
   })
   if (options.json) process.stdout.write(`${JSON.stringify({ tokens: rows }, null, 2)}\n`)
-  else process.stdout.write(rows.length === 0 ? "No tokens.\n" : rows.map(line).join(""))
+  else process.stdout.write(rows.length === 0 ? "No tokens.\n" : listing(rows))
   return exitCode.ok
 }
 
@@ -56,11 +56,21 @@ export async function revoke(id: string, options: TokenOptions): Promise<number>
   return exitCode.ok
 }
 
-function line(token: Token): string {
-  const { id, last_four, owner, scopes, created_at, revoked_at } = token
+function listing(tokens: readonly Token[]): string {
+  const columns = {
+    owner: Math.max(...tokens.map(({ owner }) => width(printable(owner)))),
+    scopes: Math.max(...tokens.map(({ scopes }) => scopes.join(",").length)),
+  }
+  return tokens.map(token => line(token, columns)).join("")
+}
+
+function line(token: Token, columns: { readonly owner: number; readonly scopes: number }): string {
+  const { id, last_four, scopes, created_at, revoked_at } = token
+  const name = printable(token.owner)
+  const owner = `${name}${" ".repeat(columns.owner - width(name))}`
   const limits = limitTexts(token).map(text => `  ${text}`)
   const end = revoked_at === null ? "" : `  revoked ${revoked_at}`
-  return `${id}  …${last_four}  ${printable(owner)}  ${scopes.join(",")}  ${created_at}${limits.join("")}${end}\n`
+  return `${id}  …${last_four}  ${owner}  ${scopes.join(",").padEnd(columns.scopes)}  ${created_at}${limits.join("")}${end}\n`
 }
 
 function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOptions, "owner" | "scope">) {

@@ -54,9 +54,10 @@ function line(change: JobChange, paint: Paint): string {
   return `${paint.dim(at)}  ${parts.filter(Boolean).join("  ")}`.trimEnd()
 }
 
-/** The first Ctrl-C ends the looking, which nothing depends on. */
+/** The first Ctrl-C ends the looking, which nothing depends on; so does a reader that has seen enough (`| head`). */
 function untilInterrupted(): { readonly signal: AbortSignal } {
   const stop = new AbortController()
+  process.stdout.once("error", () => stop.abort())
   for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort())
   return stop
 }

@@ -2,7 +2,7 @@
 import { exitCode } from "./exit.ts"
 import { withPlace } from "./place/open.ts"
 import type { PlaceOptions } from "./place/place.ts"
-import { paintFor, printable, width } from "./terminal.ts"
+import { count, paintFor, printable, width } from "./terminal.ts"
 
 export interface WorkflowsOptions extends PlaceOptions {
   readonly json?: boolean
@@ -38,7 +38,7 @@ export async function show(reference: string, options: WorkflowsOptions): Promis
   const { stringify } = await import("yaml")
   const facts = [
     ["workflow", workflow.name],
-    ["version", `${workflow.version} of ${versions.map(row => row.version).join(", ")}`],
+    ["version", versionText(workflow.version, versions)],
     ["stored", workflow.created_at],
     ["hash", workflow.hash],
     ["about", definition.description ?? ""],
@@ -62,6 +62,15 @@ export async function remove(name: string, options: WorkflowsOptions): Promise<n
       : `Workflow ${printable(name)} is deleted; jobs that run keep their version.\n`,
   )
   return exitCode.ok
+}
+
+/** `3, the newest of 3`; with some deleted the newest has a higher number than there are versions. */
+function versionText(version: number, versions: readonly { readonly version: number }[]): string {
+  const newest = Math.max(...versions.map(row => row.version))
+  const others = count(versions.length, "version")
+  return version === newest
+    ? `${version}, the newest of ${others}`
+    : `${version} of ${others}, the newest is ${newest}`
 }
 
 /** `name` or `name@3`. */

@@ -254,7 +254,7 @@ export class UmbraClient implements JobCommands {
   }
 
   watch(jobId: string, options: WatchOptions = {}): AsyncIterable<RemoteEvent> {
-    return jobEvents(this, jobId, options)
+    return jobEvents(this, jobId, options, this.#http.settings)
   }
 
   /** Goes on while the server is away, as long as the patience lasts. */

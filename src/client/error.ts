@@ -80,7 +80,7 @@ function messageOf({ detail, errors = [] }: ProblemDocument): string {
 const notUmbra = "This is not Umbra's API, or something stands in front of it. Check the URL"
 
 export function notUmbraError(response: Response, cause?: unknown): UmbraClientError {
-  const type = response.headers.get("content-type") ?? "nothing"
+  const type = response.headers.get("content-type") ?? "something unnamed"
   return new UmbraClientError(`${notUmbra}: ${siteOf(response)} answered with ${type}.`, {
     code: NOT_UMBRA,
     status: response.status,

@@ -13,11 +13,13 @@ export interface ConnectOptions {
   /** Where the server is: `http://127.0.0.1:7070`, also with a path in front of the API. */
   readonly url: string
   /** An API token: `umbra_…`. Or how to get one for each request, for tokens that expire. */
-  readonly token?: string | (() => string | Promise<string>)
+  readonly token?: string | (() => string | Promise<string>) | undefined
   /** Instead of the global one. */
   readonly fetch?: typeof fetch
   /** With every request. */
   readonly headers?: Readonly<Record<string, string>>
+  /** Told when a request has failed and is about to be sent again. */
+  readonly onRetry?: (why: { readonly error: UmbraClientError; readonly tries: number }) => void
   /** How often a request is sent again. 5 unless told. */
   readonly retries?: number
   /** The first wait before sending again; each further one is twice as long. 200 unless told. */
@@ -87,6 +89,7 @@ export class Http {
       } catch (error) {
         const delay = this.#delay(error, asked, tries)
         if (delay === null) throw error
+        this.#options.onRetry?.({ error: error as UmbraClientError, tries })
         await pause(delay, asked.signal)
       }
     }
@@ -127,7 +130,11 @@ export class Http {
       const text = await response.text()
       return { status: response.status, value: parse<T>(text, response) }
     } catch (error) {
-      if (limit.isOver) throw notReachable(this.url, new Error("no answer in time"))
+      if (limit.isOver)
+        throw notReachable(
+          this.url,
+          new Error(`no answer in ${(asked.timeoutMs ?? this.settings.timeoutMs) / 1000} s`),
+        )
       if (asked.signal?.aborted || error instanceof UmbraClientError) throw error
       throw notReachable(this.url, error)
     } finally {
@@ -201,7 +208,9 @@ function reasonOf(error: unknown): string {
   let reason = error as { message?: string; code?: string; cause?: unknown; errors?: unknown[] }
   while (reason.cause !== undefined || reason.errors?.[0] !== undefined)
     reason = (reason.cause ?? reason.errors?.[0]) as typeof reason
-  return reason.message || reason.code || "the connection failed"
+  if (reason.code === "ERR_SSL_WRONG_VERSION_NUMBER" || /wrong version number/.test(reason.message ?? ""))
+    return "what answers there does not speak TLS; its URL may begin with http:// instead"
+  return (reason.message || reason.code || "the connection failed").replace(/\s+/g, " ").trim()
 }
 
 function addressOf(url: string): string {
@@ -209,10 +218,17 @@ function addressOf(url: string): string {
   const parsed = /^https?:\/\/[^\s?#@/]+(\/[^\s?#]*)?$/i.test(url) ? url.replace(/\/+$/, "") : null
   if (parsed === null)
     throw new UmbraClientError(
-      `"${url.replace(/[?#].*|[^/]*@/gs, "…")}" is not the URL of a server: one looks like http://127.0.0.1:7070 or https://umbra.example.com.`,
+      `"${url.replace(/[?#].*|[^/]*@/gs, "…")}" is not the URL of a server: one looks like ${meant(url)}.`,
       { code: NOT_UMBRA },
     )
   return parsed
+}
+
+/** `localhost:7070` is what a browser would take for an address. */
+function meant(url: string): string {
+  return /^[\w.-]+:\d{1,5}(\/[^\s?#]*)?$/.test(url)
+    ? `http://${url}`
+    : "http://127.0.0.1:7070 or https://umbra.example.com"
 }
 
 function queryText(query: Asked["query"] = {}): string {

@@ -96,14 +96,16 @@ async function* connection(
   const abort = () => cut.abort(signal?.reason)
   if (signal?.aborted) abort()
   signal?.addEventListener("abort", abort, { once: true })
-  const watch = new Silence(http.settings.silenceMs, () => cut.abort())
+  const { silenceMs, timeoutMs } = http.settings
+  const watch = new Silence(silenceMs, () => cut.abort())
+  const answer = new Silence(Math.min(silenceMs, timeoutMs), () => cut.abort())
   try {
     const { id } = position
     const headers = {
       accept: "text/event-stream",
       ...(id === null || id === "" ? {} : { "last-event-id": id }),
     }
-    const response = await watch.over(http.send(path, { headers }, cut.signal))
+    const response = await answer.over(http.send(path, { headers }, cut.signal))
     if (!/^text\/event-stream/i.test(response.headers.get("content-type") ?? "") || response.body === null)
       throw notUmbraError(response)
     yield* events(response.body.getReader(), position, watch)

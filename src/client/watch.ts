@@ -2,19 +2,23 @@
  * A job's whole story as it happens. The stream says that something has changed, the list of events says what: they
  * come complete, in order and once, however often the connection is lost.
  */
+import { UmbraClientError } from "./error.ts"
+import { type Http, isAway } from "./http.ts"
 import type { JobCommands, WatchOptions } from "./job.ts"
-import { pause } from "./patience.ts"
+import { backoffMs, pause } from "./patience.ts"
 import type { JobStreamEvent, RemoteEvent } from "./types.ts"
 
 /** Times as long as a look took: of a very large job the server folds everything for each. */
 const RESTS = 2
 
 type Asked = Pick<JobCommands, "stream" | "events">
+type Patience = Pick<Http["settings"], "patienceMs" | "retryMs" | "maxDelayMs">
 
 export async function* jobEvents(
   client: Asked,
   jobId: string,
   options: WatchOptions,
+  patience: Patience,
 ): AsyncGenerator<RemoteEvent, void, undefined> {
   const news = new News()
   const stop = new AbortController()
@@ -28,14 +32,16 @@ export async function* jobEvents(
   )
   try {
     let after: number | undefined
-    for (let isOver = false; !isOver && !stop.signal.aborted; ) {
-      isOver = await news.next()
-      const { signal } = options
-      const began = Date.now()
-      const events = await client.events(jobId, {
+    const { signal } = options
+    const look = () =>
+      client.events(jobId, {
         ...(after === undefined ? {} : { after }),
         ...(signal === undefined ? {} : { signal }),
       })
+    for (let isOver = false; !isOver && !stop.signal.aborted; ) {
+      isOver = await news.next()
+      const began = Date.now()
+      const events = await patiently(look, patience, signal)
       const tookMs = Date.now() - began
       after = events.at(-1)?.seq ?? after
       yield* events
@@ -47,6 +53,25 @@ export async function* jobEvents(
     options.signal?.removeEventListener("abort", abort)
     abort()
     await streaming
+  }
+}
+
+/** The server may go between the news and the look at it: that is borne as long as a lost stream is. */
+async function patiently<T>(
+  ask: () => Promise<T>,
+  { patienceMs, retryMs, maxDelayMs }: Patience,
+  signal: AbortSignal | undefined,
+): Promise<T> {
+  const until = Date.now() + patienceMs
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask()
+    } catch (error) {
+      const mayPass = error instanceof UmbraClientError && isAway(error)
+      if (!mayPass || Date.now() >= until) throw error
+      const delay = backoffMs({ initialMs: retryMs, maxMs: maxDelayMs }, tries)
+      await pause(Math.max(delay, error.retryAfterMs ?? 0), signal)
+    }
   }
 }
 

@@ -23,6 +23,8 @@ export interface FaultOptions {
   readonly now: number
   /** Takes secrets out of a text. */
   readonly clean?: (text: string) => string
+  /** What threw, for a message where the thrown thing has none. A handler unless told. */
+  readonly thrower?: string
 }
 
 const unknownError = "E401"
@@ -91,7 +93,7 @@ export function faultOf(thrown: unknown, options: FaultOptions): Fault {
   const details = detailsOf(errors, clean)
   return {
     code: firstOf(errors, error => unsuspectedCode(error, clean)) ?? unknownError,
-    message: cut(clean(messageOf(thrown, errors)), messageLength),
+    message: cut(clean(messageOf(thrown, errors, options.thrower ?? "handler")), messageLength),
     retryable: isRetryable(errors),
     ...(wait === undefined ? {} : { retry_after_seconds: wait }),
     ...(details === undefined ? {} : { details }),
@@ -202,9 +204,9 @@ function header(headers: unknown): unknown {
   }
 }
 
-function messageOf(thrown: unknown, errors: readonly object[]): string {
-  if (typeof thrown === "string") return thrown === "" ? "The handler threw an empty string." : thrown
-  if (errors.length === 0) return `The handler threw ${describe(thrown)}.`
+function messageOf(thrown: unknown, errors: readonly object[], thrower: string): string {
+  if (typeof thrown === "string") return thrown === "" ? `The ${thrower} threw an empty string.` : thrown
+  if (errors.length === 0) return `The ${thrower} threw ${describe(thrown)}.`
   const texts: string[] = []
   for (const error of errors) {
     const message = read(error, "message")
@@ -213,8 +215,8 @@ function messageOf(thrown: unknown, errors: readonly object[]): string {
   }
   if (texts.length > 0) return texts.join(": ")
   const name = read(thrown, "name")
-  if (typeof name === "string" && name !== "") return `The handler threw ${name} without a message.`
-  return `The handler threw an object: ${asText(thrown)}`
+  if (typeof name === "string" && name !== "") return `The ${thrower} threw ${name} without a message.`
+  return `The ${thrower} threw an object: ${asText(thrown)}`
 }
 
 function describe(value: unknown): string {

@@ -13,7 +13,7 @@ const refusals: {
   no_room: ["E611", "is refused: its engine has as many jobs in progress as it may; try again shortly"],
   job_ended: ["E302", "has already ended"],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
-  job_final: ["E307", "is complete or deleted, so there is nothing to do again"],
+  job_final: ["E307", "is complete or deleted already, so there is nothing left to do"],
   stale_token: ["E312", "has been resumed since its resume token was read; look at its graph again"],
   nothing_to_retry: [
     "E307",

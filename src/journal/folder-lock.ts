@@ -119,13 +119,17 @@ async function refuseIfHeld(folder: string, number: number, own: LockHolder, wat
     ? `process ${holder.pid}${holder.host === own.host ? "" : ` on ${holder.host}`} since ${holder.since}`
     : "a process that is just starting"
   const way = holder?.url
-    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\` and \`umbra jobs\` work through the server. For anything else`
+    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For what opens the folder itself (run, resume, serve, jobs verify, db)`
     : "Only one process at a time can use a folder:"
   throw new UmbraError(
     "E503",
     `${folder} is in use by ${who}. ${way} stop that one, choose another folder, or use PostgreSQL to share.`,
-    { details: { folder, ...(holder ? { pid: holder.pid, host: holder.host, since: holder.since } : {}) } },
+    { details: { folder, ...(holder ? shown(holder) : {}) } },
   )
+}
+
+function shown({ pid, host, since, url }: LockHolder) {
+  return { pid, host, since, ...(url === undefined ? {} : { url }) }
 }
 
 /** True as soon as somebody touches the file; false after watching it in vain. */

@@ -190,6 +190,7 @@ export class Passage implements Travelling {
     const { redactor } = this.chain
     const fault = faultOf(thrown, {
       now: this.chain.now(),
+      thrower: "adapter",
       ...(redactor === null ? {} : { clean: redactor.clean }),
     })
     if (thrown instanceof Error && !(thrown instanceof UmbraError))

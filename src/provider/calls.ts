@@ -70,7 +70,8 @@ export class ProviderCalls implements Providers {
 
   #faultOf(thrown: unknown, redactor: Redactor | null): Fault {
     const now = this.#parts.now()
-    return faultOf(thrown, redactor === null ? { now } : { now, clean: redactor.clean })
+    const about = { now, thrower: "provider" }
+    return faultOf(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
   }
 
   #call({ provider, jobId, nodeId }: Operation, signal: AbortSignal): Call {

@@ -30,7 +30,11 @@ async function fromFile(file: string): Promise<Provider[]> {
   try {
     content = parse(await readFile(file, "utf8"))
   } catch (error) {
-    throw new UmbraError("E605", `${file} cannot be read: ${(error as Error).message}`, { cause: error })
+    const isAbsent = (error as NodeJS.ErrnoException).code === "ENOENT"
+    const why = isAbsent
+      ? "does not exist. Check the path; it is taken from the current directory."
+      : `cannot be read: ${(error as Error).message}`
+    throw new UmbraError("E605", `${file} ${why}`, { cause: error })
   }
   try {
     return [content].flat().map(each => httpProvider(each as HttpProviderDefinition))

@@ -15,10 +15,14 @@ export async function moveAlias(
     )
   if (move.alias === "latest")
     throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
-  if ((await registry.readLatest(move)) === null) throw noSuchWorkflow(move.name)
+  const latest = await registry.readLatest(move)
+  if (latest === null) throw noSuchWorkflow(move.name)
   const { missing } = await registry.putAlias({ ...move, at: Date.now() })
   if (missing.length > 0)
-    throw new UmbraError("E311", `Workflow "${move.name}" has no version ${missing.join(", ")}.`)
+    throw new UmbraError(
+      "E311",
+      `Workflow "${move.name}" has no version ${missing.join(", ")}. Its newest is ${latest}.`,
+    )
   const found = await registry.readAlias(move)
   if (found === null) throw noSuchWorkflow(move.name)
   return aliasView(found)

@@ -70,7 +70,15 @@ async function importModule(module: string, found: string): Promise<Record<strin
   try {
     return await jiti.import<Record<string, unknown>>(found)
   } catch (error) {
-    const why = error instanceof Error ? error.message : String(error)
+    const said = error instanceof Error ? error.message : String(error)
+    if (said.startsWith(`Cannot find module '${found}'`) && found === module)
+      throw new UmbraError(
+        "E602",
+        `${module} is neither a file nor a package that is installed here. Check the path, or install it.`,
+        { cause: error },
+      )
+    // Where it was required from is a place in the loader.
+    const why = said.replace(/\nRequire stack:[\s\S]*/, "").trim()
     throw new UmbraError("E602", `${module} cannot be loaded: ${why}`, { cause: error })
   }
 }

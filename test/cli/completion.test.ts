@@ -49,8 +49,21 @@ describe("completion", { timeout: 60_000 }, () => {
     expect(jo).toEqual(["jobs"])
     expect(options).toEqual(["--label", "--limit"])
     expect(status).toEqual(["cancelled"])
-    expect(format).toEqual(["mermaid", "dot", "json"])
+    expect(format).toEqual(["mermaid", "tree", "dot", "json"])
     expect(file).toEqual([])
+  })
+
+  it("goes on behind a comma, with what is not there yet", async () => {
+    const [statuses, scopes, roles] = await offers(
+      ...[
+        "umbra jobs list --status failed,c▮",
+        "umbra token create --scope read,▮",
+        "umbra serve --roles a▮",
+      ],
+    )
+    expect(statuses).toEqual(["failed,completed", "failed,cancelled"])
+    expect(scopes).toEqual(["read,submit", "read,manage", "read,admin"])
+    expect(roles).toEqual(["api"])
   })
 
   it("offers job ids and workflow names that the server knows, by variable or by address", async () => {

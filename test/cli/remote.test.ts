@@ -1,10 +1,12 @@
 /** Commands against a server: the real one in this process, the command as a process of its own. */
+import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { text } from "node:stream/consumers"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { json as answer, problem, scripted } from "../client/scripted.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { type Ended, folderWith, startUmbra, umbra } from "./umbra.ts"
+import { type Ended, folderWith, root, startUmbra, umbra } from "./umbra.ts"
 
 const hello = `name: hello
 nodes:
@@ -108,11 +110,29 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect((await run("alias", "delete", "hello", "stable")).stdout).toContain("hello@stable is removed")
     expect((await run("alias", "delete", "hello", "stable")).stderr).toContain("E305")
     expect((await run("workflows", "list")).stdout).toMatch(/^approval {2}version 1 .*\nhello {5}version 2 /)
-    expect((await run("workflows", "show", "hello@1")).stdout).toMatch(/version +1 of 2, 1[\s\S]*Hello \{\{/)
+    expect((await run("workflows", "show", "hello@1")).stdout).toMatch(
+      /version +1 of 2 versions, the newest is 2[\s\S]*Hello \{\{/,
+    )
     expect((await run("workflows", "delete", "approval")).code).toBe(0)
     expect((await run("workflows", "show", "approval")).stderr).toMatch(
       /E305 There is no workflow "approval"/,
     )
+  })
+
+  it("says what was probably meant by a name that is not there", async () => {
+    expect((await run("submit", "helo")).stderr).toContain(
+      'There is no workflow "helo". Did you mean "hello"?',
+    )
+    expect((await run("submit", "hello@9")).stderr).toContain("The newest version of hello is 2.")
+    expect((await run("submit", "hello@canary", "--wait")).stderr).toContain(
+      "The aliases of hello are: latest; its newest version is 2.",
+    )
+    expect((await run("alias", "set", "hello", "stable", "7")).stderr).toContain("Its newest is 2.")
+    expect((await run("alias", "set", "hello", "stable", "1=0")).stderr).toContain("each above 0")
+    expect((await run("alias", "set", "hello", "stable", "1=1,1=2")).stderr).toContain(
+      "names a version twice",
+    )
+    expect((await run("lineage", "x", "fetch")).stderr).toContain('"fetch" is not the name of a message')
   })
 
   it("S3 token create, list and revoke, of the token's own owner", async () => {
@@ -170,7 +190,7 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       /E630 the server does not know the token of UMBRA_TOKEN/,
     ],
     ["a text that is no token", () => ({ UMBRA_TOKEN: "ümbra" }), [], 2, /E604 UMBRA_TOKEN holds no token/],
-    ["no such file", () => ({}), ["--token-file", "nothing"], 2, /E601 nothing cannot be read/],
+    ["no such file", () => ({}), ["--token-file", "nothing"], 2, /E601 nothing does not exist/],
     [
       "nobody there",
       () => ({ UMBRA_SERVER: "http://127.0.0.1:9" }),
@@ -183,7 +203,21 @@ describe("commands on a server", { timeout: 60_000 }, () => {
       () => ({ UMBRA_SERVER: "localhost:7070" }),
       [],
       2,
-      /E651 "localhost:7070" is not the URL of a server/,
+      /E651 "localhost:7070" is not the URL of a server: one looks like http:\/\/localhost:7070\./,
+    ],
+    [
+      "a server without TLS",
+      () => ({ UMBRA_SERVER: env.UMBRA_SERVER!.replace("http:", "https:") }),
+      [],
+      1,
+      /E650 https\S+ cannot be reached: what answers there does not speak TLS; its URL may begin with http:/,
+    ],
+    [
+      "a path that is not the API's",
+      () => ({ UMBRA_SERVER: `${env.UMBRA_SERVER}/elsewhere` }),
+      [],
+      2,
+      /E651 There is no GET \/elsewhere\/workflows.*Check the URL/,
     ],
     [
       "an owner beside a server",
@@ -236,6 +270,18 @@ describe("umbra watch", { timeout: 60_000 }, () => {
       error: null,
     },
     ...{ created_at: "2026-11-15T12:00:00.000Z", finished_at: null, labels: {}, ...more },
+  })
+
+  it("ends when its reader has seen enough", async () => {
+    const server = await scripted(response => {
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      response.write(stream(told("snapshot", { jobs: [job("QUEUED")] }, "1")))
+      const more = setInterval(() => response.write(stream(told("job", job("PROCESSING"), "2"))), 50)
+      response.on("close", () => clearInterval(more))
+    })
+    const watch = `${process.execPath} ${join(root, "dist/cli/main.js")} watch --server ${server.url}`
+    const shell = spawn("bash", ["-c", `${watch} | head -1; echo "\${PIPESTATUS[*]}"`])
+    expect(await text(shell.stdout)).toMatch(/QUEUED .*\n0 0\n$/)
   })
 
   it("tells a line per change of a job's state, also across a lost connection, until Ctrl-C", async () => {

@@ -68,6 +68,26 @@ describe("umbra resume", { timeout: 90_000 }, () => {
     }
   })
 
+  it("says that jobs are unfinished when it is stopped before they have ended", async () => {
+    const flags = ["--data-dir", path("stopped")]
+    writeFileSync(path("endless.json"), oneNode("endless"))
+    writeFileSync(
+      path("endless.mjs"),
+      `export const endless = { name: "endless", run: (_, { signal }) => new Promise((_, reject) => {
+        process.stderr.write("begun\\n")
+        signal.addEventListener("abort", () => reject(signal.reason))
+      }) }`,
+    )
+    const module = ["--handlers", path("endless.mjs")]
+    await umbra(["push", path("endless.json"), ...module, ...flags])
+    await umbra(["submit", "endless", ...flags])
+    const resuming = startUmbra(["resume", ...module, ...flags, "--set", "drain_seconds=0.1"])
+    await resuming.wrote(/begun/)
+    resuming.kill("SIGINT")
+    const { code, stdout } = await resuming.ended
+    expect({ code, stdout }).toEqual({ code: 1, stdout: "0 jobs completed, 1 left unfinished.\n" })
+  })
+
   it("exits 1 when a job it finished did not complete", async () => {
     const flags = ["--data-dir", await bringDatabase(path("failing"))]
     writeFileSync(path("fails.json"), oneNode("fails_once"))

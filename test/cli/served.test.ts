@@ -1,8 +1,10 @@
 /** Commands on a folder that `umbra serve` has: they find it through the lock, and are trusted by a file of its user. */
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { inTurn } from "../../src/cli/place/in-turn.ts"
 import { findServer } from "../../src/cli/place/served.ts"
+import { UmbraError } from "../../src/errors.ts"
 import { announceServer, holderOf } from "../../src/journal/folder-lock.ts"
 import { ownIdentity } from "../../src/process-identity.ts"
 import { ask } from "../server/stage.ts"
@@ -113,6 +115,45 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     expect(readdirSync(data)).toContain("server.json")
     const { code, stderr } = await command("jobs", "list", "--verbose")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+  })
+})
+
+describe("a folder that somebody has just opened", { timeout: 60_000 }, () => {
+  it("is worth waiting for: commands and a server that are started together all come to it", async () => {
+    const folder = folderWith({
+      "approval.yaml": workflow("transform").replace("}]", ", config: { value: 1 } }]"),
+    })
+    const env = { UMBRA_DATA_DIR: join(folder.path, "data") }
+    const serving = startUmbra(["serve", "--port", "0"], { env })
+    try {
+      const pushes = await Promise.all(
+        [1, 2].map(() => umbra(["push", "approval.yaml"], { env, cwd: folder.path })),
+      )
+      expect(pushes.map(({ code, stderr }) => ({ code, stderr }))).toEqual([
+        { code: 0, stderr: "" },
+        { code: 0, stderr: "" },
+      ])
+      await serving.wrote(/listens on/)
+      expect((await umbra(["jobs", "list"], { env })).stdout).toBe("No jobs.\n")
+    } finally {
+      serving.kill("SIGTERM")
+      await serving.ended
+      folder.remove()
+    }
+  })
+
+  it("is told of at once when its holder serves it, or has had it for long", async () => {
+    const held = (more: object) =>
+      new UmbraError("E503", "held", { details: { folder: files.path, pid: 1, ...more } })
+    const since = new Date().toISOString()
+    const tries = async (error: Error) => {
+      const open = vi.fn(async () => Promise.reject(error))
+      await expect(inTurn(open)).rejects.toBe(error)
+      return open.mock.calls.length
+    }
+    expect(await tries(held({ since, url: "http://127.0.0.1:7070" }))).toBe(1)
+    expect(await tries(held({ since: "2026-11-15T12:00:00.000Z" }))).toBe(1)
+    expect(await tries(new UmbraError("E504", "another"))).toBe(1)
   })
 })
 

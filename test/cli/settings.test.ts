@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { redisTable } from "../../src/broker/redis/settings.ts"
-import { storeFlags, storeLocation, storeName } from "../../src/cli/store.ts"
+import { runningFlags, storeFlags, storeLocation, storeName } from "../../src/cli/store.ts"
 import { engineSettings, engineTable } from "../../src/engine/settings.ts"
 import { feedTable } from "../../src/feed/settings.ts"
 import { journalSettings, journalTable } from "../../src/journal/settings.ts"
@@ -84,6 +84,14 @@ describe("where the jobs are", () => {
   it("is told without user and password", () => {
     expect(storeName(url)).toBe("PostgreSQL at db.example:5432/app")
     expect(storeFlags({ databaseUrl: url })).toBe(" --database-url …")
-    expect(storeFlags({ dataDir: "my data" })).toBe(' --data-dir "my data"')
+    expect(storeFlags({ dataDir: "my $data's" })).toBe(" --data-dir 'my $data'\\''s'")
+  })
+
+  it("is told with what is needed to run its jobs, as a shell takes it", () => {
+    const given = { handlers: ["./a.ts", "b c.ts"], adapters: ["umbra-web"], providers: ["acme.yaml"] }
+    expect(runningFlags({ dataDir: "d", ...given, allowPrivateAddresses: true })).toBe(
+      " --data-dir d --handlers ./a.ts --handlers 'b c.ts' --adapters umbra-web --providers acme.yaml --allow-private-addresses",
+    )
+    expect(runningFlags({})).toBe("")
   })
 })

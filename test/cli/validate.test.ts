@@ -232,7 +232,7 @@ describe("umbra validate --handlers", () => {
 
   it.each([
     ["./absent.ts", /absent\.ts does not exist/],
-    ["no-such-package", /no-such-package cannot be loaded/],
+    ["no-such-package", /no-such-package is neither a file nor a package that is installed here/],
     ["nothing.mjs", /exports no handler/],
     ["throws.mjs", /throws\.mjs cannot be loaded: no database/],
     ["clash.mjs", /"sleep" is the name of a built-in handler/],

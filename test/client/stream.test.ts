@@ -165,6 +165,22 @@ describe("watching a job", () => {
     expect(progress).toEqual([50])
   })
 
+  it("bears a server that goes between the news and the look at it, as long as the patience lasts", async () => {
+    let looks = 0
+    const server = await scripted((response, request) => {
+      if (!request.path.includes("/events")) return events([snapshot, over])(response, request)
+      if (++looks <= 3) return drop(response, request)
+      json({ events: request.path.includes("after=") ? [] : [happened(1)] })(response, request)
+    })
+    const options = { url: server.url, retries: 0, ...quick }
+    const told = await all(connect(options).watch("j"))
+    expect(told.map(({ seq }) => seq)).toEqual([1])
+    looks = Number.NEGATIVE_INFINITY
+    await expect(all(connect({ ...options, patienceMs: 0 }).watch("j"))).rejects.toMatchObject({
+      code: "E650",
+    })
+  })
+
   it("fails with what the stream fails with", async () => {
     const server = await scripted(problem(404, "E301"))
     await expect(all(connect({ url: server.url }).watch("j"))).rejects.toMatchObject({ code: "E301" })

@@ -83,6 +83,13 @@ describe("J13 the taxonomy of faults", () => {
     expect(fault(thrown)).toMatchObject({ code: "E401", message })
   })
 
+  it("says what threw it, where that is no handler", () => {
+    const told = (thrown: unknown) => faultOf(thrown, { now: 0, thrower: "adapter" }).message
+    expect(told(undefined)).toBe("The adapter threw undefined.")
+    expect(told("")).toBe("The adapter threw an empty string.")
+    expect(told(new TypeError())).toBe("The adapter threw TypeError without a message.")
+  })
+
   it("survives getters that throw, rings of causes and hostile proxies", () => {
     const ring: { message: string; cause?: unknown } = { message: "ring" }
     ring.cause = ring

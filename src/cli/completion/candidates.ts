@@ -1,6 +1,8 @@
 /** What may stand where the cursor is, from the commands as they are declared. */
 import type { Argument, Command, Option } from "commander"
 import { jobStatuses } from "../../core/states.ts"
+import { roleNames } from "../../roles.ts"
+import { scopes } from "../server-program.ts"
 
 export interface Candidate {
   readonly text: string
@@ -24,7 +26,7 @@ export function atCursor(program: Command, words: readonly string[]): Cursor {
   const { command, positions, open, options } = walk(program, words.slice(0, -1))
   const wanted =
     open !== null
-      ? valuesOf(open)
+      ? valuesOf(open, current)
       : current.startsWith("-")
         ? { candidates: optionsOf(command), known: null }
         : operandsOf(command, positions)
@@ -69,9 +71,21 @@ const words = (texts: readonly string[]): Wanted => ({
   known: null,
 })
 
-function valuesOf(option: Option): Wanted {
+/** Options that take several values, separated by commas. */
+const lists: Readonly<Record<string, readonly string[]>> = {
+  "--status": jobStatuses.map(status => status.toLowerCase()),
+  "--scope": scopes,
+  "--roles": roleNames,
+}
+
+function valuesOf(option: Option, current: string): Wanted {
   if (option.argChoices !== undefined) return words(option.argChoices)
-  if (option.long === "--status") return words(jobStatuses.map(status => status.toLowerCase()))
+  const list = lists[option.long ?? ""]
+  if (list !== undefined) {
+    const before = current.slice(0, current.lastIndexOf(",") + 1)
+    const taken = before.split(",")
+    return words(list.filter(value => !taken.includes(value)).map(value => `${before}${value}`))
+  }
   if (option.long === "--workflow") return { candidates: [], known: "workflow" }
   // Lists of other things go on behind something else.
   return { candidates: [], known: option.flags === "--after <job>" ? "job" : null }

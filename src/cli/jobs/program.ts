@@ -5,6 +5,7 @@ import {
   adaptersOption,
   countFrom1,
   handlersOption,
+  jobId,
   label,
   privateAddressesOption,
   providersOption,
@@ -31,10 +32,10 @@ export function jobsProgram(finish: Finish): Command {
     )
     .option("--workflow <name>", "only jobs of this workflow")
     .addOption(new Option("--label <name=value>", "only jobs with it; may be repeated").argParser(label))
-    .option("--parent <job>", "only the children of this job")
+    .option("--parent <job>", "only the children of this job", jobId)
     .option("--top", "only jobs that are nobody's child")
     .option("--limit <count>", "jobs of one page", countFrom1, 20)
-    .option("--after <job>", "the page behind this job")
+    .option("--after <job>", "the page behind this job", jobId)
     .option("--deleted", "show deleted jobs too")
     .addOption(new Option("--owner <name>", "only this owner's, on a folder or a database"))
     .addOption(json)

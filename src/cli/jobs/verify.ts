@@ -2,6 +2,7 @@
 import { openReader, type Reader } from "../../engine/reader.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
+import { inTurn } from "../place/in-turn.ts"
 import { existingStore, type StoreOptions } from "../store.ts"
 import { count, paintFor } from "../terminal.ts"
 
@@ -39,7 +40,8 @@ export async function verify(jobId: string | undefined, options: VerifyOptions):
 }
 
 async function withReader<T>(options: StoreOptions, use: (reader: Reader) => Promise<T>): Promise<T> {
-  const reader = await openReader(existingStore(options))
+  const location = existingStore(options)
+  const reader = await inTurn(() => openReader(location))
   try {
     return await use(reader)
   } finally {

@@ -28,8 +28,10 @@ export interface Following {
   readonly log: CommandLog
   /** false: the job goes on without this process, so Ctrl-C leaves it alone. */
   readonly runsHere: boolean
-  /** ` --data-dir D`: for commands that are suggested. */
+  /** ` --data-dir D`: for commands that are suggested … */
   readonly flags: string
+  /** … and with the modules too, for those that run the job. */
+  readonly runningFlags: string
 }
 
 /** Resolves when the job has ended, or when the process was asked to stop (SIGTERM): then the job is left as it is. */
@@ -89,12 +91,12 @@ class Interrupts {
   }
 
   #leave(): never {
-    const { jobId, flags } = this.#following
+    const { jobId, flags, runningFlags } = this.#following
     void this.#view.end()
     process.stderr.write(
       this.#isRecorded
         ? `umbra: left at once. Job ${jobId} is cancelled, so \`umbra resume\` does not go on with it; handlers that had not stopped were cut off.\n`
-        : `umbra: left before the cancellation was recorded. \`umbra resume${flags}\` goes on with job ${jobId}, \`umbra jobs cancel ${jobId}${flags}\` cancels it.\n`,
+        : `umbra: left before the cancellation was recorded. \`umbra resume${runningFlags}\` goes on with job ${jobId}, \`umbra jobs cancel ${jobId}${flags}\` cancels it.\n`,
     )
     process.exit(exitCode.failed)
   }

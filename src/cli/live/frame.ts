@@ -35,6 +35,9 @@ const icons: Record<NodeStatus, readonly [icon: string, style: Style]> = {
 /** Title and summary, and the line that the cursor stands on. */
 const AROUND = 3
 const LONGEST_NAME = 48
+const SHORTEST_NAME = 12
+/** Beside the name: icon, gaps and the time. */
+const BESIDE_NAME = 12
 
 export function frame(options: FrameOptions): string[] {
   const { board, tree, columns, paint } = options
@@ -42,7 +45,8 @@ export function frame(options: FrameOptions): string[] {
   const isWhole = tree.length <= room
   const shown = isWhole ? tree : mostTelling(tree, board, room - 1)
   const names = shown.map(({ node, branch }) => width(branch + board.nodes[node]!.id))
-  const nameColumns = Math.min(LONGEST_NAME, Math.max(0, ...names))
+  const roomForNames = Math.max(SHORTEST_NAME, columns - BESIDE_NAME)
+  const nameColumns = Math.min(LONGEST_NAME, roomForNames, Math.max(0, ...names))
   const lines = shown.map(row => nodeLine(row, nameColumns, options))
   if (!isWhole) lines.push(paint.dim(shorten(`… ${leftOut(tree.length - shown.length)}`, columns)))
   const title = shorten(printable(options.title), columns)

@@ -60,6 +60,7 @@ class TreeView implements LiveView {
   readonly #screen: Screen
   readonly #timer: NodeJS.Timeout
   #tick = 0
+  #isOver = false
 
   constructor(stream: NodeJS.WriteStream, job: ShownJob, paint: Paint) {
     this.#stream = stream
@@ -79,7 +80,10 @@ class TreeView implements LiveView {
     this.#screen.print(text)
   }
 
+  /** Once: whoever leaves while the process closes has seen the last picture. */
   end(): void {
+    if (this.#isOver) return
+    this.#isOver = true
     clearInterval(this.#timer)
     this.#draw()
     this.#screen.close()

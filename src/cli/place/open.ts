@@ -1,10 +1,12 @@
 /** Which place a command means: by flag, by variable, or the folder in the current directory and the server that has it. */
-import { readFile } from "node:fs/promises"
 import { UmbraClientError } from "../../client/error.ts"
 import { UmbraError } from "../../errors.ts"
 import { isPostgres } from "../../journal/location.ts"
+import { readText } from "../source.ts"
 import { existingStore, storeFlags, storeLocation } from "../store.ts"
 import { paintFor } from "../terminal.ts"
+import { advised } from "./advice.ts"
+import { inTurn } from "./in-turn.ts"
 import type { Place, PlaceOptions } from "./place.ts"
 import { findServer } from "./served.ts"
 import { openServer, type ServerAddress } from "./server.ts"
@@ -20,11 +22,16 @@ export async function withPlace<T>(
   use: (place: Place) => Promise<T>,
   wanted: Wanted = {},
 ): Promise<T> {
+  return inTurn(() => once(options, use, wanted), { through: true })
+}
+
+/** A store is opened by its first use: one that is refused has done nothing. */
+async function once<T>(options: PlaceOptions, use: (place: Place) => Promise<T>, wanted: Wanted): Promise<T> {
   const place = await openPlace(options, wanted)
   try {
     return await use(place)
   } catch (error) {
-    throw await place.explain(error)
+    throw await advised(await place.explain(error), place)
   } finally {
     await place.close()
   }
@@ -88,22 +95,14 @@ function atAddress(address: ServerAddress): Place {
 
 /** By file or by variable: what is typed stays in the shell's history, and in the list of processes. */
 async function tokenFor({ tokenFile }: PlaceOptions): Promise<Pick<ServerAddress, "token" | "tokenFrom">> {
-  const token = tokenFile === undefined ? process.env.UMBRA_TOKEN?.trim() : await readToken(tokenFile)
+  const token = (tokenFile === undefined ? process.env.UMBRA_TOKEN : (await readText(tokenFile)).text)?.trim()
   if (!token) return {}
   const tokenFrom = tokenFile ?? "UMBRA_TOKEN"
   // As a header holds it; otherwise fetch complains in words that show the token.
   if (!/^[\x21-\x7e]+$/.test(token))
     throw new UmbraError(
       "E604",
-      `${tokenFrom} holds no token: one looks like umbra_ and 43 letters and digits.`,
+      `${tokenFrom} holds no token: one looks like umbra_ and 43 letters, digits, - and _.`,
     )
   return { token, tokenFrom }
-}
-
-async function readToken(file: string): Promise<string> {
-  try {
-    return (await readFile(file, "utf8")).trim()
-  } catch (error) {
-    throw new UmbraError("E601", `${file} cannot be read: ${(error as Error).message}.`, { cause: error })
-  }
 }

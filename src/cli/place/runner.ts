@@ -11,7 +11,9 @@ import { graphOf } from "../live/graph-of.ts"
 import type { Routes } from "../live/routes-view.ts"
 import { type CommandLog, commandLog } from "../log.ts"
 import { report } from "../result.ts"
-import { existingStore, storeFlags, storeName } from "../store.ts"
+import { existingStore, runningFlags, storeFlags, storeName } from "../store.ts"
+import { advised } from "./advice.ts"
+import { inTurn } from "./in-turn.ts"
 import { serverFor } from "./open.ts"
 import type { Place, PlaceJobs, PlaceOptions } from "./place.ts"
 import { told } from "./server.ts"
@@ -19,6 +21,7 @@ import { told } from "./server.ts"
 export interface Runner extends FollowedJobs {
   readonly name: string
   readonly flags: string
+  readonly runningFlags: string
   readonly runsHere: boolean
   readonly log: CommandLog
   job(jobId: string): Promise<JobSnapshot>
@@ -35,12 +38,16 @@ export interface Runner extends FollowedJobs {
 }
 
 export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
+  return inTurn(() => once(options, use), { through: true })
+}
+
+async function once<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
   const place = await serverFor(options)
   if (place !== null) {
     try {
       return await use(remoteRunner(place))
     } catch (error) {
-      throw await place.explain(error)
+      throw await advised(await place.explain(error), place)
     }
   }
   // Imported only here: a job that runs elsewhere needs no engine.
@@ -71,6 +78,7 @@ function ownRunner(
   return {
     name,
     flags: storeFlags(options),
+    runningFlags: runningFlags(options),
     runsHere: true,
     log,
     job: id => umbra.job(id),
@@ -96,6 +104,8 @@ export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" 
   return {
     name,
     flags,
+    // Who runs it has what it needs.
+    runningFlags: flags,
     runsHere: false,
     log: commandLog(),
     job: id => jobs.job(id),
@@ -137,12 +147,13 @@ export async function seeToItsEnd(
   jobId: string,
   { json = false }: { readonly json?: boolean },
 ): Promise<number> {
-  const { name, flags, runsHere, log } = runner
+  const { name, flags, runningFlags, runsHere, log } = runner
+  const shown = { flags, runningFlags, runsHere }
   const graph = await runner.graph(jobId)
   const routes = routesOf(graph, () => runner.graph(jobId))
   const { workflow } = await runner.job(jobId)
   const title = `${workflow}  job ${jobId}  in ${name}`
   const stream = json ? process.stderr : process.stdout
-  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, runsHere, flags })
-  return report(runner, jobId, { json, flags, runsHere })
+  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, ...shown })
+  return report(runner, jobId, { json, ...shown })
 }

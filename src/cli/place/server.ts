@@ -2,6 +2,7 @@
 import { connect, type StreamOptions, UmbraClientError } from "../../client/index.ts"
 import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
 import { version } from "../../version.ts"
+import { printable } from "../terminal.ts"
 import { streamedChanges } from "./changes.ts"
 import type { Place, PlaceJobs } from "./place.ts"
 import { eventFrom, graphFrom } from "./written-times.ts"
@@ -15,13 +16,18 @@ export interface ServerAddress {
   readonly flags: string
 }
 
-/** A person waits for the answer: a server that is not there should show within seconds. */
+/** A person waits for the answer: a server that is not there, or says nothing, should show within seconds. */
 const RETRIES = 2
+const ANSWER_MS = 10_000
 
 export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddress): Place {
   const client = connect({
     url,
     retries: RETRIES,
+    timeoutMs: ANSWER_MS,
+    onRetry: ({ error }) => {
+      if (process.stderr.isTTY) process.stderr.write(`${printable(error.message)} Trying again.\n`)
+    },
     ...(token === undefined ? {} : { token }),
     ...(owner === undefined ? {} : { headers: { "umbra-owner": encodeURIComponent(owner) } }),
   })
@@ -93,7 +99,12 @@ function tokenText(tokenFrom: string | undefined): string {
 }
 
 async function otherRelease(message: string, askVersion: () => Promise<string>): Promise<UmbraError> {
-  const theirs = await askVersion().catch(() => "unknown")
+  const theirs = await askVersion().catch(() => null)
+  if (theirs === null)
+    return new UmbraError(
+      "E651",
+      `${message} Check the URL: a server of Umbra tells its release, and this one does not.`,
+    )
   return theirs === version
     ? new UmbraError("E634", message)
     : new UmbraError(
