@@ -74,7 +74,7 @@ async function tell(umbra, job, say) {
     if (type === "node.completed") say(`${node} is done`)
     if (type === "slot.awaited") say(`${scene} waits for a slot of the studio`)
     if (type === "job.preview")
-      say(`${scene} shows ${payload.data.frame} ${await progress(umbra, job, payload.item)}`)
+      say(`${scene} shows ${payload.data.frame}${await progress(umbra, job, payload.item)}`)
     if (type === "item.queued" && payload.reason === "retry") say(`${scene} again: ${payload.fault.message}`)
     if (type === "item.completed") say(`${scene} is done, says the ${source}`)
   }
@@ -83,5 +83,5 @@ async function tell(umbra, job, say) {
 /** Progress is not stored: it is asked for while it matters. */
 async function progress(umbra, job, item) {
   const { items } = await umbra.items(job.id, "scenes", { after: item - 1, limit: 1 })
-  return items[0].progress === null ? "" : `(${items[0].progress.percent} %)`
+  return items[0].progress === null ? "" : ` (${items[0].progress.percent} %)`
 }
