@@ -32,7 +32,7 @@ const nodeExample = {
   progress: null,
 }
 
-export const node = z
+const node = z
   .looseObject({
     id: z.string(),
     handler: z.string(),
@@ -141,7 +141,7 @@ const eventExample = {
   payload: { output: 42 },
 }
 
-export const event = z
+const event = z
   .looseObject({
     type: z.string(),
     source: z.string().meta({ description: "Who made it happen." }),
