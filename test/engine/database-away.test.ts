@@ -150,7 +150,11 @@ describe("PostgreSQL", () => {
 
   it("behind a network that drops connections, then loses answers, then goes half-open", async () => {
     const proxy = await proxyTo(postgres.url)
-    const journal = await openJournal(proxy.url, { queryTimeoutMs: 500, connectTimeoutMs: 500, retry: quickly })
+    const journal = await openJournal(proxy.url, {
+      queryTimeoutMs: 500,
+      connectTimeoutMs: 500,
+      retry: quickly,
+    })
     const { executions, step, fan } = load()
     const { log, lines } = collectLog()
     const givenUp = () => lines.filter(line => line.message.includes("append failed")).length
