@@ -18,7 +18,7 @@ export function newsInModel(
   if (!isFollowed && news.result.type !== "completed") return false
   if (news.token !== undefined && news.token !== model.token()) return false
   const { result, byPoll, poll } = news
-  if (!isFollowed) model.overtaken(id)
+  if (!isFollowed) overtaken(model, id)
   if (result.type === "completed") model.completed(id, result.output, extra)
   if (result.type === "failed") {
     node.operations++
@@ -27,7 +27,7 @@ export function newsInModel(
   const looked = byPoll && poll !== null && (result.type === "running" || result.type === "error")
   if (result.type === "error" && poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors) {
     model.failed(id, result.fault, now, random)
-    if (node.state === "FAILED") model.givenUp(id, operation)
+    if (node.state === "FAILED") givenUp(model, id, operation)
     else node.unfollowed = operation
     return true
   }
@@ -41,4 +41,18 @@ export function newsInModel(
   if (result.type === "running" && result.preview !== undefined && result.preview !== node.preview)
     model.previewed(id, result.preview)
   return true
+}
+
+/** J16: the provider is told. What it does next for this node is something else. */
+export function givenUp(model: Model, id: string, externalId: string): void {
+  const node = model.nodes.get(id)!
+  node.unfollowed = null
+  node.operations++
+  model.abandoned.push(`${id}:${externalId}`)
+}
+
+/** Somebody was to submit again what has ended by now. */
+function overtaken(model: Model, id: string): void {
+  const task = `${id}#${model.nodes.get(id)!.attempt}`
+  if (model.inFlight().has(task)) model.takenBack.push(task)
 }

@@ -4,6 +4,7 @@
  */
 import type { Json, JsonObject } from "../../src/core/json.ts"
 import type { NodeSpec } from "./graphs.ts"
+import { givenUp } from "./model-external.ts"
 import {
   backoff,
   isDone,
@@ -145,21 +146,13 @@ export class Model {
       return
     }
     node.state = "FAILED"
-    if (node.unfollowed !== null) this.givenUp(id, node.unfollowed)
+    if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
     this.jobFault = { code: fault.code, node: id }
     for (const [otherId, other] of this.nodes) {
       if (!this.isDownstream(otherId, id)) continue
       other.state = "FAILED"
       other.fault = { code: fault.code, cause: id }
     }
-  }
-
-  /** J16: the provider is told. What it does next for this node is something else. */
-  givenUp(id: string, externalId: string): void {
-    const node = this.nodes.get(id)!
-    node.unfollowed = null
-    node.operations++
-    this.abandoned.push(`${id}:${externalId}`)
   }
 
   waits(id: string, wait: ModelWait, extra: JobResult = {}): void {
@@ -245,13 +238,7 @@ export class Model {
   }
 
   /** Attempts that their worker need not end. */
-  private readonly takenBack: string[] = []
-
-  /** Somebody was to submit again what has ended by now. */
-  overtaken(id: string): void {
-    const task = `${id}#${this.nodes.get(id)!.attempt}`
-    if (this.inFlight().has(task)) this.takenBack.push(task)
-  }
+  readonly takenBack: string[] = []
 
   /** What is known to run begins anew, and nobody is to blame. false: nothing is. */
   handedOver(isMeant: (node: ModelNode) => boolean = () => true): boolean {
@@ -322,8 +309,8 @@ export class Model {
       })
       this.isUnsettled = this.isChild || this.orphans.length > 0
       for (const [id, node] of this.nodes) {
-        if (node.waits?.kind === "external") this.givenUp(id, node.waits.external_id)
-        else if (node.unfollowed !== null) this.givenUp(id, node.unfollowed)
+        if (node.waits?.kind === "external") givenUp(this, id, node.waits.external_id)
+        else if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
         this.leave(node, false)
         if (!isDone(node.state) && node.state !== "FAILED") node.state = "CANCELLED"
       }

@@ -9,6 +9,7 @@ const secrets: Record<string, string> = {
   OLD: "old-secret-value",
   NEW: "new-secret-value",
   STD: "whsec_c2VjcmV0LWJ5dGVz",
+  NO_BASE64: "whsec_%%%%%%%%",
 }
 const options = { secret: (name: string) => secrets[name] ?? null, now, toleranceSeconds: 300 }
 const body = Buffer.from('{"id":"op-1"}')
@@ -98,6 +99,13 @@ describe("Standard Webhooks", () => {
     const { "webhook-id": _, ...without } = headers()
     expect(await check(scheme, without)).toMatch(/webhook-id/)
     expect(await check(scheme, { ...headers(), "webhook-signature": "v2,AAAA" })).toMatch(/no v1/)
+  })
+
+  it("X2 lets nobody in with the empty key that a secret leaves which is no base64", async () => {
+    const { "webhook-signature": _, ...rest } = headers()
+    const signed = createHmac("sha256", "").update(`msg_1.${seconds}.`).update(body).digest("base64")
+    const forged = { ...rest, "webhook-signature": `v1,${signed}` }
+    expect(await check({ ...scheme, secrets: ["NO_BASE64"] }, forged)).toBe("the signature is not right")
   })
 })
 
