@@ -10,26 +10,31 @@ import { paintFor } from "../terminal.ts"
 export interface Turn {
   /** A server that has the folder is no reason to wait any longer; what is tried again finds it. */
   readonly through?: boolean
+  /** How long somebody may have had the folder to be waited for. 10,000 unless told. */
+  readonly justMs?: number
 }
 
 const JUST_MS = 10_000
 const LOOK_MS = 100
 
 /** `open` is tried again as long as what refuses it is a folder that was just opened. */
-export async function inTurn<T>(open: () => Promise<T>, { through = false }: Turn = {}): Promise<T> {
+export async function inTurn<T>(
+  open: () => Promise<T>,
+  { through = false, justMs = JUST_MS }: Turn = {},
+): Promise<T> {
   for (let tries = 1; ; tries++) {
     try {
       return await open()
     } catch (error) {
       const held = heldFolder(error)
-      if (held === null || (held.url !== undefined && !through) || !isRecent(held.since)) throw error
+      if (held === null || (held.url !== undefined && !through) || !isRecent(held, justMs)) throw error
       if (tries === 1 && process.stderr.isTTY)
         process.stderr.write(
           paintFor(process.stderr).dim(
             `Waiting for process ${held.pid}, which has just opened ${held.folder}.\n`,
           ),
         )
-      await changed(held)
+      await changed(held, justMs)
     }
   }
 }
@@ -47,15 +52,15 @@ function heldFolder(error: unknown): Held | null {
   return typeof details?.since === "string" ? (details as unknown as Held) : null
 }
 
-const isRecent = (since: string): boolean => Date.now() - Date.parse(since) < JUST_MS
+const isRecent = ({ since }: Held, justMs: number): boolean => Date.now() - Date.parse(since) < justMs
 
 /** Resolves when somebody else has it, or nobody, or a server that answers; or when it has been had for long. */
-async function changed({ folder, since, url }: Held): Promise<void> {
+async function changed(held: Held, justMs: number): Promise<void> {
   do await new Promise(resolve => setTimeout(resolve, LOOK_MS))
-  while (isRecent(since) && (await isStillSo(folder, since, url)))
+  while (isRecent(held, justMs) && (await isStillSo(held)))
 }
 
-async function isStillSo(folder: string, since: string, url: string | undefined): Promise<boolean> {
+async function isStillSo({ folder, since, url }: Held): Promise<boolean> {
   const holder = await holderOf(folder)
   return holder?.since === since && holder.url === url && url === undefined
 }
