@@ -44,9 +44,8 @@ export async function serve(options: ServeOptions): Promise<number> {
   if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
   const parts = { handlers, adapters, providers, roles: [...roles], log }
-  const umbra = await inTurn(
-    () => openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }),
-    { justMs: WAIT_MS },
+  const umbra = await inTurn(() =>
+    openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }),
   )
   const { host, port } = options
   const told = toldToStop()
@@ -67,9 +66,6 @@ export async function serve(options: ServeOptions): Promise<number> {
   process.stderr.write(`umbra: ${signal}, stopping\n`)
   return leave({ server, umbra, worker, hide })
 }
-
-/** For a command that makes the database, perhaps on a busy machine: a server has time to come to it. */
-const WAIT_MS = 30_000
 
 interface Served {
   readonly server: Server
