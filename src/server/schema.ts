@@ -13,7 +13,10 @@ const storable = /^[^\u0000]*$/
 export const workflowName = z.string().min(1).max(200).regex(storable).meta({ example: "order" })
 export const aliasName = z
   .string()
-  .regex(/^[A-Za-z_][A-Za-z0-9_-]{0,62}$/)
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/,
+    "An alias begins with a letter and has at most 63 letters, digits, _ and -",
+  )
   .meta({ example: "stable" })
 export const version = z.coerce
   .number()
