@@ -98,7 +98,12 @@ async function filmDemo() {
     "the forged webhook was refused",
   )
   check(slots.held.length + slots.waiting === 0, "all slots are free")
-  console.log(dim("\nNext: examples/README.md, or umbra run examples/greeting/greeting.yaml --help\n"))
+  console.log(dim("\nNext: examples/README.md, or a workflow in YAML:"))
+  console.log(
+    dim(
+      `  npx umbra run examples/greeting/greeting.yaml --input '{"name": "Ada"}' --handlers examples/greeting/handlers.js\n`,
+    ),
+  )
 }
 
 /** Starts a process that works on the folder, and tells what it reports. */

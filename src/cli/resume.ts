@@ -15,7 +15,7 @@ import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
-import { inTurn } from "./place/in-turn.ts"
+import { inTurn, keepFolder } from "./place/in-turn.ts"
 import { errorText } from "./result.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
 import { count, duration, paintFor } from "./terminal.ts"
@@ -74,6 +74,7 @@ export async function resume(options: ResumeOptions): Promise<number> {
  */
 async function lookFirst(location: string): Promise<{ store: string | Journal; unfinished: string[] }> {
   const journal = await inTurn(() => openJournal(location))
+  await keepFolder(location)
   const unfinished = await unfinishedJobs(new Reader(journal))
   if (journal.capabilities.exclusive) return { store: journal, unfinished }
   await journal.close()

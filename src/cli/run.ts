@@ -12,7 +12,7 @@ import { mustFit } from "./input.ts"
 import { readJson } from "./json-option.ts"
 import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
-import { inTurn } from "./place/in-turn.ts"
+import { inTurn, keepFolder } from "./place/in-turn.ts"
 import { renderProblems } from "./problems.ts"
 import { report } from "./result.ts"
 import { readSource } from "./source.ts"
@@ -47,6 +47,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const adapters = await loadUserAdapters(options)
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
   try {
+    await keepFolder(location)
     for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
     const definition = plan.canonical as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))

@@ -21,8 +21,8 @@ export interface LockHolder extends ProcessIdentity {
   /** ISO 8601. */
   readonly since: string
   readonly released?: boolean
-  /** Where the holder answers, if it is a server. */
-  readonly url?: string
+  /** Where the holder answers, if it is a server; null: it is none. Absent: it has not said so yet. */
+  readonly url?: string | null
 }
 
 export interface FolderLock {
@@ -85,8 +85,8 @@ async function rewrite(path: string, holder: LockHolder): Promise<void> {
   await rename(draft, path)
 }
 
-/** Writes into this process's lock where it answers; the folder must be held by it. */
-export async function announceServer(folder: string, url: string): Promise<void> {
+/** Writes into this process's lock where it answers, or that it does not; the folder must be held by it. */
+export async function announceServer(folder: string, url: string | null): Promise<void> {
   const number = await newestLock(folder)
   const holder = await readHolder(lockPath(folder, number))
   const { pid, started } = ownIdentity()

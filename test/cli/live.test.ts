@@ -119,6 +119,20 @@ describe("a picture of the job", () => {
     expect(lines.at(-1)).toBe("0 of 10,001 done · 1 ready · 1 failed")
   })
 
+  it("shortens names on a narrow terminal before it leaves out times, with colours too", () => {
+    const long = planOf({ [`fetch_${"x".repeat(60)}`]: [] })
+    const board = new Board(long)
+    const node = long.nodes[0]!.id
+    board.apply(event("node.queued", { node, at: 1000 }))
+    board.apply(event("node.completed", { node, at: 3000, attempt: 1 }))
+    const tree = treeOf(long)
+    const paint = paintFor({ isTTY: true }, {})
+    const lines = frame({ title: "test", board, tree, columns: 40, rows: 24, now: 3000, tick: 0, paint })
+    const drawn = stripVTControlCharacters(lines[1]!)
+    expect(drawn).toMatch(/^✓ fetch_x+… +2\.0 s$/)
+    expect(width(drawn)).toBe(40)
+  })
+
   it("lets no text of a job move the cursor", () => {
     const board = new Board(graph)
     board.apply(

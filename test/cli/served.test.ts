@@ -142,7 +142,7 @@ describe("a folder that somebody has just opened", { timeout: 60_000 }, () => {
     }
   })
 
-  it("is told of at once when its holder serves it, or has had it for long", async () => {
+  it("is told of at once when its holder serves it, runs a job, or has had it for long", async () => {
     const held = (more: object) =>
       new UmbraError("E503", "held", { details: { folder: files.path, pid: 1, ...more } })
     const since = new Date().toISOString()
@@ -152,6 +152,7 @@ describe("a folder that somebody has just opened", { timeout: 60_000 }, () => {
       return open.mock.calls.length
     }
     expect(await tries(held({ since, url: "http://127.0.0.1:7070" }))).toBe(1)
+    expect(await tries(held({ since, url: null }))).toBe(1)
     expect(await tries(held({ since: "2026-11-15T12:00:00.000Z" }))).toBe(1)
     expect(await tries(new UmbraError("E504", "another"))).toBe(1)
   })
@@ -176,6 +177,7 @@ describe("finding the server of a folder", () => {
   it("finds none when the holder is no server, is dead, elsewhere, has let go, or there is no holder", async () => {
     const file = { url, token: "t" }
     expect(await findServer(served({}, file))).toBeNull()
+    expect(await findServer(served({ url: null }, file))).toBeNull()
     expect(await findServer(served({ url, started: "1" }, file))).toBeNull()
     expect(await findServer(served({ url, released: true }, file))).toBeNull()
     expect(await findServer(served({ url, namespace: "pid:[1]" }, file))).toBeNull()

@@ -98,8 +98,10 @@ function nodeLine(row: TreeRow, nameColumns: number, options: FrameOptions): str
   const shownName = isOver ? paint.dim(name) : name
   const head = `${paint.dim(row.branch)}${paint[node.retryAt === null ? style : "yellow"](shownIcon)} ${shownName}`
   if (columns < used) return shorten(`${row.branch}${shownIcon} ${name}`, columns)
-  const shownDetails = node.status === "FAILED" ? paint.red(details) : paint.dim(details)
-  return `${head}${gap}  ${paint.dim(time)}  ${shownDetails}`.trimEnd()
+  const line = `${head}${gap}  ${paint.dim(time)}`
+  // Colours have no width, but spaces before them would break a line that just fits.
+  if (details === "") return time.trim() === "" ? head : line
+  return `${line}  ${node.status === "FAILED" ? paint.red(details) : paint.dim(details)}`
 }
 
 function timeOf(node: BoardNode, now: number): string {

@@ -1,10 +1,12 @@
 /**
  * A folder that somebody has just opened is worth waiting for: another command has it for a second, and `umbra serve`
  * says where it answers as soon as it does. So commands that are typed one after another, `umbra serve &` among them,
- * need not be timed. Who has had it for longer is told of at once.
+ * need not be timed. Who has had it for longer, or says that it keeps it, is told of at once.
  */
+import { resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
-import { holderOf } from "../../journal/folder-lock.ts"
+import { announceServer, holderOf } from "../../journal/folder-lock.ts"
+import { isPostgres } from "../../journal/location.ts"
 import { paintFor } from "../terminal.ts"
 
 export interface Turn {
@@ -12,7 +14,8 @@ export interface Turn {
   readonly through?: boolean
 }
 
-const JUST_MS = 10_000
+/** To make a database takes two seconds, and ten times that on a machine that has much else to do. */
+const JUST_MS = 30_000
 const LOOK_MS = 100
 
 /** `open` is tried again as long as what refuses it is a folder that was just opened. */
@@ -22,7 +25,8 @@ export async function inTurn<T>(open: () => Promise<T>, { through = false }: Tur
       return await open()
     } catch (error) {
       const held = heldFolder(error)
-      if (held === null || (held.url !== undefined && !through) || !isRecent(held.since)) throw error
+      if (held === null || !isRecent(held)) throw error
+      if (held.url === null || (held.url !== undefined && !through)) throw error
       if (tries === 1 && process.stderr.isTTY)
         process.stderr.write(
           paintFor(process.stderr).dim(
@@ -34,11 +38,16 @@ export async function inTurn<T>(open: () => Promise<T>, { through = false }: Tur
   }
 }
 
+/** Says that this process has the folder for as long as a job takes, and that nobody can go through it. */
+export async function keepFolder(location: string): Promise<void> {
+  if (!isPostgres(location)) await announceServer(resolve(location), null)
+}
+
 interface Held {
   readonly folder: string
   readonly pid: number
   readonly since: string
-  readonly url?: string
+  readonly url?: string | null
 }
 
 function heldFolder(error: unknown): Held | null {
@@ -47,15 +56,15 @@ function heldFolder(error: unknown): Held | null {
   return typeof details?.since === "string" ? (details as unknown as Held) : null
 }
 
-const isRecent = (since: string): boolean => Date.now() - Date.parse(since) < JUST_MS
+const isRecent = ({ since }: Held): boolean => Date.now() - Date.parse(since) < JUST_MS
 
 /** Resolves when somebody else has it, or nobody, or a server that answers; or when it has been had for long. */
-async function changed({ folder, since, url }: Held): Promise<void> {
+async function changed(held: Held): Promise<void> {
   do await new Promise(resolve => setTimeout(resolve, LOOK_MS))
-  while (isRecent(since) && (await isStillSo(folder, since, url)))
+  while (isRecent(held) && (await isStillSo(held)))
 }
 
-async function isStillSo(folder: string, since: string, url: string | undefined): Promise<boolean> {
+async function isStillSo({ folder, since, url }: Held): Promise<boolean> {
   const holder = await holderOf(folder)
   return holder?.since === since && holder.url === url && url === undefined
 }

@@ -13,7 +13,7 @@ import { type CommandLog, commandLog } from "../log.ts"
 import { report } from "../result.ts"
 import { existingStore, runningFlags, storeFlags, storeName } from "../store.ts"
 import { advised } from "./advice.ts"
-import { inTurn } from "./in-turn.ts"
+import { inTurn, keepFolder } from "./in-turn.ts"
 import { serverFor } from "./open.ts"
 import type { Place, PlaceJobs, PlaceOptions } from "./place.ts"
 import { told } from "./server.ts"
@@ -38,18 +38,32 @@ export interface Runner extends FollowedJobs {
 }
 
 export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
-  return inTurn(() => once(options, use), { through: true })
+  const log = commandLog()
+  const opened = await inTurn(async () => (await serverFor(options)) ?? openEngine(options, log), {
+    through: true,
+  })
+  if ("explain" in opened) return onServer(opened, use)
+  const { umbra, location } = opened
+  try {
+    await keepFolder(location)
+    return await use(ownRunner(umbra, options, { log, name: storeName(location) }))
+  } finally {
+    await umbra.close()
+  }
 }
 
-async function once<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
-  const place = await serverFor(options)
-  if (place !== null) {
-    try {
-      return await use(remoteRunner(place))
-    } catch (error) {
-      throw await advised(await place.explain(error), place)
-    }
+async function onServer<T>(place: Place, use: (runner: Runner) => Promise<T>): Promise<T> {
+  try {
+    return await use(remoteRunner(place))
+  } catch (error) {
+    throw await advised(await place.explain(error), place)
   }
+}
+
+async function openEngine(
+  options: PlaceOptions,
+  { log }: CommandLog,
+): Promise<{ readonly umbra: Umbra; readonly location: string }> {
   // Imported only here: a job that runs elsewhere needs no engine.
   const [{ openUmbra }, { loadUserHandlers, loadUserProviders }, { loadUserAdapters }] = await Promise.all([
     import("../../umbra.ts"),
@@ -60,13 +74,7 @@ async function once<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T
   const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = existingStore(options)
-  const log = commandLog()
-  const umbra = await openUmbra(location, { handlers, adapters, providers, log: log.log })
-  try {
-    return await use(ownRunner(umbra, options, { log, name: storeName(location) }))
-  } finally {
-    await umbra.close()
-  }
+  return { umbra: await openUmbra(location, { handlers, adapters, providers, log }), location }
 }
 
 function ownRunner(

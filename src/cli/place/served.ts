@@ -36,7 +36,7 @@ export async function publishServer(
 /** null: no server has the folder. Another process may: then opening it says so. */
 export async function findServer(folder: string): Promise<LocalServer | null> {
   const holder = await holderOf(resolve(folder))
-  if (holder?.url === undefined) return null
+  if (holder?.url === undefined || holder.url === null) return null
   const found = await readServer(fileIn(resolve(folder)))
   if (found === null)
     throw new UmbraError(
