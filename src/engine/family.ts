@@ -72,13 +72,17 @@ export class Family {
     // Its parent has ended; it may just not have been told yet.
     const reason = `Its parent job ${id} is ${state.status}.`
     const { owner } = this.#parts
-    await this.#withAll(childrenOf(state), async child => {
+    const parents: string[] = []
+    await this.#withAll(childrenOf(state), child => {
       void owner.act(child, { type: "cancel", reason })
-      if (childrenOf(child.state).length === 0) return void owner.act(child, { type: "delete" })
-      await this.#hideChildrenOf(child)
-      // It may have left memory meanwhile.
-      await this.#with(child.id, job => void owner.act(job, { type: "delete" }))
+      if (childrenOf(child.state).length > 0) parents.push(child.id)
+      else void owner.act(child, { type: "delete" })
     })
+    // One after the other: side by side a page of pages would be in memory.
+    for (const child of parents) {
+      await this.hideChildren(child)
+      await this.#with(child, job => void owner.act(job, { type: "delete" }))
+    }
   }
 
   async #settle(job: LiveJob): Promise<void> {
@@ -139,7 +143,7 @@ export class Family {
   }
 
   /** One read for many: there may be ten thousand. */
-  async #withAll(ids: readonly string[], use: (job: LiveJob) => void | Promise<void>): Promise<void> {
+  async #withAll(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
     for (let from = 0; from < ids.length; from += PAGE) {
       const page = ids.slice(from, from + PAGE)
       this.#parts.recovery.prefetch(page)

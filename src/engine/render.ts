@@ -2,7 +2,7 @@ import type { LateTemplate, Task } from "../broker/port.ts"
 import type { Attempted, JobResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
-import { largeParts, wholeOutput } from "../core/state.ts"
+import { largeParts, skippedOutput, wholeOutput } from "../core/state.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
@@ -45,13 +45,18 @@ function eachOf(job: LiveJob, node: number, index: number): Each {
 
 function itemsOf(list: Json, { id }: PlanNode, maxItems: number): Rendered {
   if (!Array.isArray(list)) {
-    const found = list === null ? "nothing" : typeof list === "object" ? "a mapping" : `a ${typeof list}`
-    const message = `for_each of node "${id}" yields ${found}, not a list. Write an expression that yields a list.`
+    const message = `for_each of node "${id}" yields ${kindOf(list)}, not a list. Write an expression that yields a list.`
     return { fault: { code: "E433", message, retryable: false } }
   }
   if (list.length <= maxItems) return { items: list }
   const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
   return { fault: { code: "E434", message, retryable: false } }
+}
+
+function kindOf(value: Json): string {
+  if (value === null) return "nothing"
+  if (value === skippedOutput) return "what a node gives that was skipped"
+  return typeof value === "object" ? "a mapping" : `a ${typeof value}`
 }
 
 function taskOf(

@@ -109,10 +109,13 @@ describe("J21 for_each", () => {
   it.each([
     ["a number", "{{ 3 }}", "E433", /yields a number, not a list/],
     ["a mapping", "{{ {'a': 1} }}", "E433", /yields a mapping/],
+    ["a node that was skipped", "{{ absent }}", "E433", /yields what a node gives that was skipped/],
     ["more than maxItems", "{{ range(11) }}", "E434", /11 items; at most 10/],
   ])("refuses %s", async (_, for_each, code, message) => {
     const umbra = await open({ handlers: [double], engine: { maxItems: 10 } })
-    const { status, error } = await (await umbra.submit(each({ for_each }))).wait()
+    const absent = { id: "absent", handler: "transform", config: { value: [] }, when: false }
+    const { nodes, ...rest } = each({ for_each })
+    const { status, error } = await (await umbra.submit({ ...rest, nodes: [absent, ...nodes] })).wait()
     expect({ status, code: error?.code }).toEqual({ status: "FAILED", code })
     expect(error?.message).toMatch(message)
   })
