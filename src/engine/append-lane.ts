@@ -4,7 +4,7 @@ import type { Fact } from "../core/facts.ts"
 import { failpoint } from "../failpoints.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartition } from "./batch.ts"
 import type { Clock } from "./clock.ts"
-import { HeadStart } from "./head-start.ts"
+import type { HeadStart } from "./head-start.ts"
 import { type Holding, partitionMoved } from "./holding.ts"
 import { encodeFact, type LiveJob } from "./live-job.ts"
 import { OperationRows } from "./operation-rows.ts"
@@ -19,8 +19,8 @@ import { Sending, type SendingParts, type Sent } from "./sending.ts"
  *    append is known (`sending.ts`) nothing is acted on. Nodes that only compute have no effect (`head-start.ts`).
  */
 export interface LaneEvents {
-  /** Does this node only compute, in this process? */
-  isPure(job: LiveJob, node: number): boolean
+  /** Need its dispatch not wait until what made it ready is durable? */
+  mayBeginEarly(job: LiveJob, node: number, item: number | undefined): boolean
   dispatch(job: LiveJob, attempted: Attempted): void
   abort(job: LiveJob, attempted: Attempted): void
   ended(job: LiveJob): void
@@ -50,15 +50,21 @@ export class AppendLane {
   #flight: Batch | null = null
   #scheduled = false
 
-  constructor(parts: SendingParts & { events: LaneEvents; holdings: ReadonlyMap<number, Holding> }) {
+  constructor(
+    parts: SendingParts & {
+      events: LaneEvents
+      holdings: ReadonlyMap<number, Holding>
+      headStart: HeadStart
+    },
+  ) {
     this.#clock = parts.clock
     this.#events = parts.events
     this.#holdings = parts.holdings
     this.#sending = new Sending(parts)
-    this.#headStart = new HeadStart(parts.clock)
+    this.#headStart = parts.headStart
   }
 
-  /** For `apply`: what follows from a fact of this job waits in the open batch. */
+  /** For `apply`: what follows from a fact of this job waits in the open batch, unless it may begin early. */
   effectsFor(job: LiveJob): Effects {
     this.#sink.job = job
     return this.#sink
@@ -66,27 +72,27 @@ export class AppendLane {
 
   readonly #sink: Effects & { job: LiveJob } = {
     job: null as unknown as LiveJob,
-    dispatch: (node, attempt, item) => this.#dispatch(this.#sink.job, { node, attempt, item }),
+    dispatch: (node, attempt, item) => {
+      const { job } = this.#sink
+      if (this.#beginsEarly(job, node, item)) this.#dispatchSoon(job, { node, attempt, ...itemOf(item) })
+      else this.#open.effect(DISPATCH, job, node, attempt, item)
+    },
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
     abandon: (node, _, item) =>
-      this.#operations().abandon(this.#sink.job, placed(node, item), this.#clock.now()),
+      this.#operations().abandon(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
     operationFailed: (node, item) =>
-      this.#operations().failed(this.#sink.job, placed(node, item), this.#clock.now()),
+      this.#operations().failed(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 
-  #dispatch(
-    job: LiveJob,
-    { node, attempt, item }: { node: number; attempt: number; item: number | undefined },
-  ): void {
+  #beginsEarly(job: LiveJob, node: number, item: number | undefined): boolean {
     // With a batch that waits for its turn there is more to store than the store can take.
-    const isEarly = this.#closed.length === 0 && this.#events.isPure(job, node) && this.#headStart.take()
-    if (!isEarly) this.#open.effect(DISPATCH, job, node, attempt, item)
-    else {
-      const attempted = item === undefined ? { node, attempt } : { node, attempt, item }
-      // Not now: the facts that make it ready are being applied.
-      queueMicrotask(() => this.#events.dispatch(job, attempted))
-    }
+    return this.#closed.length === 0 && this.#events.mayBeginEarly(job, node, item) && this.#headStart.take()
+  }
+
+  /** Not now: the facts that make it ready are being applied. */
+  #dispatchSoon(job: LiveJob, attempted: Attempted): void {
+    queueMicrotask(() => this.#events.dispatch(job, attempted))
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {
@@ -153,6 +159,12 @@ export class AppendLane {
       closed.batch.forget(partition, partitionMoved(partition))
       closed.stored = withoutPartition(closed.stored, partition)
     }
+  }
+
+  /** A new job that cannot go on, and was not sent to the store yet, has never been; whoever waits for it is told why. */
+  withdraw(job: LiveJob, error: unknown): void {
+    this.#open.drop(job.id)
+    for (const waiter of this.#open.waiters) if (waiter.jobId === job.id) waiter.reject(error)
   }
 
   get isIdle(): boolean {
@@ -248,6 +260,6 @@ export class AppendLane {
   }
 }
 
-function placed(node: number, item: number | undefined): { readonly node: number; readonly item?: number } {
-  return item === undefined ? { node } : { node, item }
+function itemOf(item: number | undefined): { readonly item?: number } {
+  return item === undefined ? {} : { item }
 }

@@ -3,6 +3,7 @@ import type { Fact } from "../core/facts.ts"
 import type { Journal } from "../journal/port.ts"
 import { AppendLane, type LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
+import { HeadStart } from "./head-start.ts"
 import type { Holding } from "./holding.ts"
 import type { LiveJob } from "./live-job.ts"
 import { EngineMeasures } from "./measures.ts"
@@ -31,16 +32,17 @@ export class Committer {
     const { appendLanes } = parts.journal.capabilities
     const measures = parts.measures ?? new EngineMeasures()
     this.#events = parts.events
+    const headStart = new HeadStart(parts.clock)
     this.#lanes = Array.from({ length: appendLanes }, (_, lane) => {
       const store = {
         unavailable: (error: unknown, tries: number) => this.#unavailable(lane, error, tries),
         available: () => this.#available(lane),
       }
-      return new AppendLane({ ...parts, store, measures })
+      return new AppendLane({ ...parts, store, measures, headStart })
     })
   }
 
-  /** For `apply`: what follows from a fact of this job waits in the open batch. */
+  /** For `apply`: what follows from a fact of this job waits in the open batch, unless it may begin early. */
   effectsFor(job: LiveJob): Effects {
     return this.#laneOf(job.partition).effectsFor(job)
   }
@@ -66,6 +68,11 @@ export class Committer {
   /** Whatever was decided on the memory of this partition must never be stored. */
   forget(partition: number): void {
     this.#laneOf(partition).forget(partition)
+  }
+
+  /** The job is new, and nothing of it has been sent to the store. */
+  withdraw(job: LiveJob, error: unknown): void {
+    this.#laneOf(job.partition).withdraw(job, error)
   }
 
   get isIdle(): boolean {

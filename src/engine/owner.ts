@@ -35,7 +35,7 @@ import { Undecided } from "./undecided.ts"
  * The owner of some partitions: the only writer of their jobs.
  *
  * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
- *    they depend on is durable.
+ *    they depend on is durable. Nodes that only compute have no effect, and begin before (`head-start.ts`).
  * 2. Fenced or failed: the memory is thrown away, never patched.
  * 3. A job is in memory while something of it, or one of its children, is in flight or undurable; otherwise its facts
  *    and `wakeAt` are enough. A large one stays a little longer.
@@ -281,9 +281,11 @@ export class Owner implements CommitterEvents {
 
   // What the committer asks and says.
 
-  isPure({ plan }: LiveJob, node: number): boolean {
-    const { handler, provider } = plan.nodes[node]!
-    return provider === null && this.broker.isPure(handler)
+  mayBeginEarly(job: LiveJob, node: number, item: number | undefined): boolean {
+    const { handler, provider } = job.plan.nodes[node]!
+    if (provider !== null || !this.broker.isPure(handler)) return false
+    // An earlier attempt is still out: it is taken back when that is durable, and this one comes behind.
+    return !job.running.has(taskKey(item === undefined ? { node } : { node, item }))
   }
 
   dispatch(job: LiveJob, attempted: Attempted): void {
@@ -354,6 +356,7 @@ export class Owner implements CommitterEvents {
   setAside(job: LiveJob, error: unknown): void {
     if (job.gone) return
     this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
+    if (job.projected === null) this.committer.withdraw(job, error)
     this.#discard(job)
   }
 

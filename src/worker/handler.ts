@@ -50,11 +50,6 @@ export interface Handler<Config = unknown, Output = unknown> extends HandlerSpec
    */
   readonly thread?: boolean | string | URL
   readonly retryable?: RetryRule
-  /**
-   * `run` only computes: it touches nothing outside, so it may be run before its attempt is stored, and what it gives is
-   * stored with it. A process that dies in between has done nothing.
-   */
-  readonly pure?: boolean
   // A method, so that a handler of any config is a `Handler`.
   run(config: Config, ctx: HandlerContext): unknown
 }
@@ -77,7 +72,6 @@ export interface HandlerDefinition<C, O> {
   readonly concurrency?: number
   readonly thread?: boolean | string | URL
   readonly retryable?: RetryRule
-  readonly pure?: boolean
   readonly run: (config: Parsed<C>, ctx: HandlerContext) => Given<O>
 }
 

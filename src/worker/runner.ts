@@ -11,6 +11,7 @@ import { Context, type Reports } from "./context.ts"
 import { Deadlines } from "./deadlines.ts"
 import { execute, failed, withRule } from "./execute.ts"
 import type { Handler } from "./handler.ts"
+import { pureHandlers } from "./handlers/plain.ts"
 import { ownCopy } from "./own-copy.ts"
 import { Redactor } from "./redact.ts"
 import type { HandlerRegistry } from "./registry.ts"
@@ -53,7 +54,8 @@ export class TaskRunner implements Runner {
   }
 
   isPure(handler: string): boolean {
-    return this.#handlers.get(handler)?.pure === true
+    const known = this.#handlers.get(handler)
+    return known !== undefined && pureHandlers.has(known)
   }
 
   limits(handler: string): readonly Limit[] {

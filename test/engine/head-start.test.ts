@@ -1,11 +1,11 @@
 /** Nodes that only compute begin before what made them ready is durable, and what they give is stored with it. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
+import { LocalBroker } from "../../src/broker/local.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import type { Batch, Journal } from "../../src/journal/port.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { defineHandler } from "../../src/worker/handler.ts"
-import { flow, handler, open, until } from "./stage.ts"
+import { collectLog, flow, gate, handler, open } from "./stage.ts"
 
 const compute = (id: string, dependencies: string[] = []) => ({
   id,
@@ -16,8 +16,6 @@ const compute = (id: string, dependencies: string[] = []) => ({
 
 const chain = (length: number) =>
   Array.from({ length }, (_, n) => compute(`n${n}`, n === 0 ? [] : [`n${n - 1}`]))
-
-/** Time stands still in these tests: how far a head start goes depends on how busy the machine is. */
 
 /** Every batch that is stored, and a gate in front of the store. */
 function watched(journal: Journal) {
@@ -45,6 +43,11 @@ function watched(journal: Journal) {
   }
 }
 
+async function turns(count = 30): Promise<void> {
+  for (let turn = 0; turn < count; turn++) await new Promise(resolve => setImmediate(resolve))
+}
+
+/** Where it counts how far one goes, time stands still: on a busy machine 5 ms are soon over. */
 describe("a head start", () => {
   it("J6 a job whose nodes only compute is one commit, with the same facts as ever", async () => {
     const store = watched(openMemory())
@@ -63,45 +66,71 @@ describe("a head start", () => {
 
   it("is for nodes that only compute: others wait until what made them ready is durable", async () => {
     const store = watched(openMemory())
-    const ran: string[] = []
-    const note = (name: string, pure: boolean) =>
-      defineHandler({ name, pure, run: () => void ran.push(name) })
-    const umbra = await open({ at: store.journal, handlers: [note("computes", true), note("acts", false)] })
+    let ran = 0
+    const acts = handler("acts", () => ran++)
+    const umbra = await open({ at: store.journal, clock: new VirtualClock(), handlers: [acts] })
     store.shut()
-    const job = umbra.submit(
-      flow([
-        { id: "a", handler: "computes" },
-        { id: "b", handler: "acts" },
-        { id: "c", handler: "acts", dependencies: ["a"] },
-      ]),
+    const submitted = umbra.submit(
+      flow([compute("a"), { id: "b", handler: "acts" }, { id: "c", handler: "acts", dependencies: ["a"] }]),
     )
-    await until("the one that computes has run", () => ran.length > 0)
-    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
-    expect(ran).toEqual(["computes"])
+    await turns()
+    expect(ran).toBe(0)
     store.open()
-    expect(await (await job).wait()).toMatchObject({ status: "COMPLETED" })
-    expect(ran.sort()).toEqual(["acts", "acts", "computes"])
+    const job = await submitted
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
+    expect(ran).toBe(2)
+    expect(store.ofJob(job.id)[0]!.facts.map(({ type }) => type)).toEqual(["job_submitted", "node_completed"])
   })
 
-  it("J5 what was computed and never stored is as if it had not been", async () => {
+  it("J5 what was computed by an engine that had lost its partitions is as if it had not been", async () => {
     const memory = createMemoryStore({ partitions: 4 })
     const store = watched(openMemory(memory))
-    const first = await open({ at: store.journal, engine: { drainSeconds: 0.01 } })
+    const first = await open({ at: store.journal, clock: new VirtualClock() })
     store.shut()
-    let isAnswered = false
     const submitted = first.submit(flow(chain(3))).then(
-      () => {
-        isAnswered = true
-      },
-      () => {},
+      () => "acknowledged",
+      error => error.code,
     )
-    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
-    expect(isAnswered).toBe(false)
-    expect([...memory.jobs.values()]).toEqual([])
-    expect([...memory.facts.keys()]).toEqual([])
+    await turns()
+    for (const row of memory.partitions) {
+      row.owner = null
+      row.epoch++
+    }
     store.open()
-    await submitted
-    expect(isAnswered).toBe(true)
+    expect(await submitted).toBe("E610")
+    expect([...memory.jobs.values()]).toEqual([])
+    expect([...memory.facts.values()].flat()).toEqual([])
+  })
+
+  it("J10 J16 what is taken back and begun again in one commit goes in this order, so that the job goes on", async () => {
+    const store = watched(openMemory())
+    const busy = gate()
+    const umbra = await open({ at: store.journal, handlers: [busy.handler], worker: { concurrency: 1 } })
+    const full = await umbra.submit(flow([{ id: "g", handler: "gate" }], { name: "full" }))
+    await busy.came()
+    // It has no slot, and waits for one.
+    const job = await umbra.submit(flow([compute("a")]))
+    store.shut()
+    const commands = [umbra.cancel(job.id), umbra.retry(job.id)]
+    await turns()
+    store.open()
+    await Promise.all(commands)
+    busy.open()
+    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await full.wait()).status).toBe("COMPLETED")
+  })
+
+  it("a new job that cannot be taken to a worker is refused, not acknowledged and lost", async () => {
+    const memory = createMemoryStore({ partitions: 4 })
+    const { log, said } = collectLog()
+    const umbra = await open({ at: openMemory(memory), log })
+    const bug = vi.spyOn(LocalBroker.prototype, "dispatch").mockImplementationOnce(() => {
+      throw new RangeError("a bug")
+    })
+    onTestFinished(() => bug.mockRestore())
+    await expect(umbra.submit(flow([compute("a")]))).rejects.toThrow("a bug")
+    expect(said("set aside")).toBe(true)
+    expect([memory.jobs.size, [...memory.facts.values()].flat().length]).toEqual([0, 0])
   })
 
   it("a long chain leaves the event loop to others, and does not run away from the store", async () => {
@@ -138,7 +167,7 @@ describe("a head start", () => {
     expect(store.ofJob(job.id)).toHaveLength(6)
   })
 
-  it("a list over which something is computed is one commit, and keeps its order", async () => {
+  it("a list over which something is computed takes few commits, and keeps its order", async () => {
     const store = watched(openMemory())
     const umbra = await open({ at: store.journal, clock: new VirtualClock() })
     const list = Array.from({ length: 200 }, (_, n) => n)
@@ -154,7 +183,8 @@ describe("a head start", () => {
       { list },
     )
     expect(await job.wait()).toMatchObject({ output: { each: list.map(n => n * 2) } })
-    expect(store.ofJob(job.id).length).toBeLessThanOrEqual(2)
+    // The worker lets others have their turn after 64 of them, if that took it long.
+    expect(store.ofJob(job.id).length).toBeLessThanOrEqual(5)
   })
 
   it("what is computed wrongly fails its job in the same commit", async () => {

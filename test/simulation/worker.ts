@@ -39,8 +39,8 @@ export class SimulatedWorker implements Broker {
         if (isDead() || !this.#running.delete(key)) return
         events.finished(task, outcome)
       }
-      // As a local worker does: within the same turn of the event loop.
-      if (this.isPure(task.handler)) queueMicrotask(end)
+      // As a local worker does, within the same turn of the event loop; unless it had no slot for it.
+      if (this.isPure(task.handler) && random.chance(0.7)) queueMicrotask(end)
       else this.#running.set(key, clock.after(random.between(1, 300), end))
     }
     this.#running.set(key, () => {})

@@ -1,5 +1,5 @@
 /** The handlers that only pass values on or wait. */
-import { defineHandler } from "../handler.ts"
+import { defineHandler, type Handler } from "../handler.ts"
 import { runPipeline, runWorkflow, waitForSignal, waitUntil } from "../waiting.ts"
 import {
   inputSpec,
@@ -11,20 +11,20 @@ import {
   workflowSpec,
 } from "./specs.ts"
 
-export const input = defineHandler({ ...inputSpec, pure: true, run: (_, ctx) => ctx.input })
+export const input = defineHandler({ ...inputSpec, run: (_, ctx) => ctx.input })
 
 /** An empty config counts as none: the engine hands out `{}` where the definition has no config. */
 export const output = defineHandler({
   ...outputSpec,
-  pure: true,
+
   run: (config, ctx) => (config === undefined || Object.keys(config).length === 0 ? ctx.parents : config),
 })
 
-export const transform = defineHandler({ ...transformSpec, pure: true, run: config => config.value })
+export const transform = defineHandler({ ...transformSpec, run: config => config.value })
 
 export const sleep = defineHandler({
   ...sleepSpec,
-  pure: true,
+
   run({ seconds, until }, ctx) {
     const now = ctx.now()
     const wake = Math.max(now, until === undefined ? now + (seconds ?? 0) * 1000 : Date.parse(until))
@@ -35,7 +35,7 @@ export const sleep = defineHandler({
 
 export const waitForSignalHandler = defineHandler({
   ...waitForSignalSpec,
-  pure: true,
+
   run({ signal, timeout_seconds, default: otherwise }, ctx) {
     if (timeout_seconds === undefined) return waitForSignal(signal)
     return waitForSignal(signal, { until: ctx.now() + timeout_seconds * 1000, default: otherwise })
@@ -51,3 +51,15 @@ export const pipeline = defineHandler({
   ...pipelineSpec,
   run: config => runPipeline(config.pipeline, config.input ?? null),
 })
+
+/**
+ * These touch nothing outside, cannot end the process, and take no longer than the rendering of their config, which is
+ * bounded: they may run before their attempt is stored (docs/decisions/0024).
+ */
+export const pureHandlers: ReadonlySet<Handler> = new Set<Handler>([
+  input,
+  output,
+  transform,
+  sleep,
+  waitForSignalHandler,
+])
