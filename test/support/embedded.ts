@@ -1,7 +1,7 @@
 /**
- * Embedded databases as a first start leaves them. Making one takes six seconds of processor time, copying one a tenth of a
- * second, so the first test that needs one makes it for all. What a first start itself must do is proved where it is not
- * used: test/journal, test/crash, test/examples, test/cli/store.test.ts and test/server/stream-memory.test.ts.
+ * Embedded databases as a first start leaves them. Making one takes four to six seconds of processor time, copying one 0.4, so
+ * the first test that needs one makes it for all. What a first start itself must do is proved where it is not used:
+ * test/journal, test/crash, test/examples, test/cli/store.test.ts and test/server/stream-memory.test.ts.
  */
 import { existsSync } from "node:fs"
 import { cp, mkdir, mkdtemp, rename } from "node:fs/promises"
