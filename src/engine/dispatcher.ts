@@ -9,6 +9,7 @@ import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
+import { DispatchTurns } from "./dispatch-turns.ts"
 import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { readOutput, readWhole } from "./load.ts"
@@ -26,6 +27,7 @@ export class Dispatcher {
   readonly #external: ExternalWork
   readonly #isDeparting: (partition: number) => boolean
   readonly #maxItems: number
+  readonly #turns: DispatchTurns
 
   constructor(parts: {
     broker: Broker
@@ -47,9 +49,18 @@ export class Dispatcher {
     this.#external = parts.external
     this.#isDeparting = parts.isDeparting
     this.#maxItems = parts.maxItems
+    this.#turns = new DispatchTurns(parts.clock, (job, at) => this.#dispatch(job, at))
   }
 
   dispatch(job: LiveJob, at: Attempted): void {
+    this.#turns.dispatch(job, at)
+  }
+
+  stop(): void {
+    this.#turns.stop()
+  }
+
+  #dispatch(job: LiveJob, at: Attempted): void {
     if (!isWanted(job, at) || this.#isDeparting(job.partition)) return
     const planNode = job.plan.nodes[at.node]!
     if (!this.#isServed(planNode, job.plan.pipeline)) {

@@ -246,8 +246,10 @@ export class Engine {
       const createdAt = await this.#elsewhere.submit(id, command)
       return createdAt === null ? null : asStored(id, command, createdAt)
     }
-    const job = await this.#recovery.load(id)
-    if (job === null) return this.submit(id, plan, command)
+    const loaded = await this.#recovery.load(id)
+    // Who waited for the same look, and went on first, has made it.
+    const job = loaded ?? this.live(id)
+    if (job === undefined) return this.submit(id, plan, command)
     await this.owner.committer.durable(job)
     this.owner.letGo(job)
     return null

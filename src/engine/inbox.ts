@@ -121,9 +121,11 @@ export class Inbox {
         ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
         : null
     if (command.type === "delete") await this.#hideChildren(message.jobId)
-    const job = await this.#recovery.load(message.jobId)
+    const loaded = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
-    if (job === null) {
+    // Who waited for the same look, and went on first, may have submitted it.
+    const job = loaded ?? this.#owner.jobs.get(message.jobId)
+    if (job === undefined) {
       if (command.type === "grant_slot") await this.#giveBack(message.jobId, command)
       if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
       if (!this.#hasRoom()) return { refused: "no_room" }

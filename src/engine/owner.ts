@@ -275,6 +275,7 @@ export class Owner implements CommitterEvents {
 
   stop(): void {
     this.#alarms.stop()
+    this.#dispatcher.stop()
     this.external.capacity.stop()
     this.committer.stop()
   }

@@ -8,7 +8,7 @@ import { type Issue, keysAt } from "../definition/issues.ts"
 import { valueAt } from "../definition/json-value.ts"
 import { formatPath } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
-import { isOurs, unknownKey, wrongValue } from "./request-words.ts"
+import { isOurs, isSaidBetter, unknownKey, wrongValue } from "./request-words.ts"
 
 /** So many are told in the sentence itself; the list beside it has all. */
 const TOLD = 5
@@ -18,7 +18,9 @@ export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPar
     const parsed = schema.safeParse(data)
     if (parsed.success) return { value: parsed.data }
     const issues = parsed.error.issues as readonly unknown[] as readonly Issue[]
-    return { error: invalid(issues.flatMap(unfolded), { part: httpPart, data, schema }) }
+    const unfoldedIssues = issues.flatMap(unfolded)
+    const told = unfoldedIssues.filter(issue => !isSaidBetter(issue, unfoldedIssues))
+    return { error: invalid(told, { part: httpPart, data, schema }) }
   }
 }
 

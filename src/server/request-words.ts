@@ -14,7 +14,7 @@ export function wrongValue(issue: Issue, value: unknown): string {
   if (value === undefined || (value === null && isBody)) return `is missing; it ${must(issue)}`
   if (issue.code === "invalid_key") return must(issue)
   if (isRepeated(issue, value)) return `is there ${value.length} times; give it once`
-  const length = issue.code === "too_big" && issue.origin !== "number" ? lengthOf(value) : null
+  const length = issue.code === "too_big" && !isNumber(issue) ? lengthOf(value) : null
   if (length !== null) return `${must(issue)}; it has ${length}`
   return isPlain(issue, value) ? must(issue) : `${must(issue)}; it is ${shown(value)}`
 }
@@ -57,7 +57,7 @@ function must(issue: Issue): string {
     case "too_small":
       return atLeast(issue)
     case "too_big":
-      return issue.origin === "number"
+      return isNumber(issue)
         ? `must be at most ${issue.maximum}`
         : `must have at most ${issue.maximum} ${unitOf(issue)}`
     default:
@@ -66,9 +66,21 @@ function must(issue: Issue): string {
 }
 
 function atLeast(issue: Issue): string {
-  const { origin, minimum, inclusive } = issue
-  if (origin === "number") return `must be ${inclusive ? "at least" : "more than"} ${minimum}`
+  const { minimum, inclusive } = issue
+  if (isNumber(issue)) return `must be ${inclusive ? "at least" : "more than"} ${minimum}`
   return Number(minimum) === 1 ? "must not be empty" : `must have at least ${minimum} ${unitOf(issue)}`
+}
+
+/** Is it a number's amount, not how many characters or entries there are? */
+function isNumber({ origin }: Issue): boolean {
+  return origin === "number" || origin === "int"
+}
+
+/** zod says of a whole number that is also beyond its bound that it cannot be counted exactly: the bound is enough. */
+export function isSaidBetter(issue: Issue, all: readonly Issue[]): boolean {
+  const sameEnd = (other: Issue) => other.origin === "number" && other.code === issue.code
+  const path = issue.path.join(".")
+  return issue.origin === "int" && all.some(other => sameEnd(other) && other.path.join(".") === path)
 }
 
 function unitOf({ origin }: Issue): string {

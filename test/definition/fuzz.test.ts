@@ -91,7 +91,7 @@ const subject = (source: object, documents: number): Subject => ({
   yaml: stringify(source),
   documents,
 })
-const subjects = { workflows: subject(workflow, 40_000), pipelines: subject(pipeline, 15_000) }
+const subjects = { workflows: subject(workflow, 100_000), pipelines: subject(pipeline, 20_000) }
 
 const pieces = [
   ...[

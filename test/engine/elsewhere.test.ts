@@ -10,7 +10,7 @@ import type { Pulse } from "../../src/journal/port.ts"
 import type { Role } from "../../src/roles.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
-import { broken, flow, gate, handler, openOn, until } from "./stage.ts"
+import { broken, flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 const api: readonly Role[] = ["api"]
 const asks = handler("asks", () => waitForSignal("approved"))
@@ -82,6 +82,40 @@ describe("a process without an engine", () => {
     await expect(front.accept(quick, { n: 2 }, { idempotencyKey: "k" })).rejects.toMatchObject({
       code: "E306",
     })
+  })
+
+  it("S2 a key that comes at once to the engine and to a process beside it gives a job that is new only once", async () => {
+    const store = createMemoryStore()
+    const journal = openMemory(store)
+    const { readFacts, readMessages } = journal
+    let letLook: () => void = () => {}
+    const mayLook = new Promise<void>(resolve => {
+      letLook = resolve
+    })
+    let looks = 0
+    journal.readFacts = async (...asked) => {
+      looks++
+      await mayLook
+      return readFacts.apply(journal, asked)
+    }
+    let heard = 0
+    journal.readMessages = async (...asked) => {
+      const messages = await readMessages.apply(journal, asked)
+      heard += messages.length
+      return messages
+    }
+    const engine = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
+    const front = await openOn(store, { roles: api, engine: { leaseSeconds: 2 } })
+    await until("the other knows the engine", () => front.vitals().isReady)
+    const mine = engine.accept(quick, { n: 1 }, { idempotencyKey: "k" })
+    await until("the engine looks whether there is such a job", () => looks > 0)
+    const theirs = front.accept(quick, { n: 1 }, { idempotencyKey: "k" })
+    await until("it has been asked for the same", () => heard > 0)
+    for (let turn = 0; turn < 5; turn++) await new Promise(resolve => setImmediate(resolve))
+    letLook()
+    const both = await Promise.all([mine, theirs])
+    expect(both[0].jobId).toBe(both[1].jobId)
+    expect(both.filter(({ isNew }) => isNew)).toHaveLength(1)
   })
 
   it("S1 owns no partition and is not counted when they are shared; new jobs go to all engines", async () => {

@@ -31,6 +31,10 @@ describe("a request that is not valid", () => {
     ],
     ["/workflows/hello/diff?from=1", "The parameter to is missing; it must be a number."],
     ["/workflows/hello/versions/newest", '{version} in the path must be a number; it is "newest".'],
+    [
+      "/workflows/hello/versions/99999999999999999999",
+      /^\{version\} in the path must be at most 2147483647; it is "99999999999999999999"\.$/,
+    ],
     ["/workflows/a%00b", '{name} in the path must not hold the character U+0000; it is "a\\u0000b".'],
   ])("S2 %s", async (path, detail) => {
     expect((await told(path)).detail).toMatch(detail)
@@ -47,6 +51,11 @@ describe("a request that is not valid", () => {
       "half a priority",
       { workflow: "hello", priority: 1.5 },
       "priority in the body must be a whole number; it is 1.5.",
+    ],
+    [
+      "a priority beyond counting",
+      { workflow: "hello", priority: 1e100 },
+      /^priority in the body must be at most 1000; it is 1e\+100\.$/,
     ],
     [
       "no time",

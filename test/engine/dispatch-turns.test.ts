@@ -1,0 +1,86 @@
+/** Handing out nodes takes time; what does not fit into a turn of the event loop waits for the next one. */
+import { describe, expect, it } from "vitest"
+import { DispatchTurns } from "../../src/engine/dispatch-turns.ts"
+import type { LiveJob } from "../../src/engine/live-job.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { flow, handler, open } from "./stage.ts"
+
+const job = (id: string, gone = false) => ({ id, gone }) as LiveJob
+const turn = () => new Promise<void>(resolve => setImmediate(resolve))
+
+/** Each hand-out takes 4 ms: three of them fill a turn. */
+function stage() {
+  const clock = new VirtualClock()
+  const handed: string[] = []
+  const turns = new DispatchTurns(clock, ({ id }, { node }) => {
+    handed.push(`${id}${node}`)
+    clock.advance(4)
+  })
+  const dispatch = (of: LiveJob, count: number) => {
+    for (let node = 0; node < count; node++) turns.dispatch(of, { node, attempt: 1 })
+  }
+  return { turns, handed, dispatch }
+}
+
+describe("handing out", () => {
+  it("goes on in later turns of the event loop, each node once and in order", async () => {
+    const { handed, dispatch } = stage()
+    dispatch(job("a"), 8)
+    expect(handed).toEqual(["a0", "a1", "a2"])
+    await turn()
+    expect(handed).toHaveLength(6)
+    await turn()
+    expect(handed).toEqual(Array.from({ length: 8 }, (_, node) => `a${node}`))
+  })
+
+  it("a job with many nodes does not keep those of others waiting until all of them are out", async () => {
+    const { handed, dispatch } = stage()
+    dispatch(job("a"), 100)
+    dispatch(job("b"), 2)
+    await turn()
+    await turn()
+    expect(handed).toEqual(["a0", "a1", "a2", "a3", "b0", "a4", "b1", "a5", "a6"])
+  })
+
+  it("drops what waits of a job that is gone, and all when it is stopped", async () => {
+    const { turns, handed, dispatch } = stage()
+    const [gone, other] = [job("a"), job("b")]
+    dispatch(gone, 50)
+    dispatch(other, 2)
+    gone.gone = true
+    await turn()
+    expect(handed.slice(3)).toEqual(["a3", "b0", "b1"])
+    dispatch(other, 10)
+    turns.stop()
+    const before = handed.length
+    await turn()
+    expect(handed).toHaveLength(before)
+  })
+
+  it.each(["computes", "acts"])("S5 a fan-out of nodes whose handler %s leaves the event loop to others", async name => {
+    /** A machine on which every look at the clock comes 2 ms later. */
+    class SlowClock extends VirtualClock {
+      #late = 0
+      override now(): number {
+        this.#late += 2
+        return super.now() + this.#late
+      }
+    }
+    let turns = 0
+    let isOver = false
+    const look = () => {
+      turns++
+      if (!isOver) setImmediate(look)
+    }
+    const acts = handler("acts", config => config)
+    const umbra = await open({ clock: new SlowClock(), handlers: [acts], worker: { concurrency: 1000 } })
+    const each = { handler: name === "acts" ? "acts" : "transform", config: { value: "{{ item }}" } }
+    setImmediate(look)
+    const submitted = await umbra.submit(flow([{ id: "n", for_each: "{{ range(300) }}", ...each }]))
+    const { status } = await submitted.wait()
+    isOver = true
+    expect(status).toBe("COMPLETED")
+    // Five looks fill a turn.
+    expect(turns).toBeGreaterThan(60)
+  })
+})
