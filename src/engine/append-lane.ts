@@ -19,8 +19,8 @@ import { Sending, type SendingParts, type Sent } from "./sending.ts"
  *    append is known (`sending.ts`) nothing is acted on. Nodes that only compute have no effect (`head-start.ts`).
  */
 export interface LaneEvents {
-  /** Need its dispatch not wait until what made it ready is durable? */
-  mayBeginEarly(job: LiveJob, node: number, item: number | undefined): boolean
+  /** Does this node only compute, in this process? */
+  isPure(job: LiveJob, node: number): boolean
   dispatch(job: LiveJob, attempted: Attempted): void
   abort(job: LiveJob, attempted: Attempted): void
   ended(job: LiveJob): void
@@ -74,7 +74,7 @@ export class AppendLane {
     job: null as unknown as LiveJob,
     dispatch: (node, attempt, item) => {
       const { job } = this.#sink
-      if (this.#beginsEarly(job, node, item)) this.#dispatchSoon(job, { node, attempt, ...itemOf(item) })
+      if (this.#beginsEarly(job, node, attempt)) this.#dispatchSoon(job, { node, attempt, ...itemOf(item) })
       else this.#open.effect(DISPATCH, job, node, attempt, item)
     },
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
@@ -85,9 +85,11 @@ export class AppendLane {
     end: () => this.#open.effect(END, this.#sink.job, -1, 0),
   }
 
-  #beginsEarly(job: LiveJob, node: number, item: number | undefined): boolean {
+  #beginsEarly(job: LiveJob, node: number, attempt: number): boolean {
+    // The word that takes an earlier attempt back waits in a batch, and goes first.
+    if (attempt > 1) return false
     // With a batch that waits for its turn there is more to store than the store can take.
-    return this.#closed.length === 0 && this.#events.mayBeginEarly(job, node, item) && this.#headStart.take()
+    return this.#closed.length === 0 && this.#events.isPure(job, node) && this.#headStart.take()
   }
 
   /** Not now: the facts that make it ready are being applied. */

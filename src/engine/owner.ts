@@ -282,11 +282,9 @@ export class Owner implements CommitterEvents {
 
   // What the committer asks and says.
 
-  mayBeginEarly(job: LiveJob, node: number, item: number | undefined): boolean {
-    const { handler, provider } = job.plan.nodes[node]!
-    if (provider !== null || !this.broker.isPure(handler)) return false
-    // An earlier attempt is still out: it is taken back when that is durable, and this one comes behind.
-    return !job.running.has(taskKey(item === undefined ? { node } : { node, item }))
+  isPure({ plan }: LiveJob, node: number): boolean {
+    const { handler, provider } = plan.nodes[node]!
+    return provider === null && this.broker.isPure(handler)
   }
 
   dispatch(job: LiveJob, attempted: Attempted): void {
