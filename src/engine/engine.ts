@@ -10,7 +10,7 @@ import { Family } from "./family.ts"
 import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
 import { type Answer, Inbox } from "./inbox.ts"
-import { asStored, type Stored } from "./job-snapshot.ts"
+import { Stored } from "./job-snapshot.ts"
 import { Lease } from "./lease.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
@@ -228,12 +228,12 @@ export class Engine {
     // It may have moved since the id was made.
     if (!this.#ownership.owns(partition)) {
       const createdAt = await this.#elsewhere.submit(id, command, hurry)
-      return asStored(id, command, createdAt ?? this.#parts.clock.now())
+      return new Stored(id, command, createdAt ?? this.#parts.clock.now())
     }
     this.#mustHaveRoom()
     const job = this.owner.submit(id, partition, plan, command)
     await this.owner.committer.durable(job)
-    return asStored(id, command, job.state.createdAt, job)
+    return new Stored(id, command, job.state.createdAt, job)
   }
 
   /**
@@ -244,7 +244,7 @@ export class Engine {
     this.mustBeOpen()
     if (!this.#ownership.owns(partitionOf(id))) {
       const createdAt = await this.#elsewhere.submit(id, command)
-      return createdAt === null ? null : asStored(id, command, createdAt)
+      return createdAt === null ? null : new Stored(id, command, createdAt)
     }
     const loaded = await this.#recovery.load(id)
     // Who waited for the same look, and went on first, has made it.

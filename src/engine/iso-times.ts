@@ -4,8 +4,12 @@ import type { ItemView } from "../core/item-view.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 
+let last = { ms: Number.NaN, text: "" }
+
+/** The times of a job, and of jobs answered together, are often the same one. */
 export function isoTime(ms: number): string {
-  return new Date(ms).toISOString()
+  if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() }
+  return last.text
 }
 
 export function isoGraph(graph: GraphView) {

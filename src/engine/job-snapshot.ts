@@ -27,17 +27,30 @@ export interface JobSnapshot {
   readonly finished_at: string | null
 }
 
-/** What is known of a new job when it has become durable. */
-export interface Stored {
-  readonly began: JobSnapshot
-  /** null: it has not, or nobody here knows. */
-  readonly ended: JobSnapshot | null
-}
+/** What is known of a new job when it has become durable. Made when it is asked for: most ask for one of them, or none. */
+export class Stored {
+  readonly #id: string
+  readonly #command: Submit
+  readonly #createdAt: number
+  readonly #job: LiveJob | null
 
-/** `job`: if it is in memory here. */
-export function asStored(jobId: string, command: Submit, createdAt: number, job?: LiveJob): Stored {
-  const ended = job !== undefined && job.undurable === 0 ? snapshotOfEnd(job) : null
-  return { began: snapshotOfBeginning(jobId, command, createdAt), ended }
+  /** `job`: null if it is in another process's memory. */
+  constructor(id: string, command: Submit, createdAt: number, job: LiveJob | null = null) {
+    this.#id = id
+    this.#command = command
+    this.#createdAt = createdAt
+    this.#job = job
+  }
+
+  /** As it began, whatever has become of it since. */
+  get began(): JobSnapshot {
+    return snapshotOfBeginning(this.#id, this.#command, this.#createdAt)
+  }
+
+  /** null: it has not, or nobody here knows. */
+  get ended(): JobSnapshot | null {
+    return this.#job === null || this.#job.undurable > 0 ? null : snapshotOfEnd(this.#job)
+  }
 }
 
 function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number): JobSnapshot {

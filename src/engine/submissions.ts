@@ -18,7 +18,7 @@ import { checkOptions } from "./arguments.ts"
 import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
 import { anyExecution, type ClaimExecution } from "./execution-places.ts"
-import type { JobSnapshot, Stored } from "./job-snapshot.ts"
+import type { Stored } from "./job-snapshot.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
@@ -46,10 +46,8 @@ export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
   readonly isNew: boolean
-  /** A new job as it began, whatever has become of it since. */
-  readonly began: JobSnapshot | null
-  /** Its end, if all of it took no more than the commit that stored it. */
-  readonly ended: JobSnapshot | null
+  /** A new job, when it was. */
+  readonly stored: Stored | null
 }
 
 interface StoredPlan {
@@ -126,7 +124,7 @@ export class Submissions {
         const content =
           typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
         const jobId = await this.#claim(content, options)
-        if (await this.#exists(jobId)) return { jobId, isNew: false, began: null, ended: null }
+        if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
           this.#engine.submitOnce(jobId, stored.plan, command),
         )
@@ -158,7 +156,7 @@ export class Submissions {
       if (isRefused) await giveBack?.()
       throw error
     }
-    return { jobId, isNew: stored !== null, ...(stored ?? { began: null, ended: null }) }
+    return { jobId, isNew: stored !== null, stored }
   }
 
   #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {

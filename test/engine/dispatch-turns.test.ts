@@ -57,30 +57,33 @@ describe("handing out", () => {
     expect(handed).toHaveLength(before)
   })
 
-  it.each(["computes", "acts"])("S5 a fan-out of nodes whose handler %s leaves the event loop to others", async name => {
-    /** A machine on which every look at the clock comes 2 ms later. */
-    class SlowClock extends VirtualClock {
-      #late = 0
-      override now(): number {
-        this.#late += 2
-        return super.now() + this.#late
+  it.each(["computes", "acts"])(
+    "S5 a fan-out of nodes whose handler %s leaves the event loop to others",
+    async name => {
+      /** A machine on which every look at the clock comes 2 ms later. */
+      class SlowClock extends VirtualClock {
+        #late = 0
+        override now(): number {
+          this.#late += 2
+          return super.now() + this.#late
+        }
       }
-    }
-    let turns = 0
-    let isOver = false
-    const look = () => {
-      turns++
-      if (!isOver) setImmediate(look)
-    }
-    const acts = handler("acts", config => config)
-    const umbra = await open({ clock: new SlowClock(), handlers: [acts], worker: { concurrency: 1000 } })
-    const each = { handler: name === "acts" ? "acts" : "transform", config: { value: "{{ item }}" } }
-    setImmediate(look)
-    const submitted = await umbra.submit(flow([{ id: "n", for_each: "{{ range(300) }}", ...each }]))
-    const { status } = await submitted.wait()
-    isOver = true
-    expect(status).toBe("COMPLETED")
-    // Five looks fill a turn.
-    expect(turns).toBeGreaterThanOrEqual(300 / 5)
-  })
+      let turns = 0
+      let isOver = false
+      const look = () => {
+        turns++
+        if (!isOver) setImmediate(look)
+      }
+      const acts = handler("acts", config => config)
+      const umbra = await open({ clock: new SlowClock(), handlers: [acts], worker: { concurrency: 1000 } })
+      const each = { handler: name === "acts" ? "acts" : "transform", config: { value: "{{ item }}" } }
+      setImmediate(look)
+      const submitted = await umbra.submit(flow([{ id: "n", for_each: "{{ range(300) }}", ...each }]))
+      const { status } = await submitted.wait()
+      isOver = true
+      expect(status).toBe("COMPLETED")
+      // Five looks fill a turn.
+      expect(turns).toBeGreaterThanOrEqual(300 / 5)
+    },
+  )
 })

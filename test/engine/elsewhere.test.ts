@@ -69,9 +69,14 @@ describe("a process without an engine", () => {
   it("S1 answers a submission with the job as it began, and the same key with the same job, new only once", async () => {
     const { store, front } = await pair()
     const other = await openOn(store, { roles: api })
-    const { began } = await front.accept(quick, { n: 1 }, { labels: { team: "a" }, priority: 3 })
-    expect(began).toMatchObject({ status: "PENDING", labels: { team: "a" }, priority: 3, finished_at: null })
-    expect(began!.created_at).toBe((await front.job(began!.job_id)).created_at)
+    const { stored } = await front.accept(quick, { n: 1 }, { labels: { team: "a" }, priority: 3 })
+    expect(stored?.began).toMatchObject({
+      status: "PENDING",
+      labels: { team: "a" },
+      priority: 3,
+      finished_at: null,
+    })
+    expect(stored!.began.created_at).toBe((await front.job(stored!.began.job_id)).created_at)
     const both = await Promise.all(
       Array.from({ length: 10 }, (_, n) =>
         (n % 2 ? front : other).accept(quick, { n: 1 }, { idempotencyKey: "k" }),

@@ -83,7 +83,7 @@ describe("references", () => {
     const submit = (input: object) => umbra.accept("flow@stable", input, { idempotencyKey: "k" })
     const first = await submit({})
     await move("stable", { 2: 1 })
-    expect(await submit({})).toEqual({ jobId: first.jobId, isNew: false, began: null, ended: null })
+    expect(await submit({})).toEqual({ jobId: first.jobId, isNew: false, stored: null })
     await expect(submit({ other: 1 })).rejects.toMatchObject({ code: "E306" })
   })
 

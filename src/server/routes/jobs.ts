@@ -56,9 +56,9 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async (request, reply) => {
       const { "idempotency-key": key, traceparent } = request.headers
       const wanted = { ...request.body, idempotency_key: key, traceparent }
-      const { jobId, isNew, ...stored } = await submit(parts, request.caller, wanted)
+      const { jobId, isNew, stored } = await submit(parts, request.caller, wanted)
       const { wait } = request.query
-      const known = wait === undefined ? stored.began : stored.ended
+      const known = wait === undefined ? stored?.began : stored?.ended
       const job = known ?? (await (wait === undefined ? umbra.job(jobId) : ended(parts, jobId, wait)))
       return reply
         .code(isNew ? 201 : 200)

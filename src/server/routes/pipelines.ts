@@ -89,7 +89,7 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): voi
       const { job_id, owner } = await ownJob(umbra, caller, request.params.job)
       const { messages, workflow } = request.body ?? {}
       const bounds = boundsOf({ ...caller, owner }, settings)
-      const { jobId, replayed, began } = await umbra.pipelines.replay(
+      const { jobId, replayed, stored } = await umbra.pipelines.replay(
         job_id,
         {
           ...(messages === undefined ? {} : { messages }),
@@ -101,7 +101,7 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): voi
       return reply
         .code(201)
         .header("location", `/jobs/${jobId}`)
-        .send({ ...(began ?? (await umbra.job(jobId))), replayed })
+        .send({ ...(stored?.began ?? (await umbra.job(jobId))), replayed })
     },
   )
 }
