@@ -278,8 +278,12 @@ export class Submissions {
     return winner.jobId
   }
 
+  /** Of one that another process has just asked for here, once it is durable: nobody is told of it before. */
   async #exists(id: string): Promise<boolean> {
-    return this.#engine.live(id) !== undefined || (await this.#journal.readJob(id)) !== null
+    const live = this.#engine.live(id)
+    if (live === undefined) return (await this.#journal.readJob(id)) !== null
+    await this.#engine.owner.committer.durable(live)
+    return true
   }
 }
 

@@ -123,6 +123,38 @@ describe("a process without an engine", () => {
     expect(both.filter(({ isNew }) => isNew)).toHaveLength(1)
   })
 
+  it("J5 a key whose job another process has just asked for is answered when that job is durable, not before", async () => {
+    const store = createMemoryStore()
+    const journal = openMemory(store)
+    const { append } = journal
+    let letAppend: () => void = () => {}
+    let appends = 0
+    const engine = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
+    const front = await openOn(store, { roles: api, engine: { leaseSeconds: 2 } })
+    await engine.register(quick)
+    await until("the other knows the engine", () => front.vitals().isReady)
+    const mayAppend = new Promise<void>(resolve => {
+      letAppend = resolve
+    })
+    journal.append = async batch => {
+      appends++
+      await mayAppend
+      return append.call(journal, batch)
+    }
+    const theirs = front.accept(quick, { n: 1 }, { idempotencyKey: "k" })
+    await until("the engine stores the job", () => appends > 0)
+    let isAnswered = false
+    const mine = engine.accept(quick, { n: 1 }, { idempotencyKey: "k" }).finally(() => {
+      isAnswered = true
+    })
+    for (let turn = 0; turn < 20; turn++) await new Promise(resolve => setImmediate(resolve))
+    expect(isAnswered).toBe(false)
+    letAppend()
+    const { jobId, isNew } = await mine
+    expect(isNew).toBe(false)
+    expect((await engine.job(jobId)).job_id).toBe((await theirs).jobId)
+  })
+
   it("S1 owns no partition and is not counted when they are shared; new jobs go to all engines", async () => {
     const { store, front } = await pair()
     await openOn(store)
