@@ -1,6 +1,7 @@
 /** How the rooms are joined in one process: engine, worker, pipelines, providers and feed. */
 import { RoutedBroker } from "./broker/routed.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
+import type { Plan } from "./definition/plan.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
@@ -81,6 +82,9 @@ export function wire({
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
   })
+  const mustFit = (plan: Plan) => {
+    if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
+  }
   let broker!: RoutedBroker
   const engine: Engine = new Engine({
     journal,
@@ -110,6 +114,7 @@ export function wire({
     }),
     providers: services.calls(log),
     claimExecution: jobId => pipelines.claim(jobId),
+    mustFit,
     takesPartitions: roles.has("engine"),
   })
   const webhooks = services.webhooks({
@@ -133,9 +138,7 @@ export function wire({
     ...{ journal, engine, handlers, adapters, now },
     ttlSeconds: figures.ttlSeconds,
     claimExecution: jobId => pipelines.claim(jobId),
-    mustFit: plan => {
-      if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
-    },
+    mustFit,
   })
   const queries = new Queries({
     journal,

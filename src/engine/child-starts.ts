@@ -12,6 +12,7 @@ import type { ClaimExecution } from "./execution-places.ts"
 import { childJobId } from "./ids.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
+import type { MustFit } from "./pipeline-needs.ts"
 import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
 import type { EngineSettings } from "./settings.ts"
@@ -26,6 +27,7 @@ export interface ChildStartsParts {
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly claimExecution: ClaimExecution
+  readonly mustFit: MustFit
 }
 
 /**
@@ -68,6 +70,7 @@ export class ChildStarts {
     checkPath(path, name, settings.maxDepth)
     const plan = await plans.get(job.state.owner, name, version)
     checkKind(request, plan)
+    this.#parts.mustFit(plan)
     const input = checkSubmission(plan, request.input)
     const giveBack = plan.pipeline === null ? null : await this.#parts.claimExecution(id)
     if (!isWanted(job, at)) return giveBack?.()

@@ -5,6 +5,7 @@ import type { Clock } from "./clock.ts"
 import type { ClaimExecution } from "./execution-places.ts"
 import type { WorkerFacts } from "./fleet.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
+import type { MustFit } from "./pipeline-needs.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
 
@@ -22,6 +23,7 @@ export interface EngineParts {
   readonly worker: () => WorkerFacts
   readonly providers?: Providers
   readonly claimExecution?: ClaimExecution
+  readonly mustFit?: MustFit
   /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
 }

@@ -93,6 +93,7 @@ export class Engine {
       settings,
       log,
       claimExecution: parts.claimExecution ?? anyExecution,
+      mustFit: parts.mustFit ?? (() => {}),
     })
     this.#wakeups = new Wakeups({
       clock,

@@ -89,9 +89,14 @@ export class Queries {
 
   /** J19: the shadow graph, with what only this process knows of it where it runs here. */
   async graph(jobId: string): Promise<GraphView> {
-    const { plan, view, isHere } = await this.#graph(jobId)
+    return (await this.#shown(jobId)).view
+  }
+
+  /** `only`: of the others it need not say where they stand in queues. */
+  async #shown(jobId: string, only?: string): Promise<{ state: JobState; view: GraphView }> {
+    const { plan, state, view, isHere } = await this.#graph(jobId, only)
     const { pipeline } = plan
-    if (pipeline === null) return view
+    if (pipeline === null) return { state, view }
     const { journal, lacks = nothing, isAlone = false } = this.#parts
     const execution = await journal.pipelines.readExecution(jobId)
     const seemsRun = view.nodes[0]!.status === "RUNNING"
@@ -102,28 +107,38 @@ export class Queries {
       ...node,
       waiting_on: withLacking(seemsRun && isAlone ? anEngine : node.waiting_on, lacking),
     }))
-    return { ...view, nodes, routes }
+    return { state, view: { ...view, nodes, routes } }
   }
 
-  async #graph(jobId: string): Promise<{ plan: Plan; view: GraphView; isHere: boolean }> {
+  async #graph(
+    jobId: string,
+    only?: string,
+  ): Promise<{ plan: Plan; state: JobState; view: GraphView; isHere: boolean }> {
     const live = this.#parts.live(jobId)
     const waits = live !== undefined && live.state.awaitingSlot.size > 0
-    const places = waits ? await this.#places(jobId, live.state) : undefined
+    const places = waits ? await this.#places(jobId, live.state, only) : undefined
     if (live !== undefined && !live.gone && live.undurable === 0) {
       const overlay = {
         isRunning: (node: number) => this.#parts.isRunning?.(live, { node }) ?? false,
         progress: (node: number) => live.progress?.get(node),
       }
-      return { plan: live.plan, view: graphView(live.state, overlay, places), isHere: true }
+      const { plan, state } = live
+      return { plan, state, view: graphView(state, overlay, places), isHere: true }
     }
     const { plan, state } = await this.fold(jobId)
-    return { plan, view: graphView(state, undefined, await this.#places(jobId, state)), isHere: false }
+    const view = graphView(state, undefined, await this.#places(jobId, state, only))
+    return { plan, state, view, isHere: false }
   }
 
   /** X5: where the job's nodes stand in the queues for slots. */
-  async #places(jobId: string, state: JobState): Promise<ReadonlyMap<number, number | null>> {
+  async #places(
+    jobId: string,
+    { graph, awaitingSlot }: JobState,
+    only?: string,
+  ): Promise<ReadonlyMap<number, number | null>> {
+    const wanted = [...awaitingSlot].filter(([node]) => only === undefined || graph.nodes[node]!.id === only)
     const places = new Map<number, number | null>()
-    for (const [node, provider] of [...state.awaitingSlot].slice(0, PLACES)) {
+    for (const [node, provider] of wanted.slice(0, PLACES)) {
       places.set(node, await this.#parts.journal.providers.slotPosition({ provider, jobId, node }))
     }
     return places
@@ -138,23 +153,9 @@ export class Queries {
 
   /** One node of the graph, with its output. */
   async node(jobId: string, id: string): Promise<NodeView & { readonly output: Json }> {
-    const live = this.#parts.live(jobId)
-    const isHere = live !== undefined && live.undurable === 0
-    const state = isHere ? live.state : (await this.fold(jobId)).state
+    const { state, view } = await this.#shown(jobId, id)
     const node = this.#position(jobId, state, id)
-    const view = (isHere ? await this.graph(jobId) : graphView(state)).nodes[node]!
-    const waiting_on = await this.#placed(jobId, node, view.waiting_on)
-    return { ...view, waiting_on, output: await this.#whole(jobId, state.outputs[node] ?? null) }
-  }
-
-  /** X5: what waits for a slot says where it stands in the queue. */
-  async #placed(jobId: string, node: number, waiting: WaitingOn | null): Promise<WaitingOn | null> {
-    if (waiting?.kind !== "slot") return waiting
-    const { provider } = waiting
-    return {
-      ...waiting,
-      position: await this.#parts.journal.providers.slotPosition({ provider, jobId, node }),
-    }
+    return { ...view.nodes[node]!, output: await this.#whole(jobId, state.outputs[node] ?? null) }
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`. */

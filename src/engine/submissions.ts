@@ -19,6 +19,7 @@ import type { Hurry } from "./elsewhere.ts"
 import type { Engine } from "./engine.ts"
 import { anyExecution, type ClaimExecution } from "./execution-places.ts"
 import type { Stored } from "./job-snapshot.ts"
+import type { MustFit } from "./pipeline-needs.ts"
 import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
@@ -74,7 +75,7 @@ export class Submissions {
   readonly #handlers: HandlerCatalog
   readonly #adapters: AdapterCatalog | undefined
   readonly #claimExecution: ClaimExecution
-  readonly #mustFit: (plan: Plan) => void
+  readonly #mustFit: MustFit
   readonly #ttlSeconds: number | null
   readonly #now: () => number
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -88,8 +89,7 @@ export class Submissions {
     handlers: HandlerCatalog
     adapters?: AdapterCatalog
     claimExecution?: ClaimExecution
-    /** Throws if a job of the plan could never run on this store. */
-    mustFit?: (plan: Plan) => void
+    mustFit?: MustFit
     ttlSeconds: number | null
     now: () => number
     /** For aliases with weights. */
@@ -297,12 +297,12 @@ function planOf(
   )
 }
 
-/** Made with the builder? Callers need not have types: what is given may be anything. */
 /** The submission was taken back. */
 function isUnanswered(error: unknown): boolean {
   return error instanceof UmbraError && error.code === "E613"
 }
 
+/** Made with the builder? Callers need not have types: what is given may be anything. */
 function isMade(source: unknown): source is Workflow {
   return typeof source === "object" && source !== null && "definition" in source
 }

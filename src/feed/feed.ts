@@ -1,14 +1,13 @@
 import { jobHasEnded } from "../core/states.ts"
-import { progressOf } from "../core/view.ts"
 import { partitionOf } from "../engine/ids.ts"
-import { isoTime } from "../engine/iso-times.ts"
 import type { FeedPage } from "../journal/feed.ts"
 import type { Change } from "./changes.ts"
-import { frame, type OwnerChange } from "./frames.ts"
-import { type FoldParts, foldJobs, INLINE_BYTES, type KnownJob, KnownJobs } from "./known-jobs.ts"
+import type { OwnerChange } from "./frames.ts"
+import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
 import { listProgress } from "./list-progress.ts"
 import { type ToldFact, tellFacts } from "./page.ts"
 import { storeMark } from "./position.ts"
+import { LatestProgress, type ProgressNews, progressFrame } from "./progress.ts"
 import type { FeedSettings } from "./settings.ts"
 import { Snapshots } from "./snapshots.ts"
 import { type Follower, JobNews, OwnerNews, OwnerWatch } from "./watches.ts"
@@ -32,15 +31,6 @@ export interface FeedParts extends FoldParts {
   follows(isFollowing: boolean): void
 }
 
-export interface ProgressNews {
-  readonly job_id: string
-  readonly owner: string
-  readonly node: string
-  readonly percent: number | null
-  readonly message: string | null
-  readonly at: number
-}
-
 /** The owners that are followed are looked for in the database as long as they are few; beyond, everybody's facts are read. */
 const FEW_OWNERS = 50
 /** Facts of one partition in a page. */
@@ -52,7 +42,7 @@ export class Feed {
   readonly #watches = new Map<string, OwnerWatch>()
   readonly #known: KnownJobs
   readonly #dirty = new Set<number>()
-  readonly #progress = new Map<string, ProgressNews>()
+  readonly #progress = new LatestProgress()
   readonly #joining: (() => void)[] = []
   /** Everything up to here has been told; null: nobody follows. */
   #seqs: number[] | null = null
@@ -85,7 +75,7 @@ export class Feed {
 
   progressed(news: ProgressNews): void {
     if (this.#watches.get(news.owner)?.wants(news.job_id) !== true) return
-    this.#progress.set(news.job_id, news)
+    this.#progress.add(news)
     this.#progressTimer ??= setTimeout(() => {
       this.#progressTimer = null
       this.#isProgressDue = true
@@ -165,7 +155,7 @@ export class Feed {
     clearTimeout(this.#progressTimer ?? undefined)
     this.#timer = this.#progressTimer = null
     this.#dirty.clear()
-    this.#progress.clear()
+    this.#progress.take()
     this.#known.forgetWhere(() => true)
     this.parts.follows(false)
   }
@@ -261,22 +251,24 @@ export class Feed {
   /** What handlers say and how far lists are, beside what the journal says of the job: so that progress never runs ahead of the changes. */
   async #tellProgress(seqs: readonly number[]): Promise<void> {
     this.#isProgressDue = false
-    const all = [...this.#progress.values()]
-    this.#progress.clear()
-    const missing = all.filter(({ job_id }) => this.#known.get(job_id) === undefined)
+    const all = this.#progress.take()
+    const ids = new Set(all.map(({ job_id }) => job_id))
     const found = await foldJobs(
       this.parts,
-      missing.map(({ job_id }) => job_id),
+      [...ids].filter(id => this.#known.get(id) === undefined),
       ({ jobId, seq }) => seq <= (seqs[partitionOf(jobId)] ?? 0),
     )
+    const frames = new Map<OwnerWatch, Map<string, string>>()
     for (const news of all) {
       const job = this.#known.get(news.job_id) ?? found.get(news.job_id)
       const watch = this.#watches.get(news.owner)
       if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
       job.message = news.message ?? job.message
       this.#known.keep(job)
-      watch.tellProgress(job.id, progressFrame(job, news))
+      const byJob = frames.get(watch) ?? new Map<string, string>()
+      frames.set(watch, byJob.set(job.id, (byJob.get(job.id) ?? "") + progressFrame(job, news)))
     }
+    for (const [watch, byJob] of frames) watch.tellProgress(byJob)
   }
 }
 
@@ -284,18 +276,4 @@ export interface Following {
   readonly store: string
   readonly seqs: readonly number[]
   leave(): void
-}
-
-function progressFrame({ id, state, message }: KnownJob, { node, percent, at }: ProgressNews): Buffer {
-  return Buffer.from(
-    frame("progress", {
-      job_id: id,
-      status: state.status,
-      progress_pct: progressOf(state),
-      progress_message: message,
-      node,
-      node_pct: percent,
-      at: isoTime(at),
-    }),
-  )
 }

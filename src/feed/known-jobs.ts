@@ -19,7 +19,7 @@ export interface KnownJob {
   /** Of its last fact. */
   seq: number
   at: number
-  /** What its handlers last said of their progress. */
+  /** What was said last of the progress of any of its nodes. */
   message: string | null
 }
 

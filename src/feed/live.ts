@@ -3,9 +3,10 @@ import { Ends } from "../engine/ends.ts"
 import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/live-job.ts"
 import type { Watchers } from "../engine/watchers.ts"
-import { Feed, type ProgressNews } from "./feed.ts"
+import { Feed } from "./feed.ts"
 import type { FoldParts } from "./known-jobs.ts"
 import { Neighbours } from "./neighbours.ts"
+import type { ProgressNews } from "./progress.ts"
 import type { FeedSettings } from "./settings.ts"
 
 export interface LiveParts extends FoldParts {

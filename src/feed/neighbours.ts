@@ -4,7 +4,7 @@
  * append: a lost one costs time.
  */
 import type { JournalFeed } from "../journal/feed.ts"
-import type { ProgressNews } from "./feed.ts"
+import { LatestProgress, type ProgressNews } from "./progress.ts"
 
 export interface NeighbourParts {
   readonly feed: JournalFeed
@@ -34,7 +34,7 @@ export class Neighbours {
   readonly #parts: NeighbourParts
   readonly #id: string
   readonly #partitions = new Set<number>()
-  readonly #progress = new Map<string, ProgressNews>()
+  readonly #progress = new LatestProgress()
   #isFollowedByBeat = false
   #believedUntil = 0
   #timer: NodeJS.Timeout | null = null
@@ -80,7 +80,7 @@ export class Neighbours {
 
   progressed(news: ProgressNews): void {
     if (!this.#isFollowed) return
-    this.#progress.set(news.job_id, news)
+    this.#progress.add(news)
     this.#schedule()
   }
 
@@ -99,13 +99,12 @@ export class Neighbours {
     const partitions = [...this.#partitions]
     const progress: ProgressNews[] = []
     let bytes = 400
-    for (const news of this.#progress.values()) {
+    for (const news of this.#progress.take()) {
       bytes += Buffer.byteLength(JSON.stringify(news)) + 1
       if (bytes > MOST_BYTES) break
       progress.push(news)
     }
     this.#partitions.clear()
-    this.#progress.clear()
     this.#say({ partitions, ...(progress.length > 0 ? { progress } : {}) })
   }
 

@@ -39,7 +39,7 @@ export class JobNews {
 
 export interface Follower<News> {
   changed(news: News): void
-  progressed(frame: Buffer): void
+  progressed(frames: Buffer): void
 }
 
 /** Who wants to know what of one owner's jobs. */
@@ -66,8 +66,17 @@ export class OwnerWatch {
     if (followers?.size === 0) this.byJob.delete(jobId)
   }
 
-  tellProgress(jobId: string, frame: Buffer): void {
-    for (const follower of this.all) follower.progressed(frame)
-    for (const follower of this.byJob.get(jobId) ?? []) follower.progressed(frame)
+  /** In one go: a sink leaves progress out while it has something to send, be it progress. */
+  tellProgress(framesByJob: ReadonlyMap<string, string>): void {
+    if (this.all.size > 0) {
+      const bytes = Buffer.from([...framesByJob.values()].join(""))
+      for (const follower of this.all) follower.progressed(bytes)
+    }
+    for (const [jobId, frames] of framesByJob) {
+      const followers = this.byJob.get(jobId)
+      if (followers === undefined) continue
+      const bytes = Buffer.from(frames)
+      for (const follower of followers) follower.progressed(bytes)
+    }
   }
 }

@@ -2,6 +2,7 @@
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Fact } from "../../src/core/facts.ts"
 import { factOf } from "../../src/feed/known-jobs.ts"
+import { listOf } from "../../src/feed/list-progress.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { flow, gate, handler } from "../engine/stage.ts"
@@ -95,6 +96,97 @@ describe("lists in streams", () => {
     second.open()
     await job.wait()
     await expect.poll(() => sink.told.at(-1)?.event).toBe("end")
+  })
+
+  it("S4 J21 do not hide what the handlers of other nodes say", async () => {
+    const [talks, item] = [gate("talks"), gate("item")]
+    const { umbra, job: follow } = await openFeedStage(createMemoryStore(), {
+      feed: { progressMs: 500 },
+      handlers: [talks.handler, item.handler, handler("quick", () => 1)],
+    })
+    onTestFinished(() => umbra.close())
+    const workflow = flow([
+      { id: "talks", handler: "talks" },
+      { id: "held", handler: "item" },
+      {
+        id: "each",
+        handler: "workflow",
+        for_each: ["fast", "fast", "fast", "slow"],
+        config: { workflow: "{{ item }}" },
+        dependencies: ["held"],
+      },
+    ])
+    await umbra.register(flow([{ id: "a", handler: "quick" }], { name: "fast" }), "ada")
+    await umbra.register(
+      flow([{ id: "a", handler: "wait_for_signal", config: { signal: "go" } }], { name: "slow" }),
+      "ada",
+    )
+    const job = await umbra.submit(workflow, null, { owner: "ada" })
+    const { sink } = await follow("ada", job.id)
+    const { progress } = await talks.came()
+    progress(50, "half")
+    item.open()
+    const told = (node: string) =>
+      sink.told.findLast(({ event, data }) => event === "progress" && data.node === node)?.data
+    await expect.poll(() => told("each")).toMatchObject({ node_pct: 75, progress_message: "3/4 items" })
+    expect(told("talks")).toMatchObject({ node_pct: 50, progress_message: "half" })
+    talks.open()
+  })
+
+  it("S4 J21 of ten thousand items cost a few events, and the job's percentage never falls", async () => {
+    const progressMs = 25
+    const { umbra, job: follow } = await openFeedStage(createMemoryStore(), {
+      feed: { progressMs },
+      handlers: [handler("quick", () => 1)],
+    })
+    onTestFinished(() => umbra.close())
+    const items = Array.from({ length: 10_000 }, (_, n) => n)
+    const [start, each] = [
+      { id: "start", handler: "wait_for_signal", config: { signal: "go" } },
+      { id: "each", handler: "quick", for_each: items, dependencies: ["start"] },
+    ]
+    const job = await umbra.submit(flow([start, each]), null, { owner: "ada" })
+    const { sink } = await follow("ada", job.id)
+    const begun = performance.now()
+    await umbra.signal(job.id, "go", null)
+    await job.wait()
+    await expect.poll(() => sink.told.at(-1)?.event, { timeout: 10_000 }).toBe("end")
+    const rounds = (performance.now() - begun) / progressMs
+    const events = sink.told.filter(({ event }) => event === "progress")
+    expect(events.length).toBeGreaterThan(2)
+    expect(events.length).toBeLessThanOrEqual(rounds + 1)
+    const percents = events.map(({ data }) => data.progress_pct)
+    expect(percents).toEqual([...percents].sort((a, b) => a - b))
+  })
+
+  it("S4 J21 count items that failed for good as ended, and those that are tried again not", async () => {
+    const held = gate("item")
+    const { umbra, job: follow } = await openFeedStage(createMemoryStore(), {
+      handlers: [
+        handler("item", ({ n }: { n: number }, ctx) => {
+          if (n === 13) throw Object.assign(new Error("unlucky"), { retryable: false })
+          return n === 0 ? held.handler.run({}, ctx) : n
+        }),
+      ],
+    })
+    onTestFinished(() => umbra.close())
+    const config = { n: "{{ item }}" }
+    const list = { id: "each", handler: "item", fail_fast: false, for_each: [13, 13, 1, 0], config }
+    const start = { id: "start", handler: "wait_for_signal", config: { signal: "go" } }
+    const job = await umbra.submit(flow([start, { ...list, dependencies: ["start"] }]), null, {
+      owner: "ada",
+    })
+    const { sink } = await follow("ada", job.id)
+    await umbra.signal(job.id, "go", null)
+    await expect
+      .poll(() => sink.told.findLast(({ event }) => event === "progress")?.data)
+      .toMatchObject({ node: "each", node_pct: 75, progress_message: "3/4 items, 2 failed" })
+    held.open()
+    await job.wait()
+    const fault = { code: "E401", message: "not now", retryable: true } as const
+    const failed: Fact = { type: "item_failed", at: 1, node: 2, item: 0, attempt: 1, fault }
+    expect(listOf(failed)).toBe(2)
+    expect(listOf({ ...failed, retry_at: 9 })).toBeNull()
   })
 
   it("S4 J21 say which item failed", async () => {

@@ -103,6 +103,20 @@ describe("routes that run on workers", () => {
     expect(await umbra.jobs()).toEqual([])
   })
 
+  it("P7 a node that runs them there fails at once, and no child job is left waiting", async () => {
+    const umbra = await open({ adapters: [numbers, recorder(), double] })
+    await umbra.register(flow({}, 5) as never)
+    const parent = {
+      name: "parent",
+      nodes: [{ id: "load", handler: "pipeline", config: { pipeline: "elsewhere" } }],
+    }
+    const job = await umbra.submit(parent)
+    const { status, error } = await job.wait({ timeoutMs: 5000 })
+    expect(status).toBe("FAILED")
+    expect(error).toMatchObject({ code: "E711", node: "load" })
+    expect((await umbra.jobs()).map(({ workflow }) => workflow)).toEqual(["parent"])
+  })
+
   it("says what only works where the execution runs", async () => {
     const stage = new FleetStage()
     const umbra = await stage.engine({ adapters: [numbers, recorder()] })

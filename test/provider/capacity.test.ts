@@ -5,7 +5,7 @@ import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
-import { flow, open, openOn, until } from "../engine/stage.ts"
+import { flow, gate, open, openOn, until } from "../engine/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 describe("a provider that has too much to do", () => {
@@ -211,6 +211,31 @@ describe("a slot whose holder does not know of it", () => {
 })
 
 describe("slots of a provider", () => {
+  it("X5 where a node stands in the queue is asked once, and of that node only", async () => {
+    const journal = openMemory(createMemoryStore())
+    const ask = journal.providers.slotPosition.bind(journal.providers)
+    const asked: number[] = []
+    journal.providers.slotPosition = place => {
+      asked.push(place.node)
+      return ask(place)
+    }
+    const held = gate("held")
+    const one = defineProvider({ name: "one", concurrency: 1, rate: null })
+    const umbra = await open({ at: journal, handlers: [held.handler], providers: [one] })
+    const nodes = ["a", "b", "c", "d"].map(id => ({ id, handler: "held", provider: "one" }))
+    const job = await umbra.submit(flow(nodes))
+    await held.came()
+    await until("three wait", async () => (await job.graph()).waiting_for.length === 3)
+    asked.length = 0
+    const { waiting_on } = await umbra.node(job.id, "d")
+    expect(waiting_on).toEqual({ kind: "slot", provider: "one", position: 3 })
+    expect(asked).toEqual([3])
+    await expect(umbra.node(job.id, "e")).rejects.toMatchObject({ code: "E310" })
+    expect(asked).toEqual([3])
+    held.open()
+    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+  })
+
   it("a handler that returns uses the provider's slots and rate, and nothing else", async () => {
     let now = 0
     let most = 0

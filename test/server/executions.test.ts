@@ -268,3 +268,22 @@ describe("who may do what with executions", () => {
     expect(await post(stage, replay)).toMatchObject({ status: 201, body: { replayed: 3 } })
   })
 })
+
+describe("E711 over HTTP, where nobody with Redis could ever come", () => {
+  it("is what a submission, one of many, and a replay are answered, and the document says so", async () => {
+    const stage = await openStage({ umbra: { adapters } })
+    onTestFinished(() => stage.close())
+    for (const definition of [flow, { ...flow, routes: [source, { ...work, run_on: "workers" }, store] }])
+      await post(stage, "/workflows", definition)
+    const { job_id } = (await post(stage, "/jobs?wait=30", { workflow: "flow@1" })).body
+    const refused = { status: 422, body: { code: "E711" } }
+    expect(await post(stage, "/jobs", { workflow: "flow@2" })).toMatchObject(refused)
+    const many = await post(stage, "/jobs/bulk", { jobs: [{ workflow: "flow@2" }] })
+    expect(many).toMatchObject({ status: 200, body: { results: [{ problem: { code: "E711" } }] } })
+    const replay = `/jobs/${job_id}/dead-letters/replay`
+    expect(await post(stage, replay, { workflow: "flow@2" })).toMatchObject(refused)
+    const { paths } = (await stage.ask("/openapi.json")).body
+    for (const path of ["/jobs", "/jobs/bulk", "/jobs/{job}/dead-letters/replay"])
+      expect(paths[path].post.responses[422].description, path).toContain("E711")
+  })
+})

@@ -30,9 +30,11 @@ const workflows = [
   },
   { name: "approval", nodes: [{ id: "ask", handler: "approval" }] },
   { name: "talker", nodes: [{ id: "t", handler: "talker" }] },
+  { name: "choir", nodes: ["a", "b", "c"].map(id => ({ id, handler: "singer" })) },
 ]
 
 let hush: () => void = () => {}
+const singers: (() => void)[] = []
 const handlers = [
   defineHandler({ name: "approval", run: () => waitForSignal("approved") }),
   defineHandler({
@@ -49,6 +51,14 @@ const handlers = [
         hush = resolve
       })
       return 1
+    },
+  }),
+  defineHandler({
+    name: "singer",
+    run: async (_, { progress, nodeId }) => {
+      await new Promise<void>(resolve => singers.push(resolve))
+      progress(10, `${nodeId} sings`)
+      await new Promise<void>(resolve => singers.push(resolve))
     },
   }),
 ]
@@ -246,6 +256,22 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
     hush()
     await own.ended()
     expect(own.of("job").at(-1)?.data).toMatchObject({ status: "COMPLETED", progress_pct: 100 })
+  })
+
+  it("S4 what several nodes say at a time all comes, on both kinds of stream", async () => {
+    const all = await started("/jobs/stream")
+    const job = await submit("choir")
+    const own = listen(`/jobs/${job}/stream`)
+    for (const stream of [all, own]) await stream.until(() => stream.events.length > 0)
+    await expect.poll(() => singers.length).toBe(3)
+    for (const sing of singers.splice(0)) sing()
+    for (const stream of [all, own]) {
+      await stream.until(() => stream.of("progress").length >= 3, "what all three say")
+      const said = stream.of("progress").map(({ data }) => [data.node, data.node_pct, data.progress_message])
+      expect(said.sort()).toEqual(["a", "b", "c"].map(node => [node, 10, `${node} sings`]))
+    }
+    for (const stop of singers.splice(0)) stop()
+    await own.ended()
   })
 
   it("S4 a position too far back or of another store begins anew", async () => {

@@ -30,6 +30,7 @@ const submitErrors = [
   "E636",
   "E646",
   "E702",
+  "E711",
 ] as const
 
 export function jobRoutes(app: App, parts: RouteParts): void {

@@ -80,7 +80,7 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): voi
         response: schema.answers({ 201: pipeline.replayed }, [
           ...looking,
           ...(["E304", "E305", "E502", "E610", "E611", "E613", "E635", "E636"] as const),
-          ...(["E646", "E702", "E708", "E710"] as const),
+          ...(["E646", "E702", "E708", "E710", "E711"] as const),
         ]),
       },
     },

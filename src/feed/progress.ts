@@ -1,0 +1,46 @@
+/** How far nodes are: what their handlers say, or what is done of their lists. Nothing of it is stored. */
+import { progressOf } from "../core/view.ts"
+import { isoTime } from "../engine/iso-times.ts"
+import { frame } from "./frames.ts"
+import type { KnownJob } from "./known-jobs.ts"
+
+export interface ProgressNews {
+  readonly job_id: string
+  readonly owner: string
+  readonly node: string
+  readonly percent: number | null
+  readonly message: string | null
+  readonly at: number
+}
+
+/** What was said last of each node: one that says much must not hide what the others of its job say. */
+export class LatestProgress {
+  readonly #byJob = new Map<string, Map<string, ProgressNews>>()
+
+  add(news: ProgressNews): void {
+    const byNode = this.#byJob.get(news.job_id) ?? new Map<string, ProgressNews>()
+    this.#byJob.set(news.job_id, byNode)
+    // What is said last is told last: a job shows the last message.
+    byNode.delete(news.node)
+    byNode.set(news.node, news)
+  }
+
+  /** All of it, which is forgotten. */
+  take(): ProgressNews[] {
+    const all = [...this.#byJob.values()].flatMap(byNode => [...byNode.values()])
+    this.#byJob.clear()
+    return all
+  }
+}
+
+export function progressFrame({ id, state, message }: KnownJob, { node, percent, at }: ProgressNews): string {
+  return frame("progress", {
+    job_id: id,
+    status: state.status,
+    progress_pct: progressOf(state),
+    progress_message: message,
+    node,
+    node_pct: percent,
+    at: isoTime(at),
+  })
+}
