@@ -2,7 +2,7 @@ import { pollDelay } from "./backoff.ts"
 import type { Circumstances, External, OperationResult, Refusal, Submitted } from "./commands.ts"
 import type { ExternalWaiting, Fact } from "./facts.ts"
 import { isRateLimited } from "./faults.ts"
-import { isDone, type JobState, resumeToken } from "./state.ts"
+import { isDone, type JobState, operationOf, resumeToken } from "./state.ts"
 import { failure, jobResult, refuse } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
 
@@ -34,11 +34,11 @@ export function operationNews(
   const { node, externalId } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
   if (isDone(state, node)) return refuse("duplicate")
-  const waiting = state.waiting.get(node)
-  const operation = waiting?.kind === "external" ? waiting : state.unfollowed.get(node)
+  const operation = operationOf(state, node)
   if (operation?.external_id !== externalId) return refuse("stale_operation")
   // Nobody follows it at the moment, but it is the node's own: its result counts, the rest is asked for again.
-  if (operation !== waiting && command.result.type !== "completed") return refuse("stale_operation")
+  const isFollowed = operation === state.waiting.get(node)
+  if (!isFollowed && command.result.type !== "completed") return refuse("stale_operation")
   if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
     return refuse("stale_token")
   return newsOf(state, command, given)

@@ -2,7 +2,7 @@ import type { Command } from "./commands.ts"
 import { isOfItem } from "./decide-items.ts"
 import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
-import { isDone, type JobState, ListOutput, type Output, skippedOutput } from "./state.ts"
+import { isDone, type JobState, ListOutput, type Output, operationOf, skippedOutput } from "./state.ts"
 import { outputWhenDue } from "./timers.ts"
 
 /**
@@ -15,7 +15,8 @@ export function completionOf(state: JobState, command: Command, now: number): Co
     case "completed":
       return command
     case "external":
-      return command.result.type === "completed" && state.waiting.get(command.node)?.kind === "external"
+      return command.result.type === "completed" &&
+        operationOf(state, command.node)?.external_id === command.externalId
         ? { node: command.node, output: command.result.output }
         : null
     case "expand":

@@ -1,7 +1,7 @@
 import { leaveFlight } from "./begin.ts"
 import type { Effects } from "./effects.ts"
 import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
-import { followed, type JobState, unfollow } from "./state.ts"
+import { followed, type JobState, operationOf, unfollow } from "./state.ts"
 
 /** What facts mean for the operations at providers that nodes wait for: the part of `apply` that knows them. */
 
@@ -46,19 +46,18 @@ export function setPoll(state: JobState, node: number, at: number): void {
 /** What could not be followed may still run: the same again is recognised by its key, and given up for good it is cancelled. */
 export function operationFailed(state: JobState, fact: NodeFailed, effects: Effects): void {
   const { node, retry_at } = fact
-  const waiting = state.waiting.get(node)
-  const isFollowed = waiting?.kind === "external"
+  const isFollowed = state.waiting.get(node)?.kind === "external"
   if (isFollowed && fact.abandoned !== true) {
     operationEnded(state, node)
     effects.operationFailed(node)
     return
   }
-  const operation = isFollowed ? waiting : state.unfollowed.get(node)
+  const operation = operationOf(state, node)
   if (retry_at === undefined) {
-    if (operation == null) return
+    if (operation === null) return
     operationEnded(state, node)
     effects.abandon(node, operation)
-  } else if (fact.postponed !== true) mayRun(state, node, operation ?? null)
+  } else if (fact.postponed !== true) mayRun(state, node, operation)
 }
 
 /** An attempt ended without an answer. */

@@ -269,6 +269,12 @@ export function unfollow(state: JobState, node: number, operation: ExternalWaiti
   ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
 }
 
+/** What the node has at its provider, whether somebody follows it or not. */
+export function operationOf(state: JobState, node: number): ExternalWaiting | null {
+  const waiting = state.waiting.get(node)
+  return waiting?.kind === "external" ? waiting : (state.unfollowed.get(node) ?? null)
+}
+
 export function followed(state: JobState, node: number): void {
   if (state.unfollowed.size > 0) (state.unfollowed as Map<number, ExternalWaiting | null>).delete(node)
 }

@@ -27,7 +27,7 @@ export type Action =
     }
   | { readonly do: "signal"; readonly name: string }
   | { readonly do: "grant"; readonly pick: number }
-  /** Of `current`: what some node waits for. `ever`: of any operation there ever was, for any node. */
+  /** Of `current`: what some node waits for, or is about to submit again. `ever`: of any operation there ever was, for any node. */
   | {
       readonly do: "news"
       readonly of: "current" | "ever"

@@ -9,6 +9,7 @@ import { decide } from "../../src/core/decide.ts"
 import { type Effects, noEffects } from "../../src/core/effects.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import { toOuter } from "../../src/core/item-list.ts"
+import { completionOf } from "../../src/core/last-output.ts"
 import {
   type JobState,
   type ListOutput,
@@ -53,6 +54,8 @@ export class Mirror implements Core {
     const mirrored = decide(this.#list, mirrorCommand(command), given)
     const expected = "refused" in decided ? decided : decided.map(mirrorFact)
     same(mirrored, expected, `decided on ${JSON.stringify(command)}`)
+    if (!("refused" in decided) && state.unfinished === 1)
+      same(this.#lastItem(command, given.now), lastNode(state, command, given.now), `last of ${command.type}`)
     return decided
   }
 
@@ -94,6 +97,12 @@ export class Mirror implements Core {
     resetEarliestTimer(state)
     resetEarliestTimer(this.#list)
     same([nextTimer(this.#list), wakeAt(this.#list)], [nextTimer(state), wakeAt(state)], "timers")
+  }
+
+  /** The outputs that the list would have. */
+  #lastItem(command: Command, now: number): unknown {
+    const last = completionOf(this.#list, mirrorCommand(command), now)
+    return last === null ? null : (last.output as ListOutput).outputs
   }
 
   #apply(fact: Fact, told: string[]): void {
@@ -168,6 +177,11 @@ function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer,
 
 /** That its list is known is an event of the node: such a job is PROCESSING before an item has done anything. */
 const going = ({ status }: JobState) => (status === "DISPATCHING" ? "PROCESSING" : status)
+
+function lastNode(state: JobState, command: Command, now: number): unknown {
+  const last = completionOf(state, command, now)
+  return last === null ? null : state.outputs.with(last.node, last.output)
+}
 
 function mirrorCommand(command: Command): Command {
   if ("only" in command && command.only !== undefined)

@@ -34,8 +34,9 @@ export function newsOf(stage: Stage, action: Extract<Action, { do: "news" }>): M
   const { model, now, random, graph } = stage
   const { pick, token: which, byPoll } = action
   const waiting = graph.nodes.flatMap(({ id }, node) => {
-    const wait = model.nodes.get(id)!.waits
-    return wait?.kind === "external" ? [{ node, id, externalId: wait.external_id }] : []
+    const { waits, unfollowed } = model.nodes.get(id)!
+    const externalId = waits?.kind === "external" ? waits.external_id : unfollowed
+    return externalId === null ? [] : [{ node, id, externalId }]
   })
   const anything = { node: pick % graph.nodes.length, id: graph.nodes[pick % graph.nodes.length]!.id }
   const ever = stage.operations[pick % Math.max(1, stage.operations.length)]

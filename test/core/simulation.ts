@@ -3,10 +3,13 @@
  * dispatches and aborts, answers in any order, and may answer long after its process was declared lost.
  * Everything that must hold is checked after every step; the list is in invariants.ts.
  */
+import { isDeepStrictEqual } from "node:util"
 import { apply, fold } from "../../src/core/apply.ts"
+import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import type { Effects } from "../../src/core/effects.ts"
 import type { Fact } from "../../src/core/facts.ts"
+import { completionOf } from "../../src/core/last-output.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { type JobState, newJobState } from "../../src/core/state.ts"
 import { nextTimer, resetEarliestTimer, takeDuePolls, takeDueRetries } from "../../src/core/timers.ts"
@@ -113,7 +116,7 @@ export class Simulation {
     const before = this.model.inFlight()
     this.effects = noneYet()
     const extra = jobResultOf(this, "output")
-    this.record(this.core.decide(this.state, { type: "wake", ...extra }, this.given()))
+    this.record({ type: "wake", ...extra })
     for (const node of this.core.takeDueRetries(this.state, this.now))
       this.effects.dispatched.push(`${this.graph.nodes[node]!.id}#${this.state.attempt[node]!}`)
     const due = [...this.state.pollAt].filter(([, at]) => at <= this.now).length
@@ -129,7 +132,7 @@ export class Simulation {
     this.pool.clear()
     this.state = fold(this.graph, this.journal)
     this.effects = noneYet()
-    this.record(this.core.decide(this.state, { type: "recover" }, this.given()))
+    this.record({ type: "recover" })
     const before = new Set<string>()
     this.model.recovered(this.now, lossLimit)
     // Whether anybody is told to stop what died anyway is of no account.
@@ -141,7 +144,7 @@ export class Simulation {
   private step({ command, inModel }: Move): void {
     const before = this.model.inFlight()
     this.effects = noneYet()
-    const accepted = this.record(this.core.decide(this.state, command, this.given()))
+    const accepted = this.record(command)
     demand(
       inModel() === accepted,
       `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
@@ -161,7 +164,10 @@ export class Simulation {
     this.settle(before)
   }
 
-  private record(decision: ReturnType<typeof decide>): boolean {
+  private record(command: Command): boolean {
+    const foreseen = completionOf(this.state, command, this.now)
+    const wasOpen = this.state.unfinished > 0
+    const decision = this.core.decide(this.state, command, this.given())
     if ("refused" in decision) {
       this.refusals.add(decision.refused)
       return false
@@ -172,6 +178,12 @@ export class Simulation {
       this.journal.push(JSON.parse(JSON.stringify(fact)) as Fact)
       verifyApplied(this, before, fact)
     }
+    // A job's `output` is rendered from what the shell was told beforehand.
+    if (wasOpen && this.state.unfinished === 0 && command.type !== "submit")
+      demand(
+        foreseen !== null && isDeepStrictEqual(this.state.outputs[foreseen.node], foreseen.output),
+        `${command.type} completed the last node, foreseen was ${JSON.stringify(foreseen)}`,
+      )
     return true
   }
 

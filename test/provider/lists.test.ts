@@ -78,6 +78,22 @@ describe("J21 a list whose items are done at a provider", () => {
     expect(completed.map(({ source }) => source)).toEqual(["provider", "provider", "provider"])
   })
 
+  it("X4 J3 the last item counts for the job's output although it could not be looked at any more", async () => {
+    const fake = await fakeProvider()
+    const umbra = await openWith(fake, { over: { poll_seconds: [0.02], max_poll_errors: 0 } })
+    fake.misbehave({ route: "poll", status: 500, times: 1000 })
+    const retry = { initial_seconds: 3600, max_seconds: 3600, jitter: 0 }
+    const job = await umbra.submit(films({ for_each: ["kiss"], retry }))
+    await until("it is to be submitted again", async () => {
+      const { items } = await umbra.items(job.id, "films")
+      return items[0]?.waiting_on?.kind === "retry"
+    })
+    const [id] = [...fake.operations.keys()]
+    fake.complete(id!, "made")
+    await deliver(umbra, fake, id!)
+    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: ["made"] })
+  })
+
   it("J15 shows progress and partial results of each item", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { over: { ...never, concurrency: 3 } })
