@@ -40,9 +40,10 @@ function begun() {
 
 const umbra = await openUmbra(task.location, {
   handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
-  adapters: loggedAdapters(words => {
-    writeSync(messages, `${words} ${process.pid} ${Date.now()}\n`)
-    begun()
+  adapters: loggedAdapters(lines => {
+    const at = Date.now()
+    writeSync(messages, lines.map(line => `${line} ${process.pid} ${at}\n`).join(""))
+    for (const _ of lines) begun()
   }),
   engine: task.engine,
   pipeline: task.pipeline,

@@ -69,10 +69,11 @@ it("P2 a process stopped past its lease and resumed calls and writes nothing tha
   stopped.signal("SIGSTOP")
   const heir = begin()
   expect(await heir.says("idle", 60_000)).toBe(true)
+  const resumed = { pid: stopped.pid, since: Date.now() }
   stopped.signal("SIGCONT")
   expect(await stopped.says("idle", 30_000)).toBe(true)
   await Promise.all([stopped.close(), heir.close()])
-  const verdict = await checkPipelines({ journal, folder, workload, commitsAt: url })
+  const verdict = await checkPipelines({ journal, folder, workload, commitsAt: url, resumed })
   expect(verdict.violations).toEqual([])
 }, 120_000)
 
