@@ -258,15 +258,17 @@ export class Feed {
       [...ids].filter(id => this.#known.get(id) === undefined),
       ({ jobId, seq }) => seq <= (seqs[partitionOf(jobId)] ?? 0),
     )
-    const frames = new Map<OwnerWatch, Map<string, string>>()
+    const frames = new Map<OwnerWatch, Map<string, string[]>>()
     for (const news of all) {
       const job = this.#known.get(news.job_id) ?? found.get(news.job_id)
       const watch = this.#watches.get(news.owner)
       if (job === undefined || jobHasEnded(job.state.status) || watch?.wants(job.id) !== true) continue
       job.message = news.message ?? job.message
       this.#known.keep(job)
-      const byJob = frames.get(watch) ?? new Map<string, string>()
-      frames.set(watch, byJob.set(job.id, (byJob.get(job.id) ?? "") + progressFrame(job, news)))
+      const byJob = frames.get(watch) ?? new Map<string, string[]>()
+      const ofJob = byJob.get(job.id) ?? []
+      ofJob.push(progressFrame(job, news))
+      frames.set(watch, byJob.set(job.id, ofJob))
     }
     for (const [watch, byJob] of frames) watch.tellProgress(byJob)
   }

@@ -67,16 +67,28 @@ export class OwnerWatch {
   }
 
   /** In one go: a sink leaves progress out while it has something to send, be it progress. */
-  tellProgress(framesByJob: ReadonlyMap<string, string>): void {
+  tellProgress(framesByJob: ReadonlyMap<string, readonly string[]>): void {
     if (this.all.size > 0) {
-      const bytes = Buffer.from([...framesByJob.values()].join(""))
+      const bytes = bounded([...framesByJob.values()].flat())
       for (const follower of this.all) follower.progressed(bytes)
     }
     for (const [jobId, frames] of framesByJob) {
       const followers = this.byJob.get(jobId)
       if (followers === undefined) continue
-      const bytes = Buffer.from(frames)
+      const bytes = bounded(frames)
       for (const follower of followers) follower.progressed(bytes)
     }
   }
+}
+
+/** Progress may be left out; a client that is a little late must not be dropped for it (`stream_buffer_bytes`). */
+const MOST_PROGRESS_BYTES = 64 * 1024
+
+function bounded(frames: readonly string[]): Buffer {
+  let bytes = 0
+  const over = frames.findIndex(text => {
+    bytes += Buffer.byteLength(text)
+    return bytes > MOST_PROGRESS_BYTES
+  })
+  return Buffer.from((over < 0 ? frames : frames.slice(0, over)).join(""))
 }

@@ -23,13 +23,11 @@ async function partitionsOf(store: ReturnType<typeof createMemoryStore>): Promis
   return counts
 }
 
-/** Nobody dies here: a lease that a busy machine does not let run out. */
 async function pair(options: Parameters<typeof openOn>[1] = {}) {
   const store = createMemoryStore()
-  const calm = { leaseSeconds: 2 }
-  const engine = await openOn(store, { ...options, engine: { ...calm, ...options.engine } })
+  const engine = await openOn(store, options)
   await until("the engine has everything", async () => [...(await partitionsOf(store)).values()][0] === 64)
-  const front = await openOn(store, { roles: api, handlers: options.handlers ?? [], engine: calm })
+  const front = await openOn(store, { roles: api, handlers: options.handlers ?? [] })
   return { store, engine, front }
 }
 

@@ -12,6 +12,8 @@ import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { broken, collectLog, flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 const quick = { beatSeconds: 0.02, leaseSeconds: 0.1 }
+/** For those who only come after another: nobody dies. */
+const calm = { ...quick, leaseSeconds: 2 }
 
 /** Holds the answers of one verb back until told. */
 function holding<Verb extends "readFacts" | "append" | "endedJobs">(journal: Journal, verb: Verb) {
@@ -291,7 +293,10 @@ describe("fencing", () => {
     await stuck.came()
     const ended = first.wait(job.id)
     isSilent = true
-    const second = await openOn(store, { handlers: [handler("gate", () => "from the second")] })
+    const second = await openOn(store, {
+      engine: quick,
+      handlers: [handler("gate", () => "from the second")],
+    })
     await second.wait(job.id)
     isSilent = false
     expect((await ended).output).toEqual({ a: "from the second" })
@@ -313,7 +318,7 @@ describe("take-over", () => {
     journal.readFacts = (...args) =>
       failures-- > 0 ? Promise.reject(new JournalUnavailableError("away")) : readFacts(...args)
     const { log, said } = collectLog()
-    const second = await open({ at: journal, log, engine: quick, handlers: [handler("gate", () => "again")] })
+    const second = await open({ at: journal, log, engine: calm, handlers: [handler("gate", () => "again")] })
     expect(await second.wait(job.id, { timeoutMs: 5_000 })).toMatchObject({ status: "COMPLETED" })
     expect(said("could not adjust partitions")).toBe(true)
     busy.open()
@@ -331,7 +336,7 @@ describe("take-over", () => {
     let failures = 1
     journal.readMessages = query =>
       failures-- > 0 ? Promise.reject(new JournalUnavailableError("away")) : readMessages(query)
-    const second = await open({ at: journal, clock, engine: quick })
+    const second = await open({ at: journal, clock, engine: calm })
     await until("it owns the job", () => {
       clock.advance(20)
       return second.owns(job.id) && failures <= 0

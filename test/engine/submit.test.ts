@@ -54,7 +54,7 @@ describe("idempotency keys", () => {
       await claimKey(claim)
       return new Promise(() => {})
     }
-    const first = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 0.1 } })
+    const first = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
     void first.submit(one, { n: 1 }, { idempotencyKey: "k" })
     await until("the key is claimed", () => store.keys.size === 1)
     const [claim] = [...store.keys.values()]

@@ -1,0 +1,50 @@
+/** S4: what is told of progress when much is said at once. */
+import { describe, expect, it } from "vitest"
+import { LatestProgress, type ProgressNews } from "../../src/feed/progress.ts"
+import { OwnerWatch } from "../../src/feed/watches.ts"
+
+const news = (job_id: string, node: string, percent: number): ProgressNews => ({
+  ...{ job_id, node, percent },
+  owner: "ada",
+  message: null,
+  at: 1,
+})
+
+describe("progress", () => {
+  it("S4 is the last word of each node, and of a job's nodes who spoke last comes last", () => {
+    const latest = new LatestProgress()
+    for (let percent = 0; percent <= 100; percent++) latest.add(news("j", "list", percent))
+    latest.add(news("j", "other", 10))
+    latest.add(news("k", "list", 20))
+    latest.add(news("j", "list", 30))
+    expect(latest.take().map(({ job_id, node, percent }) => [job_id, node, percent])).toEqual([
+      ["j", "other", 10],
+      ["j", "list", 30],
+      ["k", "list", 20],
+    ])
+    expect(latest.take()).toEqual([])
+  })
+
+  it("S4 goes to each follower in one write of whole events, which never fills what may wait for a client", () => {
+    const watch = new OwnerWatch()
+    const [ofAll, ofJob, ofOther]: Buffer[][] = [[], [], []]
+    const follower = (told: Buffer[]) => ({
+      changed: () => {},
+      progressed: (bytes: Buffer) => told.push(bytes),
+    })
+    watch.all.add(follower(ofAll!))
+    watch.addJob("j", follower(ofJob!))
+    watch.addJob("k", follower(ofOther!))
+    const event = `${"é".repeat(500)}\n`
+    watch.tellProgress(
+      new Map([
+        ["j", new Array<string>(1000).fill(event)],
+        ["k", [event, event]],
+      ]),
+    )
+    const most = Math.floor((64 * 1024) / Buffer.byteLength(event))
+    expect(ofAll!.map(String)).toEqual([event.repeat(most)])
+    expect(ofJob!.map(String)).toEqual([event.repeat(most)])
+    expect(ofOther!.map(String)).toEqual([event + event])
+  })
+})
