@@ -82,12 +82,29 @@ describe("a provider that has too much to do", () => {
     })
   })
 
+  it("X6 is left alone for a second although it asks for none", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "0" } })
+    const umbra = await openWith(fake, { clock, over: { rate: null, concurrency: 5 } })
+    const job = await umbra.submit(make())
+    await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
+    await umbra.submit(make(["b"]))
+    clock.advance(999)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(fake.operations.size).toBe(0)
+    await until("the other is submitted", () => {
+      clock.advance(1)
+      return fake.operations.size === 1
+    })
+  })
+
   it("X6 is waited for longer than there are tries, and slowed down for by any Retry-After", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "2" }, times: 12 })
     const umbra = await openWith(fake, { clock, over: { rate: 10 } })
-    const retry = { max_attempts: 2, initial_seconds: 1, jitter: 0 }
+    const retry = { max_attempts: 2, initial_seconds: 1, max_seconds: 2, jitter: 0 }
     const job = await umbra.submit({ name: "busy", nodes: [{ ...make().nodes[0]!, retry }] })
     await until("it has taken it", () => {
       clock.advance(500)
