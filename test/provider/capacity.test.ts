@@ -5,7 +5,7 @@ import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
-import { flow, open, openOn, until } from "../engine/stage.ts"
+import { flow, open, openOn, states, until } from "../engine/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 describe("a provider that has too much to do", () => {
@@ -194,6 +194,41 @@ describe("slots of jobs that have ended", () => {
       const { slots } = (await umbra.providers())[0]!
       return slots.held.length + slots.waiting === 0
     })
+  })
+})
+
+describe("slots of nodes that are done", () => {
+  it("X5 come back although they were asked for in the same moment, and the next in the queue has them", async () => {
+    const journal = openMemory()
+    const { providers } = journal
+    const requestSlots = providers.requestSlots.bind(providers)
+    let hold: Promise<void> | null = null
+    let asked = 0
+    providers.requestSlots = async (...request) => {
+      asked++
+      await hold
+      return requestSlots(...request)
+    }
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "poll", status: 500 })
+    const over = { poll_seconds: [0.02, 3600], max_poll_errors: 0 }
+    const umbra = await open({ ...optionsFor(fake, { over }), at: journal })
+    const wait = { id: "wait", handler: "wait_for_signal", config: { signal: "go" } }
+    const retry = { initial_seconds: 0.05, jitter: 0 }
+    let release = () => {}
+    const job = await umbra.submit({ name: "going on", nodes: [{ ...make().nodes[0]!, retry }, wait] })
+    const id = await waiting(umbra, fake, job.id)
+    hold = new Promise(resolve => {
+      release = resolve
+    })
+    await until("it is about to be submitted again", () => asked === 2)
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+    await until("it is done", async () => (await states(umbra, job.id)).film === "COMPLETED")
+    const next = await umbra.submit(make())
+    release()
+    await waiting(umbra, fake, next.id, 1)
+    expect((await umbra.providers())[0]!.slots).toMatchObject({ held: [{ job_id: next.id }], waiting: 0 })
   })
 })
 
