@@ -22,14 +22,14 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
       return "signal"
     case "node_completed":
     case "node_failed":
-      return sourceOfResult(state, fact.node, fact.at)
+      return sourceOfResult(state, fact.node, fact)
     case "preview_published": {
       const place = placeOf(state, fact)
       return place?.state.waiting.get(place.position)?.kind === "external" ? "provider" : "worker"
     }
     case "item_completed":
     case "item_failed":
-      return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact.at)
+      return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact)
     case "node_started":
     case "node_waiting":
     case "item_started":
@@ -49,8 +49,13 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
   }
 }
 
-/** A node that waits is resumed by its provider, its timer or a signal that had come early, or else by whoever works for it. */
-function sourceOfResult(state: JobState, node: number, at: number): EventSource {
+/**
+ * A node that waits is resumed by its provider, its timer or a signal that had come early, or else by whoever works for
+ * it. What overtook an attempt came from the provider: there the operation had gone on running.
+ */
+function sourceOfResult(state: JobState, node: number, fact: Fact): EventSource {
+  if ("overtaken" in fact) return "provider"
+  const { at } = fact
   const waiting = state.waiting.get(node)
   if (waiting === undefined) return "worker"
   if (waiting.kind === "external") return "provider"

@@ -71,6 +71,13 @@ export function isCurrent(
   )
 }
 
+/** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
+export function needsSlot(state: JobState, of: Parameters<typeof placeOf>[1]): boolean {
+  const place = placeOf(state, of)
+  if (place === null) return false
+  return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
+}
+
 /** What a worker has, or should have: attempts at nodes and at items that are not put off. */
 export function tasksInFlight(
   state: JobState,

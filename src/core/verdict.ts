@@ -13,38 +13,36 @@ export function jobResult({ jobOutput, jobFault }: JobResult): { job_output?: Js
   return jobOutput === undefined ? {} : { job_output: jobOutput }
 }
 
-export function failure(
-  state: JobState,
-  node: number,
-  fault: Fault,
-  given: Circumstances,
-): { readonly at: number } & NodeFailed {
-  const policy = state.graph.nodes[node]!.retry
+type Failed = { readonly at: number } & NodeFailed
+
+export function failure(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
+  const failed = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
   const failures = state.tries[node]! + 1
-  const base = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
-  if (!fault.retryable || failures >= policy.maxAttempts) return base
-  const asked = (fault.retry_after_seconds ?? 0) * 1000
-  const delay = Math.max(asked, retryDelay(policy, failures, given.random))
-  return { ...base, retry_at: wholeTime(given.now + delay) }
+  if (!fault.retryable || failures >= state.graph.nodes[node]!.retry.maxAttempts) return failed
+  return triedAgain(state, failed, { ...given, failures })
 }
 
-/** A provider that has taken nothing and asks for time: no failure, so no try is used up. The job's time bounds it. */
-export function postponement(
+/**
+ * A provider that has taken nothing and asks for time: no failure, so no try is used up. The job's time bounds it. Each
+ * time is an attempt of its own, and with their number the wait grows: a provider that never has time is asked, and a
+ * fact written, ever more seldom, and at most once a second even where it and the policy say 0.
+ */
+export function postponement(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
+  const attempt = state.attempt[node]!
+  const failed = { type: "node_failed", at: given.now, node, attempt, fault, postponed: true } as const
+  return triedAgain(state, failed, { ...given, failures: attempt, leastMs: 1000 })
+}
+
+/** After the wait of the policy, or what was asked for if that is longer. */
+function triedAgain(
   state: JobState,
-  node: number,
-  fault: Fault,
-  given: Circumstances,
-): { readonly at: number } & NodeFailed {
-  const asked = (fault.retry_after_seconds ?? 0) * 1000
-  const delay = Math.max(
-    asked,
-    retryDelay(state.graph.nodes[node]!.retry, state.tries[node]! + 1, given.random),
-  )
-  const retry_at = wholeTime(given.now + delay)
-  return {
-    ...{ type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault, retry_at },
-    postponed: true,
-  }
+  failed: Failed,
+  given: Circumstances & { readonly failures: number; readonly leastMs?: number },
+): Failed {
+  const { now, random, failures, leastMs = 0 } = given
+  const asked = (failed.fault.retry_after_seconds ?? 0) * 1000
+  const planned = retryDelay(state.graph.nodes[failed.node]!.retry, failures, random)
+  return { ...failed, retry_at: wholeTime(now + Math.max(asked, planned, leastMs)) }
 }
 
 export function refuse(refused: RefusalReason): Refusal {

@@ -1,7 +1,7 @@
 import type { Task } from "../broker/port.ts"
 import type { Command } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
-import { isCurrent, which } from "../core/item-list.ts"
+import { isCurrent, needsSlot, which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
@@ -84,10 +84,15 @@ export class Capacity {
     this.#parts.told([partition])
   }
 
-  /** Asked for after the job's end had released everything. A job that has only moved keeps its slot. */
+  /**
+   * Asked for after the job's end had released everything, or the node's own end: by the webhook of an operation that was
+   * about to be submitted again. A job that has only moved keeps its slot.
+   */
   async #giveBack(job: LiveJob, task: Task): Promise<void> {
     if (jobHasEnded(job.state.status))
       await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
+    // Whether that end is durable, and still so, is for whoever has the job by now.
+    else if (!needsSlot(job.state, task)) await this.#remind(job, task)
   }
 
   /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */

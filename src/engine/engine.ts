@@ -109,6 +109,7 @@ export class Engine {
       log,
       hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
       hideChildren: jobId => this.#family.hideChildren(jobId),
+      freed: providers => this.#upkeep.freed(providers),
     })
     this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
     this.#retention = new Retention({

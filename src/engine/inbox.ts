@@ -1,11 +1,9 @@
 import type { Command } from "../core/commands.ts"
-import { placeOf, which } from "../core/item-list.ts"
-import { isInFlight } from "../core/state.ts"
+import { needsSlot, which } from "../core/item-list.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { partitionMoved } from "./holding.ts"
-import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
 import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
@@ -22,6 +20,7 @@ export class Inbox {
   readonly #log: Log
   readonly #hasRoom: () => boolean
   readonly #hideChildren: (jobId: string) => Promise<void>
+  readonly #freed: (providers: readonly string[]) => void
   readonly #reading = new Set<number>()
   readonly #again = new Set<number>()
 
@@ -35,6 +34,8 @@ export class Inbox {
     hasRoom: () => boolean
     /** Of a job that is about to be deleted. */
     hideChildren: (jobId: string) => Promise<void>
+    /** A slot of these has come free. */
+    freed: (providers: readonly string[]) => void
   }) {
     this.#journal = parts.journal
     this.#owner = parts.owner
@@ -43,6 +44,7 @@ export class Inbox {
     this.#log = parts.log
     this.#hasRoom = parts.hasRoom
     this.#hideChildren = parts.hideChildren
+    this.#freed = parts.freed
   }
 
   /** There may be messages for this partition. */
@@ -133,12 +135,14 @@ export class Inbox {
       return { accepted: true, created_at: state.createdAt }
     }
     const decided = await this.#owner.act(job, command)
-    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job, command))
+    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job.state, command)) {
       await this.#giveBack(job.id, command)
+      this.#freed(job.plan.providers)
+    }
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
-  /** Asked for by a node while its job ended: nobody else would ever release it. */
+  /** Asked for by a node while it or its job ended: nobody else would ever release it. */
   async #giveBack(jobId: string, of: Parameters<typeof which>[0]): Promise<void> {
     await this.#journal.providers.releaseSlot({ jobId, ...which(of) })
   }
@@ -152,11 +156,4 @@ export class Inbox {
     )
     return { refused: "unreadable" }
   }
-}
-
-/** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
-function needsSlot({ state }: LiveJob, of: Parameters<typeof placeOf>[1]): boolean {
-  const place = placeOf(state, of)
-  if (place === null) return false
-  return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
 }

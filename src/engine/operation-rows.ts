@@ -75,7 +75,8 @@ export class OperationRows {
     // One statement does not see its own rows: what began in this batch carries its end itself.
     const key = keyOf(job.id, of)
     const begun = this.#begun.get(key)
-    if (begun !== undefined && operation !== "none")
+    // A fact may tell of the end that an effect of it has told before, and better: the first counts, as for `left`.
+    if (begun?.endedAt === null && operation !== "none")
       this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null })
     if (this.#left.has(key)) return
     this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation })

@@ -70,7 +70,8 @@ export class Pace {
   async heed(provider: string, fault: Fault): Promise<void> {
     const { journal, clock } = this.#parts
     if (!isRateLimited(fault) && fault.retry_after_seconds === undefined) return
-    const until = clock.now() + (fault.retry_after_seconds ?? 1) * 1000
+    const asked = fault.retry_after_seconds ?? 0
+    const until = clock.now() + Math.min(Math.max(asked, LEAST_STOP_SECONDS), MOST_STOP_SECONDS) * 1000
     this.#stopped.set(provider, Math.max(until, this.#stopped.get(provider) ?? 0))
     await journal.providers.slowDown({ provider, until })
   }
@@ -120,3 +121,7 @@ export class Pace {
 }
 
 const AHEAD_MS = 1000
+/** Also where a provider asks for less: it has just said that it was too much. */
+const LEAST_STOP_SECONDS = 1
+/** A slip in one answer must not stop everybody for a year. */
+const MOST_STOP_SECONDS = 3600

@@ -124,7 +124,7 @@ export class Webhooks {
     if (!isExternalId(externalId)) throw new TypeError("it does not name an operation.")
     const isHint = provider.webhookIsHint === true || news === undefined
     const result: OperationResult = isHint ? { type: "hint" } : resultOf(news, { ...this.#parts, redactor })
-    return { externalId, eventId, result }
+    return { externalId, eventId: eventName(eventId), result }
   }
 
   async #store(provider: Provider, request: SignedRequest, heard: Heard): Promise<Received> {
@@ -201,6 +201,14 @@ function eventIdOf({ verify }: Provider, { body, headers }: SignedRequest): stri
   const isSigned = typeof verify === "function" || verify?.scheme === "standard-webhooks"
   const id = isSigned ? headers["webhook-id"] : undefined
   return id === undefined ? hashOf(body) : storable(id)
+}
+
+/** undefined: it has none. A provider that is no TypeScript may well hand on what it was sent: nothing, or a number. */
+function eventName(id: unknown): string | undefined {
+  if (id === undefined || id === null || id === "") return undefined
+  if (typeof id === "string") return id
+  if (typeof id === "number" || typeof id === "bigint") return String(id)
+  throw new TypeError("the name of its event is neither a text nor a number.")
 }
 
 /** An index takes short texts only, and no text of PostgreSQL holds every character. */

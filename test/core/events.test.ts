@@ -3,7 +3,7 @@ import { fold } from "../../src/core/apply.ts"
 import { eventsOf, expand } from "../../src/core/events.ts"
 import { LargeOutput } from "../../src/core/state.ts"
 import { chain, graphOf } from "./graphs.ts"
-import { final, Job, passing } from "./job.ts"
+import { final, Job, passing, usualPolls } from "./job.ts"
 import { scenarios } from "./scenarios.ts"
 
 const eventsFor = (job: Job) => [
@@ -113,6 +113,19 @@ describe("J18 every transition can be read as an event", () => {
       "attempt.lost ran#1 engine",
       "attempt.lost queued#1 engine",
       "node.queued ran#2 engine",
+    ])
+  })
+
+  it("X4 says that a provider ended what nobody followed any more", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: passing }, { poll: { ...usualPolls, maxErrors: 0 } })
+    const before = job.facts.length
+    job.news("a", "op-1", { type: "completed", output: "film" }, { source: "webhook" })
+    expect(told(job, before)).toEqual([
+      "node.running a#2 provider",
+      "node.completed a#2 provider",
+      "job.completed engine",
     ])
   })
 

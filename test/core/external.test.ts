@@ -220,19 +220,38 @@ describe("a provider that asks for time (429)", () => {
     const job = new Job(atProvider)
     for (let n = 0; n < 20; n++) {
       expect(job.fail("a", { ...busy, retry_after_seconds: n })).toBeNull()
-      expect(job.state.retryAt.get(0)).toBe(job.now + Math.max(15, n) * 1000)
-      job.pass(60)
+      job.pass(300)
     }
     expect(job.state.tries[0]).toBe(0)
     expect(job.attemptOf("a")).toBe(21)
     expect(fold(graphOf(job.specs), job.facts).tries[0]).toBe(0)
     job.fail("a")
-    job.pass(60)
+    job.pass(300)
     job.fail("a", busy)
-    job.pass(60)
+    job.pass(300)
     expect(job.state.tries[0]).toBe(1)
     job.fail("a")
     expect(job.state.status).toBe("FAILED")
+  })
+
+  it("X6 is asked less and less often: after what it says, and at least after a wait that grows to the policy's most", () => {
+    const job = new Job(atProvider)
+    const waits = [0, 0, 0, 1000, 0, 0, 0].map(retry_after_seconds => {
+      job.fail("a", { ...busy, retry_after_seconds })
+      const wait = job.state.retryAt.get(0)! - job.now
+      job.pass(wait / 1000)
+      return wait / 1000
+    })
+    expect(waits).toEqual([15, 30, 60, 1000, 240, 300, 300])
+  })
+
+  it("X6 is asked at most once a second, whatever it and the policy say", () => {
+    const job = new Job([{ ...atProvider[0]!, retry: { initialSeconds: 0 } }])
+    for (let n = 0; n < 1100; n++) {
+      job.fail("a", { ...busy, retry_after_seconds: 0 })
+      expect(job.state.retryAt.get(0)).toBe(job.now + 1000)
+      job.pass(1)
+    }
   })
 
   it("J17 is waited for until the job's time is over", () => {

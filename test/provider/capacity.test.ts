@@ -5,10 +5,26 @@ import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
-import { flow, gate, open, openOn, until } from "../engine/stage.ts"
+import { flow, gate, open, openOn, states, until } from "../engine/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 describe("a provider that has too much to do", () => {
+  it("X6 is asked again after an hour, if it asks to be left alone for years", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "99999999999" } })
+    const umbra = await openWith(fake, { clock, over: { rate: 10, concurrency: 5 } })
+    const first = await umbra.submit(make())
+    await until("it has been told", async () => (await umbra.graph(first.id)).waiting_for[0]?.kind === "retry")
+    const second = await umbra.submit(make())
+    await umbra.cancel(first.id)
+    clock.advance(3600_000 - 2000)
+    expect(fake.operations.size).toBe(0)
+    clock.advance(4000)
+    await until("the second is submitted", () => fake.operations.size === 1)
+    await umbra.cancel(second.id)
+  })
+
   it("X6 is left alone for as long as it asks, by everybody, and then gets half the rate", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
@@ -82,12 +98,29 @@ describe("a provider that has too much to do", () => {
     })
   })
 
+  it("X6 is left alone for a second although it asks for none", async () => {
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "0" } })
+    const umbra = await openWith(fake, { clock, over: { rate: null, concurrency: 5 } })
+    const job = await umbra.submit(make())
+    await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
+    await umbra.submit(make(["b"]))
+    clock.advance(999)
+    await new Promise(resolve => setTimeout(resolve, 20))
+    expect(fake.operations.size).toBe(0)
+    await until("the other is submitted", () => {
+      clock.advance(1)
+      return fake.operations.size === 1
+    })
+  })
+
   it("X6 is waited for longer than there are tries, and slowed down for by any Retry-After", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "2" }, times: 12 })
     const umbra = await openWith(fake, { clock, over: { rate: 10 } })
-    const retry = { max_attempts: 2, initial_seconds: 1, jitter: 0 }
+    const retry = { max_attempts: 2, initial_seconds: 1, max_seconds: 2, jitter: 0 }
     const job = await umbra.submit({ name: "busy", nodes: [{ ...make().nodes[0]!, retry }] })
     await until("it has taken it", () => {
       clock.advance(500)
@@ -177,6 +210,41 @@ describe("slots of jobs that have ended", () => {
       const { slots } = (await umbra.providers())[0]!
       return slots.held.length + slots.waiting === 0
     })
+  })
+})
+
+describe("slots of nodes that are done", () => {
+  it("X5 come back although they were asked for in the same moment, and the next in the queue has them", async () => {
+    const journal = openMemory()
+    const { providers } = journal
+    const requestSlots = providers.requestSlots.bind(providers)
+    let hold: Promise<void> | null = null
+    let asked = 0
+    providers.requestSlots = async (...request) => {
+      asked++
+      await hold
+      return requestSlots(...request)
+    }
+    const fake = await fakeProvider()
+    fake.misbehave({ route: "poll", status: 500 })
+    const over = { poll_seconds: [0.02, 3600], max_poll_errors: 0 }
+    const umbra = await open({ ...optionsFor(fake, { over }), at: journal })
+    const wait = { id: "wait", handler: "wait_for_signal", config: { signal: "go" } }
+    const retry = { initial_seconds: 0.05, jitter: 0 }
+    let release = () => {}
+    const job = await umbra.submit({ name: "going on", nodes: [{ ...make().nodes[0]!, retry }, wait] })
+    const id = await waiting(umbra, fake, job.id)
+    hold = new Promise(resolve => {
+      release = resolve
+    })
+    await until("it is about to be submitted again", () => asked === 2)
+    fake.complete(id)
+    await deliver(umbra, fake, id)
+    await until("it is done", async () => (await states(umbra, job.id)).film === "COMPLETED")
+    const next = await umbra.submit(make())
+    release()
+    await waiting(umbra, fake, next.id, 1)
+    expect((await umbra.providers())[0]!.slots).toMatchObject({ held: [{ job_id: next.id }], waiting: 0 })
   })
 })
 

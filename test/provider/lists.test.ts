@@ -92,6 +92,8 @@ describe("J21 a list whose items are done at a provider", () => {
     fake.complete(id!, "made")
     await deliver(umbra, fake, id!)
     expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: ["made"] })
+    const completed = (await umbra.events(job.id)).find(({ type }) => type === "item.completed")
+    expect(completed).toMatchObject({ source: "provider" })
   })
 
   it("J15 shows progress and partial results of each item", async () => {

@@ -159,7 +159,7 @@ export const scenarios: readonly Scenario[] = [
   },
   {
     what: "the submission is answered with 429 more often than there are tries",
-    script: { ...well, submit: Array(9).fill({ status: 429, headers: { "retry-after": "0" } }) },
+    script: { ...well, submit: Array(5).fill({ status: 429, headers: { "retry-after": "0" } }) },
   },
   {
     what: "the submission is answered with 502 although it was taken, and then with 429",

@@ -124,6 +124,25 @@ describe("POST /webhooks/{provider}", () => {
     expect(JSON.stringify(shown)).not.toMatch(new RegExp(`${key}|${signing}`))
   })
 
+  it("X2 takes whatever a provider names its event with: nothing, a text or a number", async () => {
+    const untyped = defineProvider({
+      ...{ name: "untyped", verify: () => true },
+      webhook: ({ body }) => body as never,
+    })
+    const { stage } = await stageWithProvider({ providers: [untyped] })
+    const post = async (eventId: unknown, n = 0) => {
+      const body = JSON.stringify({ externalId: "op-1", eventId, news: { status: "running", progress: n } })
+      const { status, body: answer } = await stage.ask("/webhooks/untyped", { method: "POST", body })
+      return status === 202 ? !answer.duplicate : [status, answer.code]
+    }
+    // Without a name the same body is the same event.
+    for (const none of [null, undefined, ""])
+      expect([await post(none, 1), await post(none, 1), await post(none, 2)]).toEqual([true, false, true])
+    const named = [await post(7), await post(7, 1), await post("7", 2), await post(8)]
+    expect(named).toEqual([true, false, false, true])
+    expect(await post({ id: 1 })).toEqual([422, "E662"])
+  })
+
   it("X2 parks a webhook whose operation nobody knows", async () => {
     const { fake, stage } = await stageWithProvider()
     const body = JSON.stringify({ id: "somebody else's", status: "done", event_id: "1", output: 1 })
