@@ -15,7 +15,10 @@ describe("a provider that has too much to do", () => {
     fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "99999999999" } })
     const umbra = await openWith(fake, { clock, over: { rate: 10, concurrency: 5 } })
     const first = await umbra.submit(make())
-    await until("it has been told", async () => (await umbra.graph(first.id)).waiting_for[0]?.kind === "retry")
+    await until(
+      "it has been told",
+      async () => (await umbra.graph(first.id)).waiting_for[0]?.kind === "retry",
+    )
     const second = await umbra.submit(make())
     await umbra.cancel(first.id)
     clock.advance(3600_000 - 2000)
