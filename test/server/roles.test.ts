@@ -286,11 +286,12 @@ describe("umbra serve --roles", () => {
       return stderr
     }
     const folder = await storeOf("PGlite")
+    const before = readdirSync(folder.location)
     expect(await refused(["--roles", "api,queen", ...storeFlags(folder)])).toMatch(
       /E620 .*some of api, webhooks, engine, worker, separated by commas, not api,queen/,
     )
     expect(await refused(storeFlags(folder), { UMBRA_ROLES: "api" })).toMatch(/E620 .*Use PostgreSQL/)
-    expect(readdirSync(folder.location)).toEqual([])
+    expect(readdirSync(folder.location)).toEqual(before)
     expect(await refused(["--roles", "api,worker", ...storeFlags(store)])).toMatch(
       /E620 .*add the role engine/,
     )

@@ -143,7 +143,7 @@ describe("umbra serve", () => {
   it("tells when there is no such token", async () => {
     const store = await storeOf("PGlite")
     const { code, stderr } = await umbra(["token", "revoke", "abc", ...storeFlags(store)])
-    expect(code).toBe(2)
+    expect(code).toBe(1)
     expect(stderr).toContain("umbra token list")
   })
 })

@@ -56,7 +56,7 @@ describe("loading handlers", () => {
   it("a module that does not exist is named", async () => {
     await expect(loadHandlers("./none.ts")).rejects.toThrow("./none.ts does not exist")
     await expect(loadHandlers("no-such-package-here")).rejects.toThrow(
-      /no-such-package-here cannot be loaded/,
+      "no-such-package-here is neither a file nor a package that is installed here",
     )
   })
 })
