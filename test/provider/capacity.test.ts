@@ -9,25 +9,6 @@ import { flow, gate, open, openOn, states, until } from "../engine/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 describe("a provider that has too much to do", () => {
-  it("X6 is asked again after an hour, if it asks to be left alone for years", async () => {
-    const clock = new VirtualClock()
-    const fake = await fakeProvider()
-    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "99999999999" } })
-    const umbra = await openWith(fake, { clock, over: { rate: 10, concurrency: 5 } })
-    const first = await umbra.submit(make())
-    await until(
-      "it has been told",
-      async () => (await umbra.graph(first.id)).waiting_for[0]?.kind === "retry",
-    )
-    const second = await umbra.submit(make())
-    await umbra.cancel(first.id)
-    clock.advance(3600_000 - 2000)
-    expect(fake.operations.size).toBe(0)
-    clock.advance(4000)
-    await until("the second is submitted", () => fake.operations.size === 1)
-    await umbra.cancel(second.id)
-  })
-
   it("X6 is left alone for as long as it asks, by everybody, and then gets half the rate", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
@@ -84,37 +65,24 @@ describe("a provider that has too much to do", () => {
     })
   })
 
-  it("X6 without a rate is left alone as well, by this process, for as long as it asks", async () => {
+  it.each([
+    { asks: "20", rate: null, ms: 20_000, submitted: 2, what: "for as long as it asks, also without a rate" },
+    { asks: "0", rate: null, ms: 1000, submitted: 1, what: "for a second although it asks for none" },
+    { asks: "99999999999", rate: 10, ms: 3_600_000, submitted: 1, what: "for an hour if it asks for years" },
+  ])("X6 is left alone $what", async ({ asks, rate, ms, submitted }) => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()
-    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "20" } })
-    const umbra = await openWith(fake, { clock, over: { rate: null, concurrency: 5 } })
+    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": asks } })
+    const umbra = await openWith(fake, { clock, over: { rate, concurrency: 5 } })
     const job = await umbra.submit(make())
     await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
     await umbra.submit(make(["b"]))
-    clock.advance(19_000)
+    clock.advance(ms - 1)
     await new Promise(resolve => setTimeout(resolve, 20))
     expect(fake.operations.size).toBe(0)
-    await until("both are submitted", () => {
-      clock.advance(500)
-      return fake.operations.size === 2
-    })
-  })
-
-  it("X6 is left alone for a second although it asks for none", async () => {
-    const clock = new VirtualClock()
-    const fake = await fakeProvider()
-    fake.misbehave({ route: "submit", status: 429, headers: { "retry-after": "0" } })
-    const umbra = await openWith(fake, { clock, over: { rate: null, concurrency: 5 } })
-    const job = await umbra.submit(make())
-    await until("it has refused", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
-    await umbra.submit(make(["b"]))
-    clock.advance(999)
-    await new Promise(resolve => setTimeout(resolve, 20))
-    expect(fake.operations.size).toBe(0)
-    await until("the other is submitted", () => {
+    await until("it is asked again", () => {
       clock.advance(1)
-      return fake.operations.size === 1
+      return fake.operations.size === submitted
     })
   })
 
