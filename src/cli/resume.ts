@@ -50,7 +50,19 @@ export async function resume(options: ResumeOptions): Promise<number> {
   const providers = await loadUserProviders(options)
   const location = existingStore(options)
   const { store, unfinished } = await lookFirst(location)
+  // First of all: its jobs go on before the engine is open.
+  const stop = stopSignal()
   const umbra = await openUmbra(store, { handlers, adapters, providers, log: commandLog("warn").log })
+  try {
+    const told = await new Resumption(umbra, options, stop).run(unfinished)
+    const code = finish(told, { location, untold: unfinished.length - told.length, ...options })
+    return stop.aborted ? exitCode.failed : code
+  } finally {
+    await umbra.close()
+  }
+}
+
+function stopSignal(): AbortSignal {
   const stop = new AbortController()
   for (const signal of ["SIGINT", "SIGTERM"] as const) {
     process.once(signal, () => {
@@ -59,13 +71,7 @@ export async function resume(options: ResumeOptions): Promise<number> {
       process.once(signal, () => process.exit(exitCode.failed))
     })
   }
-  try {
-    const told = await new Resumption(umbra, options, stop.signal).run(unfinished)
-    const code = finish(told, { location, untold: unfinished.length - told.length, ...options })
-    return stop.signal.aborted ? exitCode.failed : code
-  } finally {
-    await umbra.close()
-  }
+  return stop.signal
 }
 
 /**

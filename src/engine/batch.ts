@@ -132,7 +132,7 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   if (projected === null || projected.status !== job.state.status) return true
   const wake = wakeAt(job.state)
   if (wake === projected.wakeAt) return false
-  return !(isBusy(job.state) && projected.wakeAt !== null && projected.wakeAt <= now)
+  return !(isBusy(job.state) && typeof projected.wakeAt === "number" && projected.wakeAt <= now)
 }
 
 function jobChange(job: LiveJob): JobChange {

@@ -15,8 +15,8 @@ export interface LiveJob {
   seq: number
   /** When its last fact was decided. */
   at: number
-  /** What the store's projection says, or will say once the batches under way are durable. */
-  projected: { status: JobStatus; wakeAt: number | null; updatedAt: number } | null
+  /** What the store's projection says, or will say once the batches under way are durable; undefined: not known for sure. */
+  projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number } | null
   /** Batches that hold facts of this job and are not durable yet. */
   undurable: number
   /** Thrown away (fenced, parked, quarantined): whoever still holds it must let go. */

@@ -9,7 +9,7 @@ import {
   type Output,
   wholeOutput,
 } from "../core/state.ts"
-import { resetEarliestTimer, wakeAt } from "../core/timers.ts"
+import { isBusy, resetEarliestTimer, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow, Journal } from "../journal/port.ts"
@@ -92,10 +92,18 @@ async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
   return { ...fact, output: new LargeOutput(row.seq, row.bytes) as never }
 }
 
-/** `alarm`: what its row says, where that is known. */
+/** `alarm`: what its row said, when it was found to be due. */
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
   const { plan, state, lastSeq, facts } = folded
   const { at } = facts.at(-1)!.fact
-  const projected = { status: state.status, wakeAt: alarm ?? wakeAt(state), updatedAt: at }
+  const projected = { status: state.status, wakeAt: alarmNow(state, alarm), updatedAt: at }
   return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, projected })
+}
+
+/**
+ * What its row says now. It was due, and is at rest with another time: either the row is early, or the job was here
+ * while the store was being asked, did what was due, and has left with a new row.
+ */
+function alarmNow(state: JobState, alarm = wakeAt(state)): NonNullable<LiveJob["projected"]>["wakeAt"] {
+  return isBusy(state) || alarm === wakeAt(state) ? alarm : undefined
 }

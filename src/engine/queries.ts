@@ -236,6 +236,18 @@ export class Queries {
 
   /** J18: folds the job's journal and compares it with its projection. Answers what differs. */
   async verify(row: JobRow): Promise<string[]> {
+    for (let read = row; ; ) {
+      const differences = await this.#differences(read)
+      if (differences.length === 0) return differences
+      // It may have gone on between the two reads.
+      const now = await this.#parts.journal.readJob(row.id)
+      if (now === null) return []
+      if (now.seq === read.seq) return differences
+      read = now
+    }
+  }
+
+  async #differences(row: JobRow): Promise<string[]> {
     const rows = (await readJobs(this.#parts, [row.id])).get(row.id) ?? []
     const covered = rows.filter(fact => fact.seq <= row.seq)
     if (covered.length === 0) return ["the job has no journal"]
@@ -265,9 +277,12 @@ export class Queries {
   /** Facts behind the projection are right as long as they changed nothing it shows. */
   async #verifyRest(rows: Parameters<typeof foldJob>[1], row: JobRow): Promise<string[]> {
     const { state } = await foldJob(this.#parts, rows)
-    return state.status === row.status
-      ? []
-      : [`status: journal ${state.status} at its end, projection ${row.status}`]
+    const differences: string[] = []
+    if (state.status !== row.status)
+      differences.push(`status: journal ${state.status} at its end, projection ${row.status}`)
+    if (!wakesInTime(state, row.wakeAt))
+      differences.push(`wake_at: journal ${wakeAt(state)} at its end, projection ${row.wakeAt}`)
+    return differences
   }
 
   async #fetchLarge(jobId: string, state: JobState): Promise<void> {

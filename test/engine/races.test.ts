@@ -3,6 +3,7 @@
  * memory and shared, so that a test can hold one answer back while another engine acts.
  */
 import { describe, expect, it } from "vitest"
+import { partitionOf } from "../../src/engine/ids.ts"
 import { Peers } from "../../src/engine/peers.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { openMemory } from "../../src/journal/memory.ts"
@@ -16,7 +17,10 @@ const quick = { beatSeconds: 0.02, leaseSeconds: 0.1 }
 const calm = { ...quick, leaseSeconds: 2 }
 
 /** Holds the answers of one verb back until told. */
-function holding<Verb extends "readFacts" | "append" | "endedJobs">(journal: Journal, verb: Verb) {
+function holding<Verb extends "readFacts" | "append" | "endedJobs" | "dueJobs">(
+  journal: Journal,
+  verb: Verb,
+) {
   const held: (() => void)[] = []
   let isHolding = false
   const original = journal[verb].bind(journal) as (...args: unknown[]) => Promise<unknown>
@@ -169,6 +173,35 @@ describe("loading", () => {
     const types = (await umbra.events(job.id)).map(event => event.type)
     expect(types.at(-1)).toBe("job.cancelled")
     expect((await job.status()).status).toBe("CANCELLED")
+  })
+
+  it("J5 a job that acted and left while the store was asked what is due is found by whoever takes over", async () => {
+    const [clock, journal, door] = [new VirtualClock(), openMemory(), gate()]
+    const due = holding(journal, "dueJobs")
+    const umbra = await open({ at: journal, clock, handlers: [door.handler], engine: { ttlSeconds: null } })
+    const job = await umbra.submit(
+      flow([
+        { id: "nap", handler: "sleep", config: { seconds: 60 } },
+        { id: "go", handler: "wait_for_signal", config: { signal: "go" } },
+        { id: "after", handler: "gate", dependencies: ["go"] },
+      ]),
+    )
+    await until("it has left memory", () => !umbra.activity(job.id).isHere)
+    clock.advance(59_000)
+    await job.signal("another", null)
+    expect(umbra.activity(job.id).isHere).toBe(true)
+    due.hold()
+    clock.advance(1_000)
+    await until("the store was asked", () => due.held.length === 1)
+    await until("it has done what was due, and left", () => !umbra.activity(job.id).isHere)
+    due.letGo()
+    await until("it was woken by the old answer", () => umbra.activity(job.id).isHere)
+    await job.signal("go", null)
+    await door.came()
+    const found = await journal.dueJobs({ partitions: [partitionOf(job.id)], at: clock.now(), limit: 10 })
+    expect(found.jobs.map(({ id }) => id)).toEqual([job.id])
+    door.open()
+    expect((await job.wait()).status).toBe("COMPLETED")
   })
 
   it("a job read before its partition was lost is not adopted after", async () => {

@@ -1,0 +1,39 @@
+import { expect, it } from "vitest"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { flow, gate, openOn, until } from "./stage.ts"
+
+const gated = flow([
+  { id: "first", handler: "input" },
+  { id: "second", handler: "gate", dependencies: ["first"] },
+])
+
+it("J18 a row that would be looked at too late differs, also when only the facts behind it say so", async () => {
+  const [store, door] = [createMemoryStore(), gate()]
+  const waiting = flow([
+    { id: "go", handler: "wait_for_signal", config: { signal: "go" } },
+    { id: "then", handler: "gate", dependencies: ["go"] },
+  ])
+  const umbra = await openOn(store, { handlers: [door.handler] })
+  const job = await umbra.submit(waiting)
+  await until("it has left memory", () => !umbra.activity(job.id).isHere)
+  const atRest = await umbra.queries.row(job.id)
+  expect(await umbra.queries.verify(atRest)).toEqual([])
+  await job.signal("go", null)
+  await door.came()
+  store.jobs.set(job.id, atRest)
+  expect(await umbra.queries.verify(atRest)).toEqual([
+    `wake_at: journal 0 at its end, projection ${atRest.wakeAt}`,
+  ])
+  door.open()
+})
+
+it("J18 a job that goes on while it is compared does not differ", async () => {
+  const [store, door] = [createMemoryStore(), gate()]
+  const umbra = await openOn(store, { handlers: [door.handler] })
+  const job = await umbra.submit(gated)
+  await door.came()
+  const before = await umbra.queries.row(job.id)
+  door.open()
+  await job.wait()
+  expect(await umbra.queries.verify(before)).toEqual([])
+})
