@@ -22,6 +22,13 @@ export function wakeAt(state: JobState): number | null {
   return isBusy(state) ? AT_ONCE : nextTimer(state)
 }
 
+/** Is the job found in time with this `wakeAt` stored? One with work in flight is, with any time that has passed. */
+export function wakesInTime(state: JobState, stored: number | null, now: number): boolean {
+  const wake = wakeAt(state)
+  if (wake === null || stored === null) return wake === stored
+  return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, now) : stored <= wake
+}
+
 /** Is something of it in flight, or being looked at? */
 export function isBusy({ active, polling, lists }: JobState): boolean {
   if (active > 0 || polling.size > 0) return true

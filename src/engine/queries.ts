@@ -5,7 +5,7 @@ import type { Json } from "../core/json.ts"
 import { routeViews } from "../core/pipeline/view.ts"
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
-import { wakeAt } from "../core/timers.ts"
+import { wakeAt, wakesInTime } from "../core/timers.ts"
 import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view.ts"
 import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -268,7 +268,7 @@ export class Queries {
     compare("error", jobErrorOf(plan, state), row.error === null ? null : JSON.parse(row.error))
     if (row.status === "COMPLETED" && row.output !== null)
       compare("output", outputInMemory(state), JSON.parse(row.output))
-    if (!wakesInTime(state, row.wakeAt))
+    if (!wakesInTime(state, row.wakeAt, Date.now()))
       differences.push(`wake_at: journal ${wakeAt(state)}, projection ${row.wakeAt}`)
     if (covered.length < rows.length) differences.push(...(await this.#verifyRest(rows, row)))
     return differences
@@ -280,7 +280,7 @@ export class Queries {
     const differences: string[] = []
     if (state.status !== row.status)
       differences.push(`status: journal ${state.status} at its end, projection ${row.status}`)
-    if (!wakesInTime(state, row.wakeAt))
+    if (!wakesInTime(state, row.wakeAt, Date.now()))
       differences.push(`wake_at: journal ${wakeAt(state)} at its end, projection ${row.wakeAt}`)
     return differences
   }
@@ -294,13 +294,6 @@ export class Queries {
   #whole(jobId: string, output: Output): Promise<Json> {
     return readWhole(output, seq => readOutput(this.#parts.journal, jobId, seq))
   }
-}
-
-/** A job must be woken not later than its journal says; one with work in flight at any time that has passed. */
-function wakesInTime(state: JobState, stored: number | null): boolean {
-  const wake = wakeAt(state)
-  if (wake === null || stored === null) return wake === stored
-  return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, Date.now()) : stored <= wake
 }
 
 export function noSuchJob(jobId: string): UmbraError {

@@ -3,6 +3,7 @@
  * partitions that they believe to own; then the weather clears, and everything must come right.
  */
 import type { Task } from "../../src/broker/port.ts"
+import { wakeAt, wakesInTime } from "../../src/core/timers.ts"
 import { compileWorkflow, type Plan } from "../../src/definition/index.ts"
 import { Engine } from "../../src/engine/engine.ts"
 import { Plans } from "../../src/engine/plans.ts"
@@ -14,7 +15,7 @@ import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { type Random, randomFrom } from "../crash/random.ts"
 import { unreliable, type Weather } from "./unreliable.ts"
-import { SimulatedWorker } from "./worker.ts"
+import { SIGNALS, SimulatedWorker } from "./worker.ts"
 
 const PARTITIONS = 4
 const OWNER = "simulation"
@@ -66,6 +67,7 @@ export class Fleet {
     for (let step = 0; step < options.steps; step++) {
       this.#something()
       await this.#pass(this.#random.between(1, 400))
+      await this.#mustBeFound()
     }
     this.#weather.faults = 0
     // Far beyond every timer, backoff and time to wait for an answer.
@@ -95,7 +97,7 @@ export class Fleet {
 
   #something(): void {
     const chance = this.#random.next()
-    if (chance < 0.6) this.#submit()
+    if (chance < 0.5) this.#submit()
     else if (chance < 0.72) this.#command()
     else if (chance < 0.82) this.#rob()
     else if (chance < 0.92) this.#kill()
@@ -179,8 +181,9 @@ export class Fleet {
     if (this.#acknowledged.size === 0) return
     const member = this.#random.pick(this.#members)
     const id = this.#random.pick([...this.#acknowledged])
-    const type = this.#random.pick(["cancel", "retry", "retry"] as const)
-    member.engine.command(id, { type }).catch(() => {})
+    const type = this.#random.pick(["cancel", "retry", "retry", "signal", "signal", "signal"] as const)
+    const command = type === "signal" ? { type, name: this.#random.pick(SIGNALS), data: null } : { type }
+    member.engine.command(id, command).catch(() => {})
   }
 
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
@@ -201,10 +204,25 @@ export class Fleet {
     if (isComplete) this.#violations.push(`${name} started although the node is complete`)
   }
 
-  async #judge(): Promise<void> {
+  /** Whoever dies now: the next owner sees everything that is to be done by the time in its row. */
+  async #mustBeFound(): Promise<void> {
+    const queries = this.#queries()
+    for (const row of this.#store.jobs.values()) {
+      if (row.finishedAt !== null) continue
+      const { state } = await queries.fold(row.id)
+      if (!wakesInTime(state, row.wakeAt, this.#clock.now()))
+        this.#violations.push(`${row.id}: is to be woken at ${wakeAt(state)}, its row says ${row.wakeAt}`)
+    }
+  }
+
+  #queries(): Queries {
     const journal = openMemory(this.#store)
     const parts = { journal, plans: new Plans(journal), largeOutputBytes: 1 << 20 }
-    const queries = new Queries({ ...parts, live: () => undefined, isRunning: () => false })
+    return new Queries({ ...parts, live: () => undefined, isRunning: () => false })
+  }
+
+  async #judge(): Promise<void> {
+    const queries = this.#queries()
     for (const id of this.#acknowledged)
       if (!this.#store.jobs.has(id)) this.#violations.push(`${id} was acknowledged and is lost`)
     for (const row of this.#store.jobs.values()) {

@@ -1,5 +1,7 @@
 /** A broker that runs nothing: attempts take virtual time and end as the seed says, and every start is judged. */
 import type { Broker, Outcome, Task, TaskEvents, TaskName } from "../../src/broker/port.ts"
+import type { Waiting } from "../../src/core/facts.ts"
+import type { Json } from "../../src/core/json.ts"
 import type { Clock } from "../../src/engine/clock.ts"
 import type { Random } from "../crash/random.ts"
 
@@ -10,6 +12,8 @@ export interface SimulatedWorkerParts {
   readonly isDead: () => boolean
   readonly starts: (task: Task) => void
 }
+
+export const SIGNALS = ["go", "come"] as const
 
 export class SimulatedWorker implements Broker {
   readonly #parts: SimulatedWorkerParts
@@ -68,13 +72,19 @@ function keyOf(task: TaskName): string {
   return `${task.jobId}/${task.node}/${task.item}/${task.attempt}`
 }
 
+/** For its time, or for a signal that comes now and then. */
+function waitingFor(random: Random, now: number, output: Json): Waiting {
+  const until = now + random.between(10, random.pick([250, 5000]))
+  if (random.chance(0.5)) return { kind: "timer", until, output }
+  return { kind: "signal", name: random.pick(SIGNALS), until, default: output }
+}
+
 function outcomeOf(task: Task, random: Random, now: number): Outcome {
   const output = { by: task.attempt }
   if (task.handler.startsWith("run:"))
     return { type: "child", workflow: task.handler.slice("run:".length), input: null }
   if (random.chance(0.15))
     return { type: "failed", fault: { code: "E400", message: "by chance", retryable: random.chance(0.9) } }
-  if (random.chance(0.15))
-    return { type: "waiting", waiting: { kind: "timer", until: now + random.between(10, 5000), output } }
+  if (random.chance(0.25)) return { type: "waiting", waiting: waitingFor(random, now, output) }
   return { type: "completed", output, text: JSON.stringify(output) }
 }
