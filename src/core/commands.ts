@@ -107,8 +107,8 @@ export type OperationResult =
   | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject }
   | { readonly type: "failed"; readonly fault: Fault }
   | { readonly type: "running"; readonly preview?: Json; readonly progress?: OperationProgress }
-  /** The provider could not be asked. */
-  | { readonly type: "error"; readonly fault: Fault }
+  /** The provider could not be asked. `isFinal`: nor can it be later. */
+  | { readonly type: "error"; readonly fault: Fault; readonly isFinal?: true }
   /** Something has happened: ask. */
   | { readonly type: "hint" }
   /** The provider's rate has no room before then. */

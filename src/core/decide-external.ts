@@ -11,7 +11,8 @@ import { wholeTime } from "./whole-time.ts"
  *
  * 1. News count only for the operation that the node waits for right now; of two that bring its end, the second is a
  *    duplicate.
- * 2. A look that failed says nothing of the operation: the wait goes on until the policy or the job's time ends it.
+ * 2. A look that failed says nothing of the operation: the wait goes on until the policy or the job's time ends it,
+ *    unless no look can ever succeed.
  */
 export function submitted(command: Submitted, given: Circumstances): Fact {
   const { node, attempt, provider, externalId, poll, ttlSeconds } = command
@@ -71,7 +72,8 @@ function newsOf(state: JobState, command: External, given: Circumstances): reado
   }
 }
 
-function isOneTooMany(state: JobState, { node, poll }: External): boolean {
+function isOneTooMany(state: JobState, { node, poll, result }: External): boolean {
+  if (result.type === "error" && result.isFinal === true) return true
   const most = poll?.maxErrors ?? null
   return most !== null && (state.polls.get(node)?.errors ?? 0) + 1 > most
 }

@@ -26,13 +26,16 @@ interface Queue {
  * 1. Places are taken at most a second ahead, whoever waits: a provider that says "too many" is heeded by all who have
  *    none yet, and in this process by those who have one, too.
  * 2. Those who wait here are served in order, with one question at a time for each provider.
- * 3. A provider without a rate is asked without a question; after its 429 this process leaves it alone all the same.
+ * 3. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
+ *    that asks it looks once a second whether it has.
  */
 export class Pace {
   readonly #parts: PaceParts
   readonly #queues = new Map<string, Queue>()
   /** By provider: nothing goes out from here before that. */
   readonly #stopped = new Map<string, number>()
+  /** By provider without a rate: whether others were told to wait. */
+  readonly #looked = new Map<string, { readonly at: number; readonly done: Promise<void> }>()
 
   constructor(parts: PaceParts) {
     this.#parts = parts
@@ -40,10 +43,12 @@ export class Pace {
 
   /** For a request that is made, sooner or later. */
   async turn(provider: string, rate: number | null): Promise<void> {
-    if (rate !== null) await this.#place(provider, rate)
+    const { patiently, until } = this.#parts
+    const place = () => (rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, rate))
+    await place()
     for (let stop = this.#stop(provider); stop !== null; stop = this.#stop(provider)) {
-      await this.#parts.until(stop)
-      if (rate !== null) await this.#place(provider, rate)
+      await until(stop)
+      await place()
     }
   }
 
@@ -51,7 +56,8 @@ export class Pace {
   async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
     const { clock, until } = this.#parts
     const latest = clock.now() + maxWaitMs
-    if (rate !== null) {
+    if (rate === null) await this.#look(provider)
+    else {
       for (;;) {
         const { taken, at } = await this.#take(provider, rate, Math.min(maxWaitMs, AHEAD_MS))
         if (!taken && at > latest) return at
@@ -72,8 +78,23 @@ export class Pace {
     if (!isRateLimited(fault) && fault.retry_after_seconds === undefined) return
     const asked = fault.retry_after_seconds ?? 0
     const until = clock.now() + Math.min(Math.max(asked, LEAST_STOP_SECONDS), MOST_STOP_SECONDS) * 1000
-    this.#stopped.set(provider, Math.max(until, this.#stopped.get(provider) ?? 0))
+    this.#stopUntil(provider, until)
     await journal.providers.slowDown({ provider, until })
+  }
+
+  #look(provider: string): Promise<void> {
+    const { clock, journal } = this.#parts
+    const now = clock.now()
+    const known = this.#looked.get(provider)
+    if (known !== undefined && now - known.at < AHEAD_MS) return known.done
+    const done = journal.providers.restUntil({ provider }).then(until => this.#stopUntil(provider, until))
+    this.#looked.set(provider, { at: now, done })
+    done.catch(() => this.#looked.delete(provider))
+    return done
+  }
+
+  #stopUntil(provider: string, until: number): void {
+    this.#stopped.set(provider, Math.max(until, this.#stopped.get(provider) ?? 0))
   }
 
   #stop(provider: string): number | null {

@@ -103,8 +103,9 @@ export class Polls {
     const outcome = await workers.call(of, signal)
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
     if (outcome.type === "completed") return outcome.output as unknown as OperationResult
-    const fault = outcome.type === "failed" ? outcome.fault : unknownProvider(provider)
-    return { type: "error", fault }
+    if (outcome.type !== "failed") return { type: "error", fault: unknownProvider(provider) }
+    const { fault } = outcome
+    return fault.code === OUTPUT_TOO_LARGE ? { type: "failed", fault } : { type: "error", fault }
   }
 
   async #ask(operation: Operation, rate: number | null, signal: AbortSignal): Promise<OperationResult> {
@@ -120,6 +121,8 @@ export class Polls {
 }
 
 const AWAY_MS = 5000
+/** Of a look by a worker: the result fits by itself, but not with the few words around it. */
+const OUTPUT_TOO_LARGE = "E405"
 
 /** The queue of looks at a provider's operations: workers that know the provider serve it. */
 export function pollQueue(provider: string): string {

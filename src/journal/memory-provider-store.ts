@@ -123,6 +123,10 @@ export class MemoryProviderStore implements ProviderStore {
     })
   }
 
+  async restUntil({ provider }: { readonly provider: string }): Promise<number> {
+    return Math.ceil(this.#store().pace.get(provider)?.nextAt ?? 0)
+  }
+
   async receiveEvent(event: NewWebhookEvent): Promise<boolean> {
     const { events } = this.#store()
     const { provider, eventId } = event

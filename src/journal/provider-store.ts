@@ -42,6 +42,8 @@ export interface ProviderStore {
   }): Promise<{ readonly taken: boolean; readonly at: number }>
   /** The provider said that it has too much to do: half the rate, and nothing before `until`. */
   slowDown(slowing: { readonly provider: string; readonly until: number }): Promise<void>
+  /** For a provider without a rate: nothing before then; 0: whenever you like. It only reads. */
+  restUntil(query: { readonly provider: string }): Promise<number>
 
   /** False: it was delivered before. */
   receiveEvent(event: NewWebhookEvent): Promise<boolean>

@@ -98,6 +98,11 @@ export class SqlProviderStore implements ProviderStore {
     await this.#database.query("slowDown", [provider, `${until}`])
   }
 
+  async restUntil({ provider }: { readonly provider: string }): Promise<number> {
+    const [row] = await this.#database.query("providerRest", [provider])
+    return row === undefined ? 0 : rows.number(row, 0)
+  }
+
   async receiveEvent(event: NewWebhookEvent): Promise<boolean> {
     const { provider, eventId, externalId, receivedAt, verdict, reason, bytes, news } = event
     const parameters = [provider, eventId, externalId, `${receivedAt}`, verdict, reason, `${bytes}`, news]

@@ -48,7 +48,10 @@ export class ProviderCalls implements Providers {
       )
       return resultOf(news, { ...this.#parts, redactor: call.redactor() })
     } catch (thrown) {
-      return { type: "error", fault: this.#faultOf(thrown, call.redactor()) }
+      const fault = this.#faultOf(thrown, call.redactor())
+      return fault.code === ANSWER_TOO_LARGE
+        ? { type: "error", fault, isFinal: true }
+        : { type: "error", fault }
     } finally {
       call.end()
     }
@@ -88,6 +91,9 @@ export class ProviderCalls implements Providers {
     })
   }
 }
+
+/** The next answer will not be smaller: a result only grows. */
+const ANSWER_TOO_LARGE = "E413"
 
 interface CallParts extends Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
   readonly signal: AbortSignal

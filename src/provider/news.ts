@@ -1,6 +1,12 @@
-/** From what a provider says of an operation to what is stored of it: JSON only, bounded, without secrets. */
+/**
+ * From what a provider says of an operation to what is stored of it: JSON only, bounded, without secrets.
+ *
+ * 1. Who says that an operation is over has ended it, whatever else is wrong with the news: a result that cannot be kept
+ *    fails it as it would fail a handler. Asking again would bring the same.
+ * 2. What is only shown (a preview, the details of a failure) is left out if it cannot be kept.
+ */
 import type { OperationResult } from "../core/commands.ts"
-import { cut, type Fault } from "../core/faults.ts"
+import { cut, type Fault, faultOf } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { checkOutput } from "../worker/output.ts"
@@ -16,7 +22,7 @@ export interface NewsLimits {
 
 const messageLength = 500
 
-/** Throws what is not JSON, or too large, as a fault of the table. */
+/** Throws where the provider does not say how the operation stands. */
 export function resultOf(news: OperationNews, limits: NewsLimits): OperationResult {
   switch (news?.status) {
     case "completed":
@@ -37,10 +43,20 @@ function completed(
   news: Extract<OperationNews, { status: "completed" }>,
   limits: NewsLimits,
 ): OperationResult {
-  const output = checked(news.output, limits.maxOutputBytes, "output", limits)
-  if (news.usage === undefined) return { type: "completed", output }
-  const usage = checked(news.usage, limits.maxPreviewBytes, "usage", limits) as JsonObject
-  return { type: "completed", output, usage }
+  try {
+    const output = checked(news.output, limits.maxOutputBytes, "output", limits)
+    if (news.usage === undefined) return { type: "completed", output }
+    const usage = checked(news.usage, limits.maxPreviewBytes, "usage", limits) as JsonObject
+    return { type: "completed", output, usage }
+  } catch (thrown) {
+    return { type: "failed", fault: unusable(thrown, limits) }
+  }
+}
+
+/** Of a check that threw: it may name a key of what was checked. */
+function unusable(thrown: unknown, { redactor }: NewsLimits): Fault {
+  const about = { now: 0, thrower: "provider" }
+  return faultOf(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
 }
 
 function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits: NewsLimits): Fault {
@@ -51,9 +67,15 @@ function faultOfNews(news: Extract<OperationNews, { status: "failed" }>, limits:
     message: cut(clean(String(message)), 2000),
     retryable,
     ...(retryAfterSeconds === undefined ? {} : { retry_after_seconds: retryAfterSeconds }),
-    ...(details === undefined
-      ? {}
-      : { details: checked(details, limits.maxPreviewBytes, "details", limits) as JsonObject }),
+    ...(details === undefined ? {} : { details: detailsOf(details, limits) }),
+  }
+}
+
+function detailsOf(details: JsonObject, limits: NewsLimits): JsonObject {
+  try {
+    return checked(details, limits.maxPreviewBytes, "details", limits) as JsonObject
+  } catch (thrown) {
+    return { left_out: unusable(thrown, limits).message }
   }
 }
 
@@ -62,10 +84,20 @@ function running(news: Extract<OperationNews, { status: "running" }>, limits: Ne
   const isKnown = typeof progress === "number" && !Number.isNaN(progress)
   const percent = isKnown ? Math.min(100, Math.max(0, progress)) : null
   const clean = limits.redactor?.clean ?? ((text: string) => text)
-  const text = message == null ? null : cut(clean(String(message)), messageLength)
-  const shown = percent === null && text === null ? {} : { progress: { percent, message: text } }
-  if (preview === undefined || preview === null) return { type: "running", ...shown }
-  return { type: "running", ...shown, preview: checked(preview, limits.maxPreviewBytes, "preview", limits) }
+  const partial = preview === undefined || preview === null ? {} : previewOf(preview, limits)
+  const text = message == null ? (partial.leftOut ?? null) : clean(String(message))
+  const said = text === null ? null : cut(text, messageLength)
+  const shown = percent === null && said === null ? {} : { progress: { percent, message: said } }
+  return { type: "running", ...shown, ...(partial.preview === undefined ? {} : { preview: partial.preview }) }
+}
+
+/** Without it the operation goes on all the same; whoever waits for it is told why it is not there. */
+function previewOf(preview: unknown, limits: NewsLimits): { preview?: Json; leftOut?: string } {
+  try {
+    return { preview: checked(preview, limits.maxPreviewBytes, "preview", limits) }
+  } catch (thrown) {
+    return { leftOut: unusable(thrown, limits).message }
+  }
 }
 
 function checked(value: unknown, maxBytes: number, what: string, { redactor }: NewsLimits): Json {

@@ -48,7 +48,8 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
       waiting,
       oldest_asked_at: oldestAskedAt === null ? null : iso(oldestAskedAt),
     },
-    rate: { limit: terms.rate, pace },
+    // Where there is no limit there is no share of it: nothing would ever bring it back to 1.
+    rate: { limit: terms.rate, pace: terms.rate === null ? 1 : pace },
     operations,
     recent_errors: errors.map(error => ({ ...error, at: iso(error.at) })),
   }

@@ -10,7 +10,7 @@
  */
 import { createHash } from "node:crypto"
 import type { External, OperationResult } from "../core/commands.ts"
-import { cut } from "../core/faults.ts"
+import { cut, type Fault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { ProviderStore, WebhookEventRow } from "../journal/provider-store.ts"
@@ -139,7 +139,7 @@ export class Webhooks {
       externalId,
       receivedAt: now(),
       verdict: "parked",
-      reason: null,
+      reason: result.type === "failed" ? reasonOf(result.fault) : null,
       bytes: request.body.length,
       news: JSON.stringify(news),
     })
@@ -163,7 +163,7 @@ export class Webhooks {
     if (++refusals.count <= REFUSALS_A_SECOND)
       await store.receiveEvent({
         ...{ provider: name, eventId: null, externalId: null, receivedAt: now(), bytes, news: null },
-        ...{ verdict: "refused", reason: cut([error.code, error.message, ...notes].join(" "), 500) },
+        ...{ verdict: "refused", reason: reasonOf(error, notes) },
       })
     return error
   }
@@ -176,6 +176,10 @@ interface Heard {
 }
 
 const REFUSALS_A_SECOND = 10
+
+function reasonOf({ code, message }: Pick<Fault, "code" | "message">, notes: readonly string[] = []): string {
+  return cut([code, message, ...notes].join(" "), 500)
+}
 
 /** null, with why in `missing`. */
 function secretOr(name: string, secrets: SecretSource, missing: string[]): string | null {

@@ -43,7 +43,10 @@ export const webhook = z
     external_id: z.string().nullable(),
     received_at: time,
     verdict: z.enum(["parked", "delivered", "late", "refused"]),
-    reason: z.string().nullable().meta({ description: "Why it was refused." }),
+    reason: z
+      .string()
+      .nullable()
+      .meta({ description: "Why it was refused, or why the operation that it is about failed." }),
     bytes: z.number().int(),
   })
   .meta({ id: "Webhook", examples: [webhookExample] })

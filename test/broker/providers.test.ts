@@ -33,6 +33,22 @@ describe("external work in a fleet", () => {
     expect(looking.queues).toEqual(["poll:fake"])
   })
 
+  it("X3 a result that a worker finds, and that does not fit into its report, fails the node", async () => {
+    const stage = new FleetStage()
+    const fake = await fakeProvider()
+    const { providers, secrets } = optionsFor(fake, { over: soon })
+    const umbra = await stage.engine({ providers: providers!, secrets: secrets! })
+    const worker = { maxOutputBytes: 400 }
+    stage.worker({ providers: providers!, secrets: secrets!, worker, queues: ["external", "poll:fake"] })
+    await stage.served(umbra, "external")
+    await stage.served(umbra, "poll:fake")
+    const job = await umbra.submit(make())
+    await until("the provider has it", () => fake.operations.size === 1)
+    const [id] = fake.operations.keys()
+    fake.complete(id!, "x".repeat(390))
+    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+  })
+
   it("S1 an engine looks itself when no worker does, or when the one that did has left", async () => {
     const stage = new FleetStage()
     const fake = await fakeProvider()

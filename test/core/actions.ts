@@ -15,7 +15,11 @@ export type Result =
   | { readonly kind: "skip" | "started" | "preview" | "slot" | "lost" | "returned" }
   | { readonly kind: "submitted"; readonly polls: boolean; readonly ttl: number | null }
 
-export type News = "completed" | "failed" | "final" | "running" | "preview" | "error" | "hint" | "postponed"
+const allNews = [
+  ...(["completed", "failed", "final", "running", "preview"] as const),
+  ...(["error", "last_error", "hint", "postponed"] as const),
+] as const
+export type News = (typeof allNews)[number]
 
 export type Action =
   /** From `live`: a task some worker has. `ever`: any task there ever was. `forged`: a node and attempt nobody gave out. */
@@ -116,9 +120,7 @@ export const actions: fc.Arbitrary<Action> = fc.oneof(
       do: fc.constant("news" as const),
       of: fc.constantFrom("current" as const, "current" as const, "ever" as const),
       pick: fc.nat({ max: 99 }),
-      news: fc.constantFrom<News>(
-        ...(["completed", "failed", "final", "running", "preview", "error", "hint", "postponed"] as const),
-      ),
+      news: fc.constantFrom<News>(...allNews),
       byPoll: fc.boolean(),
       token: fc.constantFrom(undefined, undefined, "current" as const, "stale" as const),
       maxErrors: fc.constantFrom(null, 0, 1),

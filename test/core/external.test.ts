@@ -130,6 +130,14 @@ describe("an operation at a provider", () => {
     expect(job.abandoned).toEqual(["a:op-1"])
   })
 
+  it("X3 that can never be looked at fails its node at the first look, and the provider is told", () => {
+    const job = new Job(chain("a"))
+    job.submitted("a", "op-1")
+    job.news("a", "op-1", { type: "error", fault: final, isFinal: true })
+    expect(job.state.status).toBe("FAILED")
+    expect(job.abandoned).toEqual(["a:op-1"])
+  })
+
   it("X3 that cannot be followed is submitted again as the same operation: it may still run", () => {
     const job = new Job(chain("a"))
     job.submitted("a", "op-1")

@@ -25,7 +25,8 @@ export function newsInModel(
     model.failed(id, result.fault, now, random)
   }
   const looked = byPoll && poll !== null && (result.type === "running" || result.type === "error")
-  if (result.type === "error" && poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors) {
+  const isTooMany = poll?.maxErrors != null && node.pollErrors + 1 > poll.maxErrors
+  if (result.type === "error" && (isTooMany || result.isFinal === true)) {
     model.failed(id, result.fault, now, random)
     if (node.state === "FAILED") givenUp(model, id, operation)
     else node.unfollowed = operation

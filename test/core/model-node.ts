@@ -37,7 +37,7 @@ export interface ModelNews {
   readonly poll: { readonly jitter: number; readonly maxErrors: number | null } | null
   readonly result:
     | { readonly type: "completed"; readonly output: Json }
-    | { readonly type: "failed" | "error"; readonly fault: ModelFault }
+    | { readonly type: "failed" | "error"; readonly fault: ModelFault; readonly isFinal?: true }
     | { readonly type: "running"; readonly preview?: Json }
     | { readonly type: "hint" }
     | { readonly type: "postponed"; readonly until: number }

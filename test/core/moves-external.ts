@@ -84,6 +84,8 @@ function resultOf(stage: Stage, news: News): OperationResult {
       return { type: "running", preview: stage.fresh("half") }
     case "error":
       return { type: "error", fault }
+    case "last_error":
+      return { type: "error", fault, isFinal: true }
     case "hint":
       return { type: "hint" }
     case "postponed":

@@ -86,6 +86,34 @@ describe("a provider that has too much to do", () => {
     })
   })
 
+  it("X6 is left alone by every process, also without a rate", async () => {
+    const store = createMemoryStore()
+    const clock = new VirtualClock()
+    const fake = await fakeProvider()
+    const options = optionsFor(fake, { clock, over: { rate: null, concurrency: 5, poll_seconds: [30] } })
+    const first = await openOn(store, options)
+    const before = await first.submit(make())
+    const id = await waiting(first, fake, before.id)
+    // Another process of the same fleet hears it.
+    const peer = openMemory(store)
+    const until429 = clock.now() + 60_000
+    await peer.providers.slowDown({ provider: "fake", until: until429 })
+    clock.advance(1000)
+    const after = await first.submit(make(["b"]))
+    for (let passed = 0; passed < 58_000; passed += 1000) {
+      clock.advance(1000)
+      await new Promise(resolve => setTimeout(resolve, 1))
+    }
+    expect([fake.operations.size, fake.operations.get(id)!.polls]).toEqual([1, 0])
+    await until("both are asked for", () => {
+      clock.advance(100)
+      return fake.operations.size === 2 && fake.operations.get(id)!.polls === 1
+    })
+    expect(clock.now()).toBeGreaterThanOrEqual(until429)
+    await waiting(first, fake, after.id, 1)
+    expect((await first.providers())[0]!.rate).toEqual({ limit: null, pace: 1 })
+  })
+
   it("X6 is waited for longer than there are tries, and slowed down for by any Retry-After", async () => {
     const clock = new VirtualClock()
     const fake = await fakeProvider()

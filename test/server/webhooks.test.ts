@@ -67,6 +67,17 @@ describe("POST /webhooks/{provider}", () => {
     expect(JSON.stringify(body)).not.toContain("not the secret")
   })
 
+  it("X2 takes a result that is too large, which ends the node, and refuses it first if it is forged", async () => {
+    const { fake, stage } = await stageWithProvider({ worker: { maxOutputBytes: 300 } })
+    const job = await stage.umbra.submit(make())
+    const id = await waiting(stage.umbra, fake, job.id)
+    fake.complete(id, { frames: "x".repeat(400) })
+    expect((await fake.deliver(id, { secret: "a guess" })).status).toBe(401)
+    expect((await stage.umbra.graph(job.id)).status).toBe("PROCESSING")
+    expect((await fake.deliver(id)).status).toBe(202)
+    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+  })
+
   it("X2 tells admins which secret is not set, and nobody else", async () => {
     const { fake, stage, admin } = await stageWithProvider({ secrets: () => undefined })
     const body = JSON.stringify({ id: "x", status: "done" })

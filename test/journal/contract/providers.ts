@@ -181,6 +181,15 @@ export function providersContract(stage: () => Stage): void {
       })
     })
 
+    it("X6 of a provider that wants to be left alone are known to all, and asking takes none", async () => {
+      const { journal, peer } = stage()
+      const provider = fresh("acme")
+      expect(await peer.providers.restUntil({ provider })).toBe(0)
+      await journal.providers.slowDown({ provider, until: NOW + 5000 })
+      await journal.providers.slowDown({ provider, until: NOW + 2000 })
+      for (const _ of [1, 2]) expect(await peer.providers.restUntil({ provider })).toBe(NOW + 5000)
+    })
+
     it("X6 learn from a provider that has too much to do, and recover", async () => {
       const { journal } = stage()
       const provider = fresh("acme")

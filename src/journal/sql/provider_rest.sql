@@ -1,0 +1,2 @@
+-- Before when nothing is to go to provider $1.
+select ceil(next_at)::bigint from umbra.provider_pace where provider = $1::text
