@@ -23,7 +23,10 @@ export default defineConfig({
     globalSetup: ["test/support/run-folder.ts"],
     sequence: { sequencer: LongFirst },
     maxWorkers: 2,
-    testTimeout: 30_000,
-    hookTimeout: 60_000,
+    // For what hangs. A process that starts and makes a database takes twenty seconds on a machine that is busy.
+    testTimeout: 90_000,
+    hookTimeout: 120_000,
+    // What is polled for has no promised time, unless the test says one. A second is too little on a busy machine.
+    expect: { poll: { timeout: 20_000 } },
   },
 })

@@ -10,6 +10,7 @@ import { exitCode } from "./exit.ts"
 import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { mustFit } from "./input.ts"
 import { readJson } from "./json-option.ts"
+import { earlySignals } from "./live/early-signals.ts"
 import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
 import { inTurn, keepFolder } from "./place/in-turn.ts"
@@ -46,6 +47,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const log = commandLog()
   const adapters = await loadUserAdapters(options)
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
+  const early = earlySignals()
   try {
     await keepFolder(location)
     for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
@@ -56,9 +58,10 @@ export async function run(file: string, options: RunOptions): Promise<number> {
     const shown = { flags: storeFlags(options), runningFlags: runningFlags(options), runsHere: true }
     const look = async () => (await umbra.graph(id)).routes ?? []
     const routes = plan.pipeline === null ? undefined : look
-    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, ...shown })
+    await follow({ jobs: umbra, jobId: id, graph: plan, routes, title, stream, log, early, ...shown })
     return await report(umbra, id, { ...options, ...shown })
   } finally {
+    early.release()
     await umbra.close()
   }
 }

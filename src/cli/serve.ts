@@ -15,7 +15,7 @@ import { commandLog } from "./log.ts"
 import { checkEnginePace, checkWorkerPace } from "./paces.ts"
 import { inTurn } from "./place/in-turn.ts"
 import { publishServer } from "./place/served.ts"
-import { beginToLeave, toldToStop } from "./stop.ts"
+import { beginToLeave, sayThatItStops, toldToStop } from "./stop.ts"
 import { type StoreOptions, storeLocation, storeName } from "./store.ts"
 
 export interface ServeOptions extends StoreOptions {
@@ -44,11 +44,15 @@ export async function serve(options: ServeOptions): Promise<number> {
   if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
   const parts = { handlers, adapters, providers, roles: [...roles], log }
-  const umbra = await inTurn(() =>
-    openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }),
-  )
+  // First of all: jobs go on before the engine is open, and whoever is told to stop hands them over.
+  const stop = toldToStop()
+  const opening = inTurn(() => openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }), {
+    isOver: stop.isTold,
+  })
+  const early = await Promise.race([stop.told, opening.then(() => null)])
+  if (early !== null) return leaveEarly(opening, early)
+  const umbra = await opening
   const { host, port } = options
-  const told = toldToStop()
   const localToken = new LocalToken()
   let server: Server
   let hide = async () => {}
@@ -62,9 +66,16 @@ export async function serve(options: ServeOptions): Promise<number> {
   }
   const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, adapters, providers, log }) : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
-  const signal = await told
-  process.stderr.write(`umbra: ${signal}, stopping\n`)
+  sayThatItStops(await stop.told)
   return leave({ server, umbra, worker, hide })
+}
+
+/** It was told to stop while it opened its store. */
+async function leaveEarly(opening: Promise<Umbra>, signal: NodeJS.Signals): Promise<number> {
+  sayThatItStops(signal)
+  beginToLeave()
+  await (await opening).close()
+  return exitCode.ok
 }
 
 interface Served {

@@ -1,16 +1,28 @@
 import { engineSettings } from "../engine/settings.ts"
 import { exitCode } from "./exit.ts"
 
-/** Resolves when the process is told to stop. */
-export function toldToStop(): Promise<NodeJS.Signals> {
-  return new Promise(resolve => {
+export interface Stop {
+  /** Resolves when the process is told to stop. */
+  readonly told: Promise<NodeJS.Signals>
+  readonly isTold: () => boolean
+}
+
+export function toldToStop(): Stop {
+  let isTold = false
+  const told = new Promise<NodeJS.Signals>(resolve => {
     for (const signal of ["SIGTERM", "SIGINT"] as const)
       process.once(signal, () => {
+        isTold = true
         resolve(signal)
         // A second Ctrl-C is a person who does not want to wait.
         process.once(signal, () => process.exit(exitCode.failed))
       })
   })
+  return { told, isTold: () => isTold }
+}
+
+export function sayThatItStops(signal: NodeJS.Signals): void {
+  process.stderr.write(`umbra: ${signal}, stopping\n`)
 }
 
 /** From now on: how long running handlers may take. The process ends soon after that, whatever happens. */

@@ -7,7 +7,7 @@ import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { commandLog } from "./log.ts"
 import { checkWorkerPace } from "./paces.ts"
-import { beginToLeave, toldToStop } from "./stop.ts"
+import { beginToLeave, sayThatItStops, toldToStop } from "./stop.ts"
 import { serveHealth } from "./worker-health.ts"
 
 export interface WorkerCommandOptions {
@@ -34,7 +34,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
-  const told = toldToStop()
+  const { told } = toldToStop()
   const opened = openWorker(redisUrl, {
     handlers,
     adapters,
@@ -46,8 +46,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   })
   const health = await healthOf(opened, options)
   process.stdout.write(`${greeting(opened, redisUrl)}\n`)
-  const signal = await told
-  process.stderr.write(`umbra: ${signal}, stopping\n`)
+  sayThatItStops(await told)
   await opened.close(beginToLeave())
   health?.close()
   health?.closeAllConnections()

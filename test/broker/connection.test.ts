@@ -94,10 +94,12 @@ it("S6 a connection that only listens stays while it is answered", async () => {
 
 describe("S6 a process that stood still longer than it waits for answers", () => {
   const url = process.env.UMBRA_TEST_REDIS_URL!
-  const standStill = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 400)
+  /** Redis may be kept waiting too. */
+  const answerMs = 500
+  const standStill = () => Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 800)
 
   it("reads what has come meanwhile before it says that nothing came", async () => {
-    const connection = await Connection.open({ url, answerMs: 100 })
+    const connection = await Connection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     const answer = connection.send(["PING"])
     await new Promise(setImmediate)
@@ -106,7 +108,7 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
   })
 
   it("does not count the time in which it asked nothing", async () => {
-    const connection = await Connection.open({ url, answerMs: 100 })
+    const connection = await Connection.open({ url, answerMs })
     onTestFinished(() => connection.close())
     let isOver = false
     void connection.ended.then(() => {
@@ -115,7 +117,7 @@ describe("S6 a process that stood still longer than it waits for answers", () =>
     let heard = 0
     await connection.subscribe(`standing-still-${randomUUID()}`, () => heard++)
     standStill()
-    await new Promise(resolve => setTimeout(resolve, 150))
+    await new Promise(resolve => setTimeout(resolve, 1.2 * answerMs))
     expect([isOver, heard]).toEqual([false, 0])
   })
 })

@@ -131,19 +131,19 @@ describe("workers come and go", () => {
     const stage = new FleetStage()
     const umbra = await stage.engine({ engine: { lossLimit: 3 } })
     const deadly = gate()
-    const silent = { workerBeatSeconds: 3600, workerDeadSeconds: 1 }
-    const job = await (async () => {
-      stage.worker({ handlers: [deadly.handler], redis: silent })
-      await stage.served(umbra, "gate")
-      return umbra.submit(one)
-    })()
+    const silent = { workerBeatSeconds: 3600, workerDeadSeconds: 2 }
+    // So the first death comes before its start is on record.
+    const worker = { startedAfterSeconds: 3600 }
+    const begin = () => stage.worker({ handlers: [deadly.handler], worker, redis: silent })
+    let newest = begin()
+    await stage.served(umbra, "gate")
+    const job = await umbra.submit(one)
     // The first loss makes it a suspect; from then on its beginning is known before it begins.
-    for (let death = 1; death <= 3; death++) {
-      await deadly.came(death)
-      await until("its worker is dead", () => umbra.workers().every(({ state }) => state === "dead"))
-      stage.worker({ handlers: [deadly.handler], redis: silent })
-    }
-    await deadly.came(4)
+    await until("it has begun four times", () => {
+      const known = umbra.workers().find(({ id }) => id === newest.id)
+      if (deadly.entered.length < 4 && known?.state === "dead") newest = begin()
+      return deadly.entered.length === 4
+    })
     expect(await job.wait({ timeoutMs: 20_000 })).toMatchObject({ status: "FAILED", error: { code: "E417" } })
   }, 60_000)
 

@@ -42,7 +42,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     }
     for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
     expect(runs.size).toBe(300)
-  }, 30_000)
+  })
 
   it("flushed while one handler runs: it is not begun again", async () => {
     const redis = await PrivateRedis.start()
@@ -103,7 +103,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
       await redis.begin()
     }
     for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
-  }, 30_000)
+  })
 
   it("set back to an old snapshot: nothing that was completed runs again", async () => {
     const { redis, stage, umbra } = await fleet()
@@ -125,7 +125,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     await last.wait()
     for (const [key, times] of before) expect(runs.get(key)).toBe(times)
     expect(runs.size).toBe(63)
-  }, 20_000)
+  })
 
   it("away from the start: what this process can run goes on, and the rest when Redis comes", async () => {
     const redis = await PrivateRedis.start()
@@ -166,5 +166,5 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
         }
       }
       for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
-    }, 40_000)
+    })
 })

@@ -10,8 +10,8 @@ import { openOn, until } from "../engine/stage.ts"
 
 const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
 
-/** Quick, so that a death is noticed within a test. */
-const quick = { workerBeatSeconds: 0.1, workerDeadSeconds: 0.5, rosterSeconds: 0.05, answerSeconds: 1 }
+/** Quick, so that a death is noticed within a test; and yet nobody is dead because the machine stood still for a moment. */
+const quick = { workerBeatSeconds: 0.1, workerDeadSeconds: 2, rosterSeconds: 0.05, answerSeconds: 1 }
 
 export class FleetStage {
   readonly store: MemoryStore

@@ -24,7 +24,7 @@ it("S5 the time to end runs from the moment it is told, whether Redis answers or
   proxy.heal()
   stuck.open()
   await closed
-}, 20_000)
+})
 
 describe("what a worker is told to take", () => {
   it("S5 an empty list of queues is refused, with what to write instead", () => {

@@ -10,6 +10,7 @@ export default [
   { name: "echo", run: (config, ctx) => { ran(config, ctx); return config } },
   { name: "long", run: async (config, ctx) => { ran(config, ctx); await sleep(60_000, ctx.signal); return 1 } },
   { name: "long_once", run: async (config, ctx) => { ran(config, ctx); if (ctx.attempt === 1) await sleep(60_000, ctx.signal); return 1 } },
+  { name: "hasty", run: (config, ctx) => { process.kill(process.pid, config.signal); return sleep(60_000, ctx.signal) } },
   { name: "deaf", run: () => new Promise(() => setInterval(() => {}, 1000)) },
   { name: "throws_text", run: () => { throw "no luck" } },
   { name: "not_json", run: () => ({ size: 10n }) },

@@ -10,6 +10,7 @@ const folder = folderWith({
   "long.json": oneNode("long"),
   "deaf.json": oneNode("deaf"),
 })
+const path = (name: string) => join(folder.path, name)
 let database: FreshDatabase
 beforeAll(async () => {
   database = await freshDatabase()
@@ -20,15 +21,7 @@ afterAll(async () => {
 })
 
 const start = (file: string, ...rest: string[]) =>
-  startUmbra([
-    "run",
-    join(folder.path, file),
-    "--handlers",
-    join(folder.path, "handlers.mjs"),
-    "--database-url",
-    database.url,
-    ...rest,
-  ])
+  startUmbra(["run", path(file), "--handlers", path("handlers.mjs"), "--database-url", database.url, ...rest])
 const statusOf = async (jobId: string) => {
   const { stdout } = await umbra(["jobs", "show", jobId, "--json", "--database-url", database.url])
   return JSON.parse(stdout).status
@@ -62,8 +55,28 @@ describe("Ctrl-C", () => {
     expect(await statusOf(/job ([0-9a-f-]{36})/.exec(stdout)![1]!)).toBe("CANCELLED")
   })
 
+  it.each(["run", "submit"])(
+    "J16 counts with umbra %s when it comes after the job has begun and before it is shown",
+    async how => {
+      writeFileSync(path("hasty.json"), oneNode("hasty", { signal: "SIGINT" }))
+      const flags = ["--handlers", path("handlers.mjs"), "--database-url", database.url]
+      if (how === "submit") await umbra(["push", path("hasty.json"), ...flags])
+      const what = how === "run" ? ["run", path("hasty.json")] : ["submit", "hasty", "--wait"]
+      const { code, stdout, stderr } = await umbra([...what, "--json", ...flags])
+      expect({ code, stderr }).toEqual({ code: 1, stderr: expect.stringContaining("Cancelling the job") })
+      expect(JSON.parse(stdout)).toMatchObject({ status: "CANCELLED" })
+    },
+  )
+
+  it("SIGTERM that comes so early leaves the job, and says how to go on", async () => {
+    writeFileSync(path("hasty.json"), oneNode("hasty", { signal: "SIGTERM" }))
+    const { code, stdout } = await start("hasty.json", "--set", "drain_seconds=0.1").ended
+    expect({ code, stdout }).toEqual({ code: 1, stdout: expect.stringContaining("Finish it: umbra resume") })
+    await umbra(["jobs", "cancel", /job ([0-9a-f-]{36})/.exec(stdout)![1]!, "--database-url", database.url])
+  })
+
   it("SIGTERM stops the process and leaves the job for `umbra resume`", async () => {
-    writeFileSync(join(folder.path, "once.json"), oneNode("long_once"))
+    writeFileSync(path("once.json"), oneNode("long_once"))
     const running = start("once.json", "--set", "drain_seconds=0.1")
     await running.wrote(/only is running/)
     running.kill("SIGTERM")
@@ -73,7 +86,7 @@ describe("Ctrl-C", () => {
     const jobId = /job ([0-9a-f-]{36})/.exec(stdout)![1]!
     const resumed = await umbra([
       ...["resume", "--database-url", database.url],
-      ...["--handlers", join(folder.path, "handlers.mjs")],
+      ...["--handlers", path("handlers.mjs")],
     ])
     expect(resumed).toMatchObject({ code: 0, stderr: "" })
     expect(resumed.stdout).toContain(`✓ ${jobId}  long_once  COMPLETED`)

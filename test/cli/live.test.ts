@@ -1,9 +1,8 @@
 import { spawn } from "node:child_process"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { text } from "node:stream/consumers"
 import { stripVTControlCharacters } from "node:util"
-import { afterAll, describe, expect, it } from "vitest"
+import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import { Board } from "../../src/cli/live/board.ts"
 import { frame } from "../../src/cli/live/frame.ts"
 import { Screen } from "../../src/cli/live/screen.ts"
@@ -11,8 +10,8 @@ import { treeOf } from "../../src/cli/live/tree.ts"
 import { duration, paintFor, shorten, width } from "../../src/cli/terminal.ts"
 import type { JobEvent } from "../../src/core/events.ts"
 import { compileWorkflow } from "../../src/definition/index.ts"
-import { bringDatabase } from "../support/embedded.ts"
-import { folderWith, root } from "./umbra.ts"
+import { freshDatabase } from "../support/services.ts"
+import { folderWith, root, umbra } from "./umbra.ts"
 
 const anyHandler = { get: (name: string) => ({ name }), names: () => [] }
 
@@ -181,9 +180,9 @@ it.each([
 })
 
 it("shortens an output of megabytes without looking at all of it", () => {
-  const begun = performance.now()
+  const begun = process.cpuUsage()
   expect(shorten("x".repeat(16 * 1024 * 1024), 2000)).toHaveLength(2000)
-  expect(performance.now() - begun).toBeLessThan(1000)
+  expect(process.cpuUsage(begun).user / 1000).toBeLessThan(1000)
 })
 
 it("shortens by columns, not by characters", () => {
@@ -198,8 +197,12 @@ describe("on a real terminal", () => {
   const folder = folderWith({})
   afterAll(() => folder.remove())
 
-  /** util-linux's `script` gives the program a terminal of its own. */
-  async function onTerminal(command: string, env: Readonly<Record<string, string>> = {}) {
+  /** util-linux's `script` gives the program a terminal of its own. `see`: whenever there is more to be seen. */
+  async function onTerminal(
+    command: string,
+    env: Readonly<Record<string, string>>,
+    see: (output: string) => void,
+  ) {
     const child = spawn(
       "script",
       ["--quiet", "--return", "--command", `stty cols 60 rows 20; ${command}`, "/dev/null"],
@@ -208,8 +211,12 @@ describe("on a real terminal", () => {
         stdio: ["ignore", "pipe", "pipe"],
       },
     )
-    const ended = new Promise<number | null>(done => child.on("close", done))
-    const [output, code] = await Promise.all([text(child.stdout), ended])
+    let output = ""
+    child.stdout.setEncoding("utf8").on("data", (text: string) => {
+      output += text
+      see(output)
+    })
+    const code = await new Promise<number | null>(done => child.on("close", done))
     return { output, code }
   }
 
@@ -217,16 +224,23 @@ describe("on a real terminal", () => {
     const file = join(folder.path, "flow.json")
     const nodes = [
       { id: "start", handler: "input" },
-      { id: "nap", handler: "sleep", config: { seconds: 0.5 }, dependencies: ["start"] },
-      { id: "end", handler: "transform", config: { value: "{{ nap.woke_at }}" } },
+      { id: "nap", handler: "wait_for_signal", config: { signal: "wake" }, dependencies: ["start"] },
+      { id: "end", handler: "transform", config: { value: "{{ nap }}" } },
     ]
     writeFileSync(file, JSON.stringify({ name: "flow", nodes }))
     const main = join(root, "dist/cli/main.js")
-    const data = await bringDatabase(join(folder.path, "data"))
-    const command = `${process.execPath} ${main} run ${file} --data-dir ${data}`
-    const { output, code } = await onTerminal(command, { NO_COLOR: "1" })
+    const { url, drop } = await freshDatabase()
+    onTestFinished(drop)
+    const command = `${process.execPath} ${main} run ${file} --database-url ${url}`
+    let woken: Promise<unknown> | null = null
+    const { output, code } = await onTerminal(command, { NO_COLOR: "1" }, shown => {
+      const jobId = / job ([0-9a-f-]{36})/.exec(shown)?.[1]
+      // Drawn, and drawn over.
+      if (shown.split("\x1b[5A").filter(picture => picture.includes("◔ nap")).length > 1)
+        woken ??= umbra(["jobs", "signal", jobId!, "wake", "--database-url", url])
+    })
+    expect(await woken).toMatchObject({ code: 0 })
     expect(code).toBe(0)
-    expect(output).toContain("◔ nap")
     // Hidden once, drawn over from the top (five lines), and shown again at the end.
     expect(output.indexOf("\x1b[?25l")).toBeLessThan(output.indexOf("\x1b[5A"))
     expect(output.indexOf("\x1b[5A")).toBeLessThan(output.indexOf("\x1b[?25h"))

@@ -1,6 +1,9 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { afterAll, describe, expect, it } from "vitest"
+import { afterAll, describe, expect, it, onTestFinished } from "vitest"
+import { Reader } from "../../src/engine/reader.ts"
+import { openJournal } from "../../src/journal/open.ts"
+import { until } from "../engine/stage.ts"
 import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
@@ -50,9 +53,17 @@ describe("umbra resume", { timeout: 90_000 }, () => {
     const log = path("postgres.log")
     try {
       await killedInTheMiddle(log, flags)
+      const journal = await openJournal(database.url)
+      onTestFinished(() => journal.close())
+      const reader = new Reader(journal)
+      const [two] = await reader.jobs({ limit: 1 })
       writeFileSync(path("sleep.json"), oneNode("sleep", { seconds: 3600 }))
       const sleeping = startUmbra(["run", path("sleep.json"), ...flags])
       await sleeping.wrote(/only sleeps until/)
+      await until("it has taken the other job over", async () => {
+        const { nodes } = await reader.graph(two!.job_id)
+        return nodes.find(({ id }) => id === "second")!.attempt === 2
+      })
       sleeping.kill("SIGKILL")
       await sleeping.ended
       const resumed = await umbra(["resume", "--json", ...handlers, ...flags])

@@ -1,7 +1,7 @@
 /** Commands on a folder that `umbra serve` has: they find it through the lock, and are trusted by a file of its user. */
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
 import { inTurn } from "../../src/cli/place/in-turn.ts"
 import { findServer } from "../../src/cli/place/served.ts"
 import { UmbraError } from "../../src/errors.ts"
@@ -52,6 +52,7 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     expect((await command("jobs", "list")).stdout).toContain(id)
     expect((await command("jobs", "signal", id, "approved")).code).toBe(0)
     expect((await command("alias", "set", "approval", "stable", "1")).code).toBe(0)
+    expect((await command("watch", id)).code).toBe(0)
     expect((await command("jobs", "show", id, "--json")).stdout).toMatch(/"status": "COMPLETED"/)
   })
 
@@ -163,6 +164,7 @@ describe("finding the server of a folder", () => {
     const folder = folderWith({
       "lock.3": JSON.stringify({ ...ownIdentity(), since: "2026-11-15T12:00:00.000Z", ...lock }),
     })
+    onTestFinished(folder.remove)
     if (file !== null) writeFileSync(join(folder.path, "server.json"), JSON.stringify(file), { mode: 0o600 })
     return folder.path
   }

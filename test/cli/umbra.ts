@@ -28,8 +28,8 @@ export interface Running {
   readonly pid: number
   readonly ended: Promise<Ended>
   kill(signal: NodeJS.Signals): void
-  /** Resolves when what it has written so far, to either stream, matches. */
-  wrote(pattern: RegExp): Promise<void>
+  /** Resolves when what it has written so far, to either stream, matches: what it found. */
+  wrote(pattern: RegExp): Promise<RegExpExecArray>
 }
 
 export function startUmbra(parameters: readonly string[], start: Start = {}): Running {
@@ -50,7 +50,8 @@ export function startUmbra(parameters: readonly string[], start: Start = {}): Ru
     wrote: pattern =>
       new Promise((resolve, reject) => {
         const look = () => {
-          if (written.some(({ text }) => pattern.test(text))) resolve()
+          const found = written.map(({ text }) => pattern.exec(text)).find(match => match !== null)
+          if (found !== undefined) resolve(found)
         }
         child.stdout.on("data", look)
         child.stderr.on("data", look)

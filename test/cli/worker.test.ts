@@ -64,7 +64,7 @@ describe("umbra worker", () => {
     running.kill("SIGTERM")
     const { code, stderr } = await running.ended
     expect([code, stderr.match(/cannot be reached/g)?.length]).toEqual([0, 1])
-  }, 30_000)
+  })
 
   it("S10 a port that is taken is told as an error, and nothing goes on", async () => {
     const taken = createServer().listen(0, "127.0.0.1")
@@ -77,7 +77,7 @@ describe("umbra worker", () => {
       2,
       expect.stringMatching(/^umbra: E638 Cannot listen on 127\.0\.0\.1 port/),
     ])
-  }, 30_000)
+  })
 
   it.each([
     [["worker"], /E620 A worker needs the address of its Redis/],
@@ -94,13 +94,9 @@ describe("umbra worker", () => {
       /E620 .*beat_seconds \(6\) must be .* at most half of lease_seconds/,
     ],
     [["worker", "--redis-url", redis, "--prefetch", "-1"], /whole number, 0 or more/],
-  ])(
-    "%j is told what is wrong",
-    async (parameters, message) => {
-      const { code, stderr } = await umbra(parameters, { env: { UMBRA_REDIS_PREFIX: randomUUID() } })
-      expect(code).not.toBe(0)
-      expect(stderr).toMatch(message)
-    },
-    30_000,
-  )
+  ])("%j is told what is wrong", async (parameters, message) => {
+    const { code, stderr } = await umbra(parameters, { env: { UMBRA_REDIS_PREFIX: randomUUID() } })
+    expect(code).not.toBe(0)
+    expect(stderr).toMatch(message)
+  })
 })

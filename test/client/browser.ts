@@ -57,7 +57,9 @@ export async function inChromium({ script, server, answers }: Page): Promise<unk
     `--user-data-dir=${profile}`,
     "--remote-debugging-port=0",
   ]
-  const chromium = spawn(chromiumPath(), [...flags, address], { stdio: "ignore" })
+  // It is killed, and leaves what it has in the folder for temporary files.
+  const env = { ...process.env, TMPDIR: profile }
+  const chromium = spawn(chromiumPath(), [...flags, address], { stdio: "ignore", env })
   const ended = new Promise<void>(done => chromium.once("close", () => done()))
   try {
     const { result, error } = await Promise.race([

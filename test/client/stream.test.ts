@@ -122,7 +122,7 @@ describe("a stream", () => {
 
   it("gives up on a server that never answered after a few tries, and on one that was there after its patience", async () => {
     const never = await scripted(drop)
-    const options = { ...quick, retries: 2, patienceMs: 30 }
+    const options = { ...quick, retries: 2, patienceMs: 1000 }
     await expect(all(connect({ url: never.url, ...options }).stream())).rejects.toMatchObject({
       code: "E650",
     })

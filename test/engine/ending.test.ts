@@ -55,9 +55,11 @@ describe("cancellation", () => {
 describe("time to live", () => {
   it("J17 a job past its TTL is EXPIRED and its handlers are aborted", async () => {
     const busy = gate()
-    const umbra = await open({ handlers: [busy.handler] })
-    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), null, { ttlSeconds: 0.05 })
+    const clock = new VirtualClock()
+    const umbra = await open({ handlers: [busy.handler], clock })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), null, { ttlSeconds: 60 })
     const { signal } = await busy.came()
+    clock.advance(60_000)
     expect((await job.wait()).status).toBe("EXPIRED")
     expect(signal.aborted).toBe(true)
     busy.open()

@@ -78,8 +78,11 @@ export async function states(umbra: Umbra, jobId: string): Promise<Record<string
   return Object.fromEntries(nodes.map(node => [node.id, node.status]))
 }
 
-/** Looks until it is so: for what happens in another process, where nothing can be awaited. */
-export async function until(what: string, isSo: () => unknown, timeoutMs = 10_000): Promise<void> {
+/**
+ * Looks until it is so: for what happens in another process, where nothing can be awaited. The time is for a machine
+ * that has much else to do; a test that proves how long something takes measures it.
+ */
+export async function until(what: string, isSo: () => unknown, timeoutMs = 20_000): Promise<void> {
   const deadline = performance.now() + timeoutMs
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)

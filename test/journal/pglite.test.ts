@@ -105,14 +105,16 @@ describe("PGlite", () => {
   it("a process that is killed while it makes one takes along whoever makes it", async () => {
     const folder = await freshFolder()
     const victim = startChild(folder, "hold")
+    onTestFinished(() => victim.kill())
     const making = async () => (await readdir(folder)).filter(name => name.startsWith("making-"))
-    await expect.poll(making, { timeout: 20_000 }).toHaveLength(1)
+    await expect.poll(making, { timeout: 60_000, interval: 10 }).toHaveLength(1)
     await victim.kill()
     const journal = await openPglite(folder)
     onTestFinished(() => journal.close())
     expect(await journal.readPartitions()).toHaveLength(64)
     expect(await making()).toEqual([])
-  })
+    // A process that starts, and a database that is made from nothing: twenty seconds on a slow machine.
+  }, 120_000)
 
   it("opens a folder whose process was killed while it opened it, before the lock file was filled", async () => {
     const folder = await copiedFolder()

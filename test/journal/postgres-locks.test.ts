@@ -81,7 +81,7 @@ describe("PostgreSQL under concurrency", () => {
   })
 
   it("X7 an append without an answer ends by the time limit, and the next has a new connection", async () => {
-    const { bystander, journal, held, append, sent } = await appendInFlight({ queryTimeoutMs: 300 })
+    const { bystander, journal, held, append, sent } = await appendInFlight({ queryTimeoutMs: 2000 })
     await expect(append).rejects.toBeInstanceOf(JournalUnavailableError)
     await bystander.query("commit")
     expect((await journal.append(sent)).held).toEqual(new Set([held.partition]))

@@ -42,7 +42,7 @@ export async function postgresStage(): Promise<PostgresStage> {
         )
         return rows.map(row => row.pid)
       }
-      await expect.poll(waiting, { interval: 10, timeout: 5_000 }).toHaveLength(count)
+      await expect.poll(waiting, { interval: 10 }).toHaveLength(count)
       return waiting()
     },
   }

@@ -86,7 +86,7 @@ describe("a node with handler pipeline", () => {
     expect(await umbra.wait(job.id, { timeoutMs: 20_000 })).toMatchObject({ status: "COMPLETED" })
     expect(seen.seen).toHaveLength(3)
     expect(await umbra.jobs({ parentId: job.id })).toHaveLength(1)
-  }, 30_000)
+  })
 
   it("a child that fails fails the node; cancelling the parent cancels the execution", async () => {
     const broken = adapter("broken", () => {

@@ -216,7 +216,7 @@ describe("an execution", () => {
     const gather = adapter(
       "gather",
       ({ body }) => body,
-      () => ({ count: 4, seconds: 0.05 }),
+      () => ({ count: 4, seconds: 0.5 }),
     )
     await open([numbers, gather, store])
     const { status, totals, jobId } = await run({

@@ -53,11 +53,18 @@ describe("routes that run on workers", () => {
     const stage = new FleetStage()
     const store = recorder()
     const umbra = await stage.engine({ adapters: [numbers, store] })
-    const stuck = adapter("double", () => new Promise(() => {}))
+    let take = () => {}
+    const taken = new Promise<void>(resolve => {
+      take = resolve
+    })
+    const stuck = adapter("double", () => {
+      take()
+      return new Promise(() => {})
+    })
     const first = stage.worker({ adapters: [stuck] })
     await stage.served(umbra, "adapter:double")
     const job = await umbra.submit(flow({}, 5))
-    await new Promise(resolve => setTimeout(resolve, 300))
+    await taken
     await first.close({ drainSeconds: 0 })
     stage.worker({ adapters: [adapter("double", ({ body }) => body)] })
     expect((await job.wait()).status).toBe("COMPLETED")

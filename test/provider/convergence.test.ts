@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"
 import { type Store, stores } from "../server/stage.ts"
@@ -119,27 +120,39 @@ describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
   it("X5 a node whose lease ended while nobody was there gets a slot again", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "submit", status: 500 })
-    const engine = { slotLeaseSeconds: 0.2, providerSweepSeconds: 0.05 }
-    const options = { over: { concurrency: 1, poll_seconds: soon }, engine }
+    const clock = new VirtualClock({ start: Date.now() })
+    const engine = { slotLeaseSeconds: 20, providerSweepSeconds: 5 }
+    const options = { over: { concurrency: 1, poll_seconds: soon }, engine, clock }
     const first = await openUmbra(store.location, optionsFor(fake, options))
-    const retry = { initial_seconds: 0.5, jitter: 0 }
+    const retry = { initial_seconds: 50, jitter: 0 }
     const job = await first.submit({ name: "lapsed", nodes: [{ ...make().nodes[0]!, retry }] })
     await until("it has failed", async () => (await first.graph(job.id)).waiting_for[0]?.kind === "retry")
     await first.close()
-    await new Promise(resolve => setTimeout(resolve, 300))
+    clock.advance(30_000)
     const umbra = await openWith(fake, { at: store.location, ...options })
-    const id = await waiting(umbra, fake, job.id)
-    fake.complete(id)
-    expect((await umbra.wait(job.id, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    await until("it is at the provider", () => {
+      clock.advance(1000)
+      return fake.operations.size === 1
+    })
+    const [id] = fake.operations.keys()
+    fake.complete(id!)
+    await until("it is over", async () => {
+      clock.advance(1000)
+      return (await umbra.job(job.id)).status === "COMPLETED"
+    })
   })
 
   it("scenario 5: neither comes, so the job expires and the operation is cancelled", async () => {
     const fake = await fakeProvider()
     fake.misbehave({ route: "poll", status: 500, times: 1000 })
-    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: soon } })
-    const job = await umbra.submit(make(), {}, { ttlSeconds: 1 })
+    const clock = new VirtualClock({ start: Date.now() })
+    const umbra = await openWith(fake, { at: store.location, over: { poll_seconds: soon }, clock })
+    const job = await umbra.submit(make(), {}, { ttlSeconds: 60 })
     const id = await waiting(umbra, fake, job.id)
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("EXPIRED")
+    await until("its time is up", async () => {
+      clock.advance(1000)
+      return (await job.status()).status === "EXPIRED"
+    })
     await until("the provider was told", () => fake.operations.get(id)!.status === "canceled")
     fake.operations.get(id)!.status = "done"
     await deliver(umbra, fake, id)

@@ -1,7 +1,10 @@
 /** `umbra serve` as a real process: started, asked, stopped and killed. */
+import { once } from "node:events"
+import { type AddressInfo, connect, createServer } from "node:net"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { folderWith, umbra } from "../cli/umbra.ts"
+import { openJournal } from "../../src/journal/open.ts"
+import { folderWith, startUmbra, umbra } from "../cli/umbra.ts"
 import { newKey, openIssuer, tokenOf } from "./issuer.ts"
 import { serve, storeFlags, storeOf } from "./served.ts"
 import { ask, hello } from "./stage.ts"
@@ -69,6 +72,22 @@ describe("umbra serve", () => {
     const next = await serve(store, ...flags)
     expect((await ask(next.url, `/jobs/${job.job_id}`, {})).body).toMatchObject({ finished_at: null })
   }, 60_000)
+
+  it("S2 told to stop while it opens its store, it hands over what it has taken by then", async () => {
+    const store = await storeOf("PostgreSQL")
+    const door = await doorTo(store.location)
+    const opening = startUmbra(["serve", "--port", "0", "--database-url", door.url])
+    onTestFinished(() => opening.kill("SIGKILL"))
+    await door.came
+    opening.kill("SIGTERM")
+    await opening.wrote(/SIGTERM, stopping/)
+    door.open()
+    expect(await opening.ended).toMatchObject({ code: 0 })
+    const journal = await openJournal(store.location)
+    onTestFinished(() => journal.close())
+    const partitions = await journal.readPartitions()
+    expect(partitions.filter(({ owner }) => owner !== null)).toEqual([])
+  })
 
   it("S3 says that it is open without tokens, is closed with one, and listens to the world only then", async () => {
     const store = await storeOf("PostgreSQL")
@@ -147,3 +166,27 @@ describe("umbra serve", () => {
     expect(stderr).toContain("umbra token list")
   })
 })
+
+/** A way to a database on which nothing passes until it is opened. */
+async function doorTo(location: string) {
+  const target = new URL(location)
+  let open = () => {}
+  const opened = new Promise<void>(resolve => {
+    open = resolve
+  })
+  const door = createServer(near => {
+    near.on("error", () => {})
+    void opened.then(() => {
+      const far = connect(Number(target.port), target.hostname)
+      far.on("error", () => {})
+      near.pipe(far).pipe(near)
+    })
+  })
+  door.listen(0, "127.0.0.1")
+  await once(door, "listening")
+  onTestFinished(() => void door.close())
+  const came = once(door, "connection")
+  const url = new URL(location)
+  url.port = String((door.address() as AddressInfo).port)
+  return { url: url.href, came, open }
+}

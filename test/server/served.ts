@@ -1,5 +1,4 @@
 /** `umbra serve` as a process of its own, on a store of its own. */
-import { createServer } from "node:net"
 import { onTestFinished } from "vitest"
 import { type Running, startUmbra } from "../cli/umbra.ts"
 import { type Store, stores } from "./stage.ts"
@@ -10,10 +9,13 @@ export interface Served {
 }
 
 export async function serve(store: Store, ...more: string[]): Promise<Served> {
-  const port = await freePort()
-  const process = startUmbra(["serve", "--port", String(port), ...storeFlags(store), ...more])
-  onTestFinished(() => process.kill("SIGKILL"))
-  await process.wrote(/listens on/)
+  // A port of its own choice: one that was found free may be another's by then.
+  const process = startUmbra(["serve", "--port", "0", ...storeFlags(store), ...more])
+  onTestFinished(async () => {
+    process.kill("SIGKILL")
+    await process.ended
+  })
+  const [, port] = await process.wrote(/listens on http:\/\/\S+:(\d+),/)
   return { process, url: `http://127.0.0.1:${port}` }
 }
 
@@ -25,12 +27,4 @@ export async function storeOf(kind: string): Promise<Store> {
   const store = await stores[kind]!()
   onTestFinished(() => store.remove())
   return store
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1")
-  await new Promise(done => server.once("listening", done))
-  const { port } = server.address() as { port: number }
-  await new Promise(done => server.close(done))
-  return port
 }

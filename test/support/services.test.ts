@@ -61,7 +61,7 @@ describe("Chromium", () => {
       `--user-data-dir=${profile}`,
     ]
     const url = `data:text/html,${encodeURIComponent(page)}`
-    const dom = await capture(chromiumPath(), [...flags, "--dump-dom", url], { timeout: 25_000 })
+    const dom = await capture(chromiumPath(), [...flags, "--dump-dom", url], { timeout: 80_000 })
     expect(dom).toContain("<body>42 is drawn</body>")
   })
 })

@@ -111,7 +111,7 @@ describe("local broker", () => {
   it("is told of the start only by work that is still running after the delay", async () => {
     const { handler, gates } = held("held")
     const quick = defineHandler({ name: "quick", run: async () => null })
-    const { run, of } = worker([handler, quick], { settings: { startedAfterSeconds: 0.05 } })
+    const { run, of } = worker([handler, quick], { settings: { startedAfterSeconds: 0.3 } })
     await run(task("quick"))
     const slow = task("held")
     const outcome = run(slow)
@@ -175,13 +175,13 @@ describe("J16 cancellation", () => {
   })
 
   it("what runs gets the abort signal at once, and its result is dropped", async () => {
-    const seen = gate<unknown>()
+    const reasons: unknown[] = []
     const polite = defineHandler({
       name: "polite",
       run: (_, { signal }) =>
         new Promise(resolve =>
           signal.addEventListener("abort", () => {
-            seen.open(signal.reason)
+            reasons.push(signal.reason)
             resolve("too late")
           }),
         ),
@@ -190,10 +190,8 @@ describe("J16 cancellation", () => {
     const one = task("polite")
     broker.dispatch(one)
     await settled()
-    const begun = performance.now()
     broker.cancel(one)
-    expect(await seen.promise).toMatchObject({ name: "AbortError" })
-    expect(performance.now() - begun).toBeLessThan(100)
+    expect(reasons).toMatchObject([{ name: "AbortError" }])
     await settled()
     expect(of("finished")).toEqual([])
     expect(broker.running).toBe(0)

@@ -112,7 +112,8 @@ export class Reconciliation {
       this.#isDone = false
       for (const partition of results.partitions) this.#claims.add(partition)
     }
-    const news = await roster.look(keys)
+    const news = await roster.look(keys, () => this.#isForgottenSince(keys))
+    if (news === null) return false
     // Now: it is said once, and what follows may fail.
     for (const handler of news.served) served(handler)
     await this.#claim(keys)

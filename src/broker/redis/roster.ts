@@ -102,13 +102,15 @@ export class Roster {
     this.#capacities = new Map()
   }
 
-  async look(keys: Keys): Promise<RosterChange> {
+  /** null: what was read is of a Redis that has forgotten everything meanwhile. Nobody is dead because of that. */
+  async look(keys: Keys, isForgotten: () => Promise<boolean>): Promise<RosterChange | null> {
     const { link } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.workers])) as string[]
     const said =
       ids.length === 0
         ? []
         : ((await link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
+    if (await isForgotten()) return null
     const before = this.#beats
     const served = this.#capacities
     const silent = this.#read(ids, said)

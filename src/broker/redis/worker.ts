@@ -212,7 +212,11 @@ export class RedisWorker implements TaskEvents {
       this.#marker = marker
       const beat = ["SET", keys.worker(this.#id), JSON.stringify(this.#says()), "PX", String(deadMs)]
       const isAlive = await this.#link.send(isRemembered ? [...beat, "XX"] : beat)
-      if (isAlive === null) return await this.#comeAsSomebodyNew()
+      if (isAlive === null) {
+        // Its last beat is gone: too old, or everything was forgotten since the marker was read.
+        const isForgotten = (await this.#link.send(["GET", keys.marker])) !== marker
+        return await (isForgotten ? this.#beat() : this.#comeAsSomebodyNew())
+      }
       await this.#link.send(["SADD", keys.workers, this.#id])
       if (this.#isKnown && !this.#isAlive) this.#giveBack()
       this.#isKnown = true

@@ -4,6 +4,7 @@ import type { JobActivity } from "../../engine/activity.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import type { CommandLog } from "../log.ts"
+import type { EarlySignals } from "./early-signals.ts"
 import type { Routes } from "./routes-view.ts"
 import { type LiveView, liveView, type ShownGraph } from "./view.ts"
 
@@ -28,6 +29,8 @@ export interface Following {
   readonly log: CommandLog
   /** false: the job goes on without this process, so Ctrl-C leaves it alone. */
   readonly runsHere: boolean
+  /** Of a command that has submitted the job itself. */
+  readonly early?: EarlySignals | undefined
   /** ` --data-dir D`: for commands that are suggested … */
   readonly flags: string
   /** … and with the modules too, for those that run the job. */
@@ -36,13 +39,15 @@ export interface Following {
 
 /** Resolves when the job has ended, or when the process was asked to stop (SIGTERM): then the job is left as it is. */
 export async function follow(following: Following): Promise<"ended" | "stopped"> {
-  const { jobs, jobId, graph, routes, title, stream, log, runsHere } = following
+  const { jobs, jobId, graph, routes, title, stream, log, runsHere, early } = following
   const view = liveView(stream, { title, graph, routes, activity: () => jobs.activity(jobId) })
   const stop = new AbortController()
   const interrupts = new Interrupts(following, view)
   const onTerminate = () => stop.abort()
-  process.on("SIGINT", runsHere ? interrupts.receive : onTerminate)
+  const onInterrupt = runsHere ? interrupts.receive : onTerminate
+  process.on("SIGINT", onInterrupt)
   process.once("SIGTERM", onTerminate)
+  for (const signal of early?.release() ?? []) signal === "SIGINT" ? onInterrupt() : onTerminate()
   log.to(text => view.note(text))
   try {
     const onTrouble = (text: string) => view.note(text)

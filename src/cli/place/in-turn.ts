@@ -12,6 +12,8 @@ import { paintFor } from "../terminal.ts"
 export interface Turn {
   /** A server that has the folder is no reason to wait any longer; what is tried again finds it. */
   readonly through?: boolean
+  /** Nobody is there to wait any longer: the process was told to stop. */
+  readonly isOver?: () => boolean
 }
 
 /** To make a database takes two seconds, and ten times that on a machine that has much else to do. */
@@ -19,13 +21,14 @@ const JUST_MS = 30_000
 const LOOK_MS = 100
 
 /** `open` is tried again as long as what refuses it is a folder that was just opened. */
-export async function inTurn<T>(open: () => Promise<T>, { through = false }: Turn = {}): Promise<T> {
+export async function inTurn<T>(open: () => Promise<T>, turn: Turn = {}): Promise<T> {
+  const { through = false, isOver = () => false } = turn
   for (let tries = 1; ; tries++) {
     try {
       return await open()
     } catch (error) {
       const held = heldFolder(error)
-      if (held === null || !isRecent(held)) throw error
+      if (held === null || !isRecent(held) || isOver()) throw error
       if (held.url === null || (held.url !== undefined && !through)) throw error
       if (tries === 1 && process.stderr.isTTY)
         process.stderr.write(
@@ -33,7 +36,7 @@ export async function inTurn<T>(open: () => Promise<T>, { through = false }: Tur
             `Waiting for process ${held.pid}, which has just opened ${held.folder}.\n`,
           ),
         )
-      await changed(held)
+      await changed(held, isOver)
     }
   }
 }
@@ -59,9 +62,9 @@ function heldFolder(error: unknown): Held | null {
 const isRecent = ({ since }: Held): boolean => Date.now() - Date.parse(since) < JUST_MS
 
 /** Resolves when somebody else has it, or nobody, or a server that answers; or when it has been had for long. */
-async function changed(held: Held): Promise<void> {
+async function changed(held: Held, isOver: () => boolean): Promise<void> {
   do await new Promise(resolve => setTimeout(resolve, LOOK_MS))
-  while (isRecent(held) && (await isStillSo(held)))
+  while (!isOver() && isRecent(held) && (await isStillSo(held)))
 }
 
 async function isStillSo({ folder, since, url }: Held): Promise<boolean> {

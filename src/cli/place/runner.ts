@@ -6,6 +6,7 @@ import type { JobSnapshot } from "../../client/index.ts"
 import type { GraphView, NodeView, Progress } from "../../core/view.ts"
 import type { ReplayWhich } from "../../pipeline/queries.ts"
 import type { Umbra } from "../../umbra.ts"
+import { type EarlySignals, earlySignals } from "../live/early-signals.ts"
 import { type FollowedJobs, follow } from "../live/follow.ts"
 import { graphOf } from "../live/graph-of.ts"
 import type { Routes } from "../live/routes-view.ts"
@@ -24,6 +25,8 @@ export interface Runner extends FollowedJobs {
   readonly runningFlags: string
   readonly runsHere: boolean
   readonly log: CommandLog
+  /** Absent: it submits nothing. */
+  readonly early?: EarlySignals
   job(jobId: string): Promise<JobSnapshot>
   graph(jobId: string): Promise<GraphView>
   retry(jobId: string): Promise<unknown>
@@ -46,15 +49,24 @@ export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner)
   const { umbra, location } = opened
   try {
     await keepFolder(location)
-    return await use(ownRunner(umbra, options, { log, name: storeName(location) }))
+    return await attentively(ownRunner(umbra, options, { log, name: storeName(location) }), use)
   } finally {
     await umbra.close()
   }
 }
 
+async function attentively<T>(runner: Runner, use: (runner: Runner) => Promise<T>): Promise<T> {
+  const early = earlySignals()
+  try {
+    return await use({ ...runner, early })
+  } finally {
+    early.release()
+  }
+}
+
 async function onServer<T>(place: Place, use: (runner: Runner) => Promise<T>): Promise<T> {
   try {
-    return await use(remoteRunner(place))
+    return await attentively(remoteRunner(place), use)
   } catch (error) {
     throw await advised(await place.explain(error), place)
   }
@@ -155,13 +167,13 @@ export async function seeToItsEnd(
   jobId: string,
   { json = false }: { readonly json?: boolean },
 ): Promise<number> {
-  const { name, flags, runningFlags, runsHere, log } = runner
+  const { name, flags, runningFlags, runsHere, log, early } = runner
   const shown = { flags, runningFlags, runsHere }
   const graph = await runner.graph(jobId)
   const routes = routesOf(graph, () => runner.graph(jobId))
   const { workflow } = await runner.job(jobId)
   const title = `${workflow}  job ${jobId}  in ${name}`
   const stream = json ? process.stderr : process.stdout
-  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, ...shown })
+  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, early, ...shown })
   return report(runner, jobId, { json, ...shown })
 }
