@@ -34,13 +34,20 @@ function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
   const { head, dependencies, successors, inDegrees, order, positions, input, output } = workflow
   const canonical = yield* canonicalOf(workflow)
   const hash = yield* hashOf(canonical)
+  const nodes: PlanNode[] = []
+  const providers = new Set<string>()
+  for (const node of workflow.nodes) {
+    nodes.push(planNode(node))
+    if (node.definition.provider != null) providers.add(node.definition.provider)
+    yield
+  }
   return Object.freeze({
     name: head.name,
     hash,
-    nodes: Object.freeze(workflow.nodes.map(planNode)),
+    nodes: Object.freeze(nodes),
     ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical },
     exits: exitsOf(successors),
-    providers: Object.freeze([...new Set(workflow.nodes.flatMap(node => node.definition.provider ?? []))]),
+    providers: Object.freeze([...providers]),
     ttlSeconds: head.ttl_seconds ?? null,
     pipeline: null,
   })

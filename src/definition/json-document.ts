@@ -41,11 +41,15 @@ function countKeys(root: Json): number {
   const open: Json[] = typeof root === "object" && root !== null ? [root] : []
   while (open.length > 0) {
     const value = open.pop()!
-    const isList = Array.isArray(value)
+    // By index: `in` makes a text of each, 250 ms for two million of them.
+    if (Array.isArray(value)) {
+      for (const item of value) if (typeof item === "object" && item !== null) open.push(item)
+      continue
+    }
     // JSON.parse gives own keys only; `Object.values` would make a list for each of 100,000 nodes.
     for (const key in value as JsonObject) {
       const item = (value as JsonObject)[key]!
-      if (!isList) count++
+      count++
       if (typeof item === "object" && item !== null) open.push(item)
     }
   }

@@ -58,6 +58,20 @@ describe("while somebody has to do with what is large, others are answered", () 
     expect(count).toBeGreaterThan(2)
   }, 60_000)
 
+  it("S3 beyond a bound of them the answer is 503, and the others go on", async () => {
+    const stage = await openStage({ settings: { maxLargeDocuments: 2 } })
+    onTestFinished(() => stage.close())
+    const body = chain(5000, 1)
+    const post = () => stage.ask("/workflows/validate", { method: "POST", body })
+    const answers = await Promise.all([post(), post(), post(), post()])
+    const refused = answers.filter(({ status }) => status === 503)
+    expect(answers.filter(({ status }) => status === 200).length).toBeGreaterThanOrEqual(2)
+    expect(refused.length).toBeGreaterThanOrEqual(1)
+    for (const { body, headers } of refused)
+      expect([body.code, headers.get("retry-after")]).toEqual(["E611", "1"])
+    expect((await post()).status).toBe(200)
+  }, 60_000)
+
   it("J21 a job with a long list, whose graph and events are asked for", async () => {
     const { ask, server } = await openStage().then(stage => {
       onTestFinished(() => stage.close())

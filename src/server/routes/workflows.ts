@@ -18,7 +18,9 @@ const params = z.object({ name: schema.workflowName })
 /** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi.ts. */
 const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
 
-export function workflowRoutes(app: App, { umbra }: RouteParts): void {
+export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void {
+  let largeDocuments = 0
+
   app.get(
     "/workflows",
     {
@@ -195,7 +197,24 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     return row
   }
 
-  async function planOf(text: string, contentType = ""): Promise<Plan> {
+  /** Those that wait for their turn have their text in memory. */
+  async function planOf(text: string, contentType?: string): Promise<Plan> {
+    if (text.length <= LARGE) return checked(text, contentType)
+    const { maxLargeDocuments: most } = settings
+    if (largeDocuments >= most)
+      throw new UmbraError(
+        "E611",
+        `The server is checking ${most} large workflows and takes no more for now.`,
+      )
+    largeDocuments++
+    try {
+      return await checked(text, contentType)
+    } finally {
+      largeDocuments--
+    }
+  }
+
+  async function checked(text: string, contentType = ""): Promise<Plan> {
     const format = /^application\/json\b/i.test(contentType) ? "json" : "yaml"
     const { handlers, adapters } = umbra
     const { plan, problems } = await loadInTurns(text, { handlers, adapters, format })
@@ -204,6 +223,9 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${many}.`, { details: { problems } })
   }
 }
+
+/** Shorter ones are checked as they come. */
+const LARGE = 32 * 1024
 
 const storedAnswer = z
   .object({
