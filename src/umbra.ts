@@ -5,6 +5,7 @@ import type { GraphView, NodeView } from "./core/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
+import type { Plan } from "./definition/plan.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
@@ -147,9 +148,9 @@ export class Umbra {
 
   /** What this process has in hand, and whether it can take more. */
   vitals(): Vitals {
-    const { owner, ownedPartitions: partitions, isReady } = this.#engine
+    const { owner, ownedPartitions: partitions, isReady, hasTaker } = this.#engine
     const { running, queued } = this.#broker
-    return { liveJobs: owner.jobs.size, partitions, isReady, running, queued }
+    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, running, queued }
   }
 
   /** S4: what happens to jobs, as it becomes durable, in whichever engine. */
@@ -195,6 +196,14 @@ export class Umbra {
     owner: string = localOwner,
   ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
     return this.#submissions.register(workflow, owner)
+  }
+
+  /** As `register`, of a workflow that was compiled with `handlers` and `adapters` of this process. */
+  registerPlan(
+    plan: Plan,
+    owner: string,
+  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
+    return this.#submissions.registerPlan(plan, owner)
   }
 
   /** Handlers that come later: nodes that wait for one of them start at once. */

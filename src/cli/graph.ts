@@ -13,7 +13,7 @@ import {
   type PipelinePicture,
   pipelinePicture,
 } from "./pipeline-picture.ts"
-import { renderProblems } from "./problems.ts"
+import { problemsAsJson, renderProblems } from "./problems.ts"
 import { readSource } from "./source.ts"
 import { type Paint, paintFor } from "./terminal.ts"
 
@@ -52,7 +52,9 @@ export async function graph(file: string, options: GraphOptions): Promise<number
   if (loaded.plan === undefined) {
     // To standard error: what reads the graph from a pipe must not take problems for one.
     const { name, text } = source
-    process.stderr.write(renderProblems(loaded.problems, { name, text, paint: paintFor(process.stderr) }))
+    const paint = paintFor(process.stderr)
+    if (options.json) process.stdout.write(problemsAsJson(loaded.problems))
+    else process.stderr.write(renderProblems(loaded.problems, { name, text, paint }))
     return exitCode.invalid
   }
   const { plan } = loaded

@@ -1,5 +1,7 @@
 /** Shows problems of a definition to a person: message, place, the source line, a caret under the problem. */
 import type { Problem } from "../definition/problem.ts"
+import { UmbraError } from "../errors.ts"
+import { problemOf } from "../server/problem.ts"
 import { type Paint, printable, width } from "./terminal.ts"
 
 export interface Listing {
@@ -8,6 +10,15 @@ export interface Listing {
   /** Its text; without it no source lines are shown. */
   readonly text?: string
   readonly paint: Paint
+}
+
+/** With `--json`: what the server answers, wherever the workflow was looked at. */
+export function problemsAsJson(problems: readonly Problem[]): string {
+  const count = problems.length === 1 ? "a problem" : `${problems.length} problems`
+  const error = new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${count}.`, {
+    details: { problems: sortProblems(problems) },
+  })
+  return `${JSON.stringify(problemOf(error), null, 2)}\n`
 }
 
 /** By place in the document; what has no place comes first, since it concerns the whole. */

@@ -5,7 +5,7 @@ import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
 import { withPlace } from "./place/open.ts"
 import type { PlaceOptions } from "./place/place.ts"
-import { renderProblems } from "./problems.ts"
+import { problemsAsJson, renderProblems } from "./problems.ts"
 import { readSource } from "./source.ts"
 import { paintFor, printable } from "./terminal.ts"
 
@@ -21,9 +21,8 @@ export async function push(file: string, options: PushOptions): Promise<number> 
       const pushed = await workflows.push(text).catch((error: unknown) => {
         const problems = problemsOf(error)
         if (problems.length === 0) throw error
-        const paint = paintFor(process.stderr)
-        process.stderr.write(renderProblems(problems, { name, text, paint }))
-        if (problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(handlerHint))
+        if (options.json) process.stdout.write(problemsAsJson(problems))
+        else tell(problems, { name, text })
         return null
       })
       if (pushed === null) return exitCode.invalid
@@ -36,6 +35,12 @@ export async function push(file: string, options: PushOptions): Promise<number> 
     },
     { make: true },
   )
+}
+
+function tell(problems: readonly Problem[], source: { readonly name: string; readonly text: string }): void {
+  const paint = paintFor(process.stderr)
+  process.stderr.write(renderProblems(problems, { ...source, paint }))
+  if (problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(handlerHint))
 }
 
 const handlerHint =

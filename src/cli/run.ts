@@ -14,7 +14,7 @@ import { earlySignals } from "./live/early-signals.ts"
 import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
 import { inTurn, keepFolder } from "./place/in-turn.ts"
-import { renderProblems } from "./problems.ts"
+import { problemsAsJson, renderProblems } from "./problems.ts"
 import { report } from "./result.ts"
 import { readSource } from "./source.ts"
 import { type RunningOptions, runningFlags, storeFlags, storeLocation, storeName } from "./store.ts"
@@ -80,13 +80,17 @@ function mustHaveProviders(plans: readonly Plan[], providers: readonly Provider[
 async function loadPlan(
   file: string,
   handlers: readonly Handler[],
-  modules: AdapterModules,
+  modules: AdapterModules & { readonly json?: boolean },
 ): Promise<Plan | null> {
   const source = await readSource(file)
   const { name, text, format } = source
   const catalogs = { handlers: catalogWith(handlers), adapters: await adaptersFor(text, modules) }
   const loaded = loadWorkflow(text, { ...catalogs, ...(format && { format }) })
   if (loaded.plan !== undefined) return loaded.plan
+  if (modules.json) {
+    process.stdout.write(problemsAsJson(loaded.problems))
+    return null
+  }
   const paint = paintFor(process.stderr)
   process.stderr.write(renderProblems(loaded.problems, { name, text, paint }))
   process.stderr.write(paint.dim(unknownTypeHint(loaded.problems)))

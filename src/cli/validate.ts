@@ -18,6 +18,8 @@ export interface ValidateOptions {
 }
 
 interface Verdict {
+  /** null: nobody can tell, since a module that was given cannot be loaded. */
+  readonly valid: boolean | null
   readonly source?: Source
   readonly problems: readonly Problem[]
   /** What may be meant so: it does not make the workflow invalid. Absent: nobody said what to compare with. */
@@ -27,24 +29,38 @@ interface Verdict {
 
 export async function validate(file: string, options: ValidateOptions): Promise<number> {
   const verdict = await judge(file, options)
-  const valid = verdict.problems.length === 0
   process.stdout.write(options.json ? renderJson(verdict) : renderHuman(file, verdict))
-  return valid ? exitCode.ok : exitCode.invalid
+  return verdict.valid ? exitCode.ok : exitCode.invalid
 }
 
-/** A file or module that cannot be read is a verdict too, so that `--json` always answers with JSON. */
+/**
+ * A file that cannot be read is a verdict too. A module that cannot be loaded says nothing of the workflow: it is an error
+ * of the command, which with `--json` is told as JSON all the same.
+ */
 async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
   try {
     const [source, handlers] = await Promise.all([readSource(file), loadCatalog(options.handlers ?? [])])
     const adapters = await adaptersFor(source.text, options)
     const format = source.format && { format: source.format }
     const loaded = loadWorkflow(source.text, { handlers, adapters, ...format })
-    if (loaded.plan === undefined) return { source, problems: loaded.problems, summary: "" }
+    if (loaded.plan === undefined) return { valid: false, source, problems: loaded.problems, summary: "" }
     const { plan } = loaded
-    return { source, problems: [], ...(await warningsOf(plan.nodes, options)), summary: summaryOf(plan) }
+    return {
+      valid: true,
+      source,
+      problems: [],
+      ...(await warningsOf(plan.nodes, options)),
+      summary: summaryOf(plan),
+    }
   } catch (error) {
     if (!(error instanceof UmbraError)) throw error
-    return { problems: [{ code: error.code, message: error.message, path: "" }], summary: "" }
+    const isFile = error.code === "E601"
+    if (!isFile && !options.json) throw error
+    return {
+      valid: isFile ? false : null,
+      problems: [{ code: error.code, message: error.message, path: "" }],
+      summary: "",
+    }
   }
 }
 
@@ -85,7 +101,7 @@ function renderHuman(file: string, { source, problems, warnings = [], summary }:
   return `${listing}${paint.dim(unknownTypeHint(problems))}`
 }
 
-function renderJson({ problems, warnings }: Verdict): string {
+function renderJson({ valid, problems, warnings }: Verdict): string {
   const errors = sortProblems(problems).map(({ code, message, path, line = null, column = null }) => ({
     code,
     message,
@@ -94,5 +110,5 @@ function renderJson({ problems, warnings }: Verdict): string {
     column,
   }))
   const noted = warnings === undefined ? {} : { warnings }
-  return `${JSON.stringify({ valid: errors.length === 0, errors, ...noted }, null, 2)}\n`
+  return `${JSON.stringify({ valid, errors, ...noted }, null, 2)}\n`
 }

@@ -1,6 +1,13 @@
 import type { Http } from "./http.ts"
 import type { NewToken, Signalled, Token, WantedToken } from "./types.ts"
 
+interface TokenPage {
+  readonly tokens: readonly Token[]
+  readonly next: string | null
+}
+
+const MOST_AT_ONCE = 1000
+
 /** API tokens of the server; needs the scope admin. */
 export class Tokens {
   readonly #http: Http
@@ -17,7 +24,14 @@ export class Tokens {
   /** Oldest first, revoked ones too. */
   async list(options: Signalled & { readonly owner?: string } = {}): Promise<readonly Token[]> {
     const { owner, signal } = options
-    return (await this.#http.ask<{ tokens: Token[] }>("/tokens", { query: { owner }, signal })).tokens
+    const all: Token[] = []
+    for (let after: string | undefined; ; ) {
+      const query = { owner, after, limit: MOST_AT_ONCE }
+      const page = await this.#http.ask<TokenPage>("/tokens", { query, signal })
+      all.push(...page.tokens)
+      if (page.next == null) return all
+      after = page.next
+    }
   }
 
   async revoke(id: string): Promise<void> {

@@ -6,6 +6,7 @@
 import type { JsonObject } from "../core/json.ts"
 import type { Adjacency } from "../core/plan.ts"
 import type { ValueTemplate } from "../template/types.ts"
+import type { Work } from "../turns.ts"
 import { type AdapterCatalog, adapterCatalog } from "./adapter.ts"
 import { rowLengths, transpose } from "./graph.ts"
 import type { HandlerCatalog } from "./handler.ts"
@@ -60,12 +61,13 @@ export interface AnalysedWorkflow {
   readonly order: Int32Array
 }
 
-export function analyseWorkflow(source: unknown, options: AnalysisOptions): Analysis {
+export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Work<Analysis> {
   const limits = { ...defaultLimits, ...options.limits }
   const problems = new ProblemList(options.locate)
   const suggest = new Suggester()
   // A value takes two bytes of text at least.
   checkJson(source, { depth: limits.depth, values: limits.documentBytes / 2 }, problems)
+  yield
   // Not JSON, or a cycle of objects: nothing else can be looked at safely.
   if (problems.size > 0) return { problems: problems.sorted() }
 
@@ -73,7 +75,9 @@ export function analyseWorkflow(source: unknown, options: AnalysisOptions): Anal
   if (isObject(source) && source.routes !== undefined) {
     const { adapters = noAdapters, isPartial = false } = options
     const pipeline =
-      source.nodes === undefined ? analysePipeline(source, { ...shape, adapters, isPartial }) : both(shape)
+      source.nodes === undefined
+        ? yield* analysePipeline(source, { ...shape, adapters, isPartial })
+        : both(shape)
     return pipeline === undefined ? { problems: problems.sorted() } : { problems: [], pipeline }
   }
   const head = checkHead(source, shape)
@@ -86,14 +90,19 @@ export function analyseWorkflow(source: unknown, options: AnalysisOptions): Anal
     return { problems: problems.sorted() }
   }
 
-  const definitions = (head.nodes as unknown[]).map((node, i) => checkNodeShape(node, i, shape))
+  const definitions: ReturnType<typeof checkNodeShape>[] = []
+  for (const node of head.nodes as unknown[]) {
+    definitions.push(checkNodeShape(node, definitions.length, shape))
+    yield
+  }
   const nodes = new NodeAnalysis({ ...shape, handlers: options.handlers, sources: head.nodes, definitions })
-  const analysed = nodes.analyse()
+  const analysed = yield* nodes.analyse()
   const output =
     head.output == null ? null : compileTemplates(sortedCopy(head.output), () => ["output"], problems)
   if (output !== null) nodes.checkOutput(output)
   if (analysed === undefined) return { problems: problems.sorted() }
 
+  yield
   const dependencies = nodes.dependencies()
   const successors = transpose(dependencies)
   const inDegrees = rowLengths(dependencies)

@@ -1,6 +1,7 @@
 /** A workflow without problems becomes a plan: immutable, and the same for every way of writing the same content. */
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Adjacency, RetryPolicy } from "../core/plan.ts"
+import { atOnce, type Work } from "../turns.ts"
 import {
   type AnalysedNode,
   type AnalysedWorkflow,
@@ -19,21 +20,34 @@ export type CompileResult =
   | { readonly plan?: undefined; readonly problems: readonly Problem[] }
 
 export function compileWorkflow(source: unknown, options: AnalysisOptions): CompileResult {
-  const { problems, workflow, pipeline } = analyseWorkflow(source, options)
-  if (pipeline !== undefined) return { plan: pipelinePlan(pipeline) }
-  return workflow === undefined ? { problems } : { plan: planOf(workflow) }
+  return atOnce(compilation(source, options))
 }
 
-function planOf(workflow: AnalysedWorkflow): Plan {
+/** As `compileWorkflow`, for whoever lets others have their turn (turns.ts). */
+export function* compilation(source: unknown, options: AnalysisOptions): Work<CompileResult> {
+  const { problems, workflow, pipeline } = yield* analyseWorkflow(source, options)
+  if (pipeline !== undefined) return { plan: yield* pipelinePlan(pipeline) }
+  return workflow === undefined ? { problems } : { plan: yield* planOf(workflow) }
+}
+
+function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
   const { head, dependencies, successors, inDegrees, order, positions, input, output } = workflow
-  const canonical = canonicalOf(workflow)
+  const canonical = yield* canonicalOf(workflow)
+  const hash = yield* hashOf(canonical)
+  const nodes: PlanNode[] = []
+  const providers = new Set<string>()
+  for (const node of workflow.nodes) {
+    nodes.push(planNode(node))
+    if (node.definition.provider != null) providers.add(node.definition.provider)
+    yield
+  }
   return Object.freeze({
     name: head.name,
-    hash: hashOf(canonical),
-    nodes: Object.freeze(workflow.nodes.map(planNode)),
+    hash,
+    nodes: Object.freeze(nodes),
     ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical },
     exits: exitsOf(successors),
-    providers: Object.freeze([...new Set(workflow.nodes.flatMap(node => node.definition.provider ?? []))]),
+    providers: Object.freeze([...providers]),
     ttlSeconds: head.ttl_seconds ?? null,
     pipeline: null,
   })
@@ -75,13 +89,15 @@ function exitsOf({ starts }: Adjacency): Int32Array {
  * The definition with its keys sorted, what equals a default left out, and all dependencies written down in document
  * order. It is itself a definition, and compiles to the same plan.
  */
-function canonicalOf({ head, nodes, dependencies, input, output }: AnalysedWorkflow): JsonObject {
+function* canonicalOf({ head, nodes, dependencies, input, output }: AnalysedWorkflow): Work<JsonObject> {
   const { starts, items } = dependencies
-  const canonicalNodes = nodes.map((node, i) => {
+  const canonicalNodes: JsonObject[] = []
+  for (const [i, node] of nodes.entries()) {
     const ids: string[] = new Array(starts[i + 1]! - starts[i]!)
     for (let k = 0; k < ids.length; k++) ids[k] = nodes[items[starts[i]! + k]!]!.definition.id
-    return canonicalNode(node, ids)
-  })
+    canonicalNodes.push(canonicalNode(node, ids))
+    yield
+  }
   return Object.freeze({
     ...(head.description == null ? {} : { description: head.description }),
     ...(input === null ? {} : { input }),

@@ -1,26 +1,28 @@
 import { createHash, type Hash } from "node:crypto"
 import type { Json, JsonObject } from "../core/json.ts"
+import type { Work } from "../turns.ts"
 
 /** Nodes written at a time: the text of a large workflow would take tens of megabytes at once. */
 const nodesPerUpdate = 1000
 
 /** sha256 of `JSON.stringify(canonical)`. */
-export function hashOf(canonical: JsonObject): string {
+export function* hashOf(canonical: JsonObject): Work<string> {
   const hash = createHash("sha256")
   let separator = "{"
   for (const [key, value] of Object.entries(canonical)) {
     hash.update(`${separator}${JSON.stringify(key)}:`)
-    if (key === "nodes") hashNodes(hash, value as readonly Json[])
+    if (key === "nodes") yield* hashNodes(hash, value as readonly Json[])
     else hash.update(JSON.stringify(value))
     separator = ","
   }
   return hash.update("}").digest("hex")
 }
 
-function hashNodes(hash: Hash, nodes: readonly Json[]): void {
+function* hashNodes(hash: Hash, nodes: readonly Json[]): Work<void> {
   for (let i = 0; i < nodes.length; i += nodesPerUpdate) {
     const text = JSON.stringify(nodes.slice(i, i + nodesPerUpdate)).slice(1, -1)
     hash.update(`${i === 0 ? "[" : ","}${text}`)
+    yield
   }
   hash.update("]")
 }

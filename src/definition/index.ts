@@ -1,11 +1,11 @@
 /** From what a user writes (YAML, JSON, an object) to a validated, immutable plan. */
 export { adapterCatalog } from "./adapter.ts"
-export { type CompileResult, compileWorkflow } from "./compile.ts"
+export { type CompileResult, compilation, compileWorkflow } from "./compile.ts"
 export { parseDocument } from "./document.ts"
 export { type HandlerCatalog, handlerCatalog } from "./handler.ts"
 export { checkInput } from "./input.ts"
 export { workflowJsonSchema } from "./json-schema.ts"
-export { loadWorkflow } from "./load.ts"
+export { loadInTurns, loadWorkflow } from "./load.ts"
 export type { Plan } from "./plan.ts"
 export type { Problem } from "./problem.ts"
 export {

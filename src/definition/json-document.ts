@@ -3,6 +3,7 @@
  * duplicate keys, so a correct document of 20 MB costs one more pass over its text (0.1 s) and no memory.
  */
 import type { Json, JsonObject } from "../core/json.ts"
+import type { Work } from "../turns.ts"
 import { countMembers, type JsonMember, members, skipSpace } from "./json-scan.ts"
 import { findSyntaxFault } from "./json-syntax.ts"
 import { lineFinder } from "./lines.ts"
@@ -16,7 +17,7 @@ export interface ReadDocument {
   readonly locate: Locate
 }
 
-export function readJson(text: string): ReadDocument {
+export function* readJson(text: string): Work<ReadDocument> {
   const position = lineFinder(text)
   let value: Json
   try {
@@ -26,7 +27,11 @@ export function readJson(text: string): ReadDocument {
     const problem: Problem = { code: "E101", message, path: "", ...position(offset) }
     return { value: undefined, problems: [problem], locate: () => position(offset) }
   }
-  const hasDuplicates = countMembers(text) !== countKeys(value)
+  yield
+  const members = countMembers(text)
+  yield
+  const hasDuplicates = members !== countKeys(value)
+  yield
   const problems = hasDuplicates ? duplicateKeys(text, position) : []
   return { value, problems, locate: jsonLocator(text, position) }
 }
@@ -36,11 +41,15 @@ function countKeys(root: Json): number {
   const open: Json[] = typeof root === "object" && root !== null ? [root] : []
   while (open.length > 0) {
     const value = open.pop()!
-    const isList = Array.isArray(value)
+    // By index: `in` makes a text of each, 250 ms for two million of them.
+    if (Array.isArray(value)) {
+      for (const item of value) if (typeof item === "object" && item !== null) open.push(item)
+      continue
+    }
     // JSON.parse gives own keys only; `Object.values` would make a list for each of 100,000 nodes.
     for (const key in value as JsonObject) {
       const item = (value as JsonObject)[key]!
-      if (!isList) count++
+      count++
       if (typeof item === "object" && item !== null) open.push(item)
     }
   }

@@ -1,6 +1,7 @@
 /** The nodes of one workflow: ids, handlers, configs, templates and the dependencies that follow from them. */
 import type { Adjacency } from "../core/plan.ts"
 import type { ValueTemplate } from "../template/types.ts"
+import type { Work } from "../turns.ts"
 import type { AnalysedNode } from "./analysis.ts"
 import { checkConfig } from "./config.ts"
 import { RowBuilder } from "./graph.ts"
@@ -54,12 +55,13 @@ export class NodeAnalysis {
   }
 
   /** `undefined` if the limit of edges was passed: then the graph is not complete. */
-  analyse(): readonly (AnalysedNode | undefined)[] | undefined {
+  *analyse(): Work<readonly (AnalysedNode | undefined)[] | undefined> {
     const { definitions, limits, problems } = this.#options
     for (let position = 0; position < definitions.length; position++) {
       const definition = definitions[position]
       if (definition === undefined) this.#rows.add([])
       this.#analysed.push(definition && this.#node(definition, position))
+      yield
       if (this.#rows.size <= limits.edges) continue
       const message = `The workflow has more than ${limits.edges} dependencies (limit edges). Join nodes in between, or split it.`
       problems.add("E101", ["nodes", position], message)

@@ -1,3 +1,4 @@
+import { atOnce } from "../turns.ts"
 import { type AnalysisOptions, analyseWorkflow } from "./analysis.ts"
 import type { Problem } from "./problem.ts"
 
@@ -5,5 +6,5 @@ export type ValidateOptions = AnalysisOptions
 
 /** All problems of a workflow, none if it is valid. `source` is what was parsed, or an object of code. */
 export function validateWorkflow(source: unknown, options: ValidateOptions): readonly Problem[] {
-  return analyseWorkflow(source, options).problems
+  return atOnce(analyseWorkflow(source, options)).problems
 }

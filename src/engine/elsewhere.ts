@@ -46,9 +46,14 @@ export class Elsewhere {
     this.#owners.receive(pulse)
   }
 
-  /** Resolves once a beat has told who is there. */
+  /** Does an engine of another process take jobs? */
+  get hasTaker(): boolean {
+    return this.#owners.hasTaker
+  }
+
+  /** Resolves once a beat has told who is there; an engine that is just taking its partitions is waited for. */
   whenKnown(): Promise<void> {
-    return this.#owners.whenKnown()
+    return this.#owners.whenKnown(this.#impatientMs)
   }
 
   stop(): void {

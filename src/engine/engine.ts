@@ -218,6 +218,11 @@ export class Engine {
     return this.#isAvailable && !this.#isClosing && !isShort
   }
 
+  /** Is there a partition for new jobs, here or in another process? */
+  get hasTaker(): boolean {
+    return this.#ownership.count > 0 || this.#elsewhere.hasTaker
+  }
+
   newJobId(): string {
     const { clock, settings } = this.#parts
     return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)

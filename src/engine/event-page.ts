@@ -1,6 +1,7 @@
 /** Pages of a job's events. A fact may stand for a hundred thousand of them, so a page may end within one. */
 import { expand, type JobEvent, type RecordedFact } from "../core/events.ts"
 import type { JobState } from "../core/state.ts"
+import type { Work } from "../turns.ts"
 
 /** The place of an event: the seq of its fact, and which of that fact's events it is. */
 export interface EventPlace {
@@ -23,12 +24,12 @@ export interface EventPage {
 }
 
 /** `state`: the job before its first fact. */
-export function pageOfEvents(
+export function* pageOfEvents(
   jobId: string,
   state: JobState,
   facts: readonly RecordedFact[],
   { after, limit, maxBytes }: EventPageQuery,
-): EventPage {
+): Work<EventPage> {
   const events: JobEvent[] = []
   let last = after
   let bytes = 0
@@ -41,6 +42,7 @@ export function pageOfEvents(
       bytes += JSON.stringify(event.payload).length
       last = { seq, place }
     }
+    yield
   }
   return { events, next: null }
 }

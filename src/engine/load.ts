@@ -13,6 +13,7 @@ import { isBusy, resetEarliestTimer, wakeAt } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow, Journal } from "../journal/port.ts"
+import { atOnce, inTurns, type Work } from "../turns.ts"
 import { partitionOf } from "./ids.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "./live-job.ts"
 import type { Plans } from "./plans.ts"
@@ -47,19 +48,48 @@ export async function decodeRows(
   parts: LoadParts,
   rows: readonly FactRow[],
 ): Promise<{ seq: number; fact: Fact }[]> {
-  const facts: { seq: number; fact: Fact }[] = []
-  for (const row of rows) facts.push({ seq: row.seq, fact: await decodeRow(parts, row) })
-  return facts
+  const large = new Map<number, Fact>()
+  for (const row of rows) if (row.data === null) large.set(row.seq, await decodeLarge(parts, row))
+  return ofFacts(rows, function* () {
+    const facts: { seq: number; fact: Fact }[] = []
+    for (const { data, ...row } of rows) {
+      const fact = data === null ? large.get(row.seq)! : decodeFact({ ...row, data })
+      facts.push({ seq: row.seq, fact })
+      yield
+    }
+    return facts
+  })
 }
 
-export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
+/** A list of 100,000 items takes a second or more. What is short is done at once: nobody waits for it. */
+export function ofFacts<T>(facts: readonly unknown[], work: () => Work<T>): T | Promise<T> {
+  return facts.length < MANY ? atOnce(work()) : inTurns(work())
+}
+
+const MANY = 1000
+
+/** A job's facts with the plan that they are about. */
+export async function readJob(
+  parts: LoadParts,
+  rows: readonly FactRow[],
+): Promise<Pick<FoldedJob, "plan" | "facts">> {
   const facts = await decodeRows(parts, rows)
   const submitted = facts[0]?.fact as (Fact & JobSubmitted) | undefined
   if (submitted?.type !== "job_submitted")
     throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
   const plan = await parts.plans.get(submitted.owner, submitted.workflow, submitted.workflow_version)
+  return { plan, facts }
+}
+
+export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
+  const { plan, facts } = await readJob(parts, rows)
   const state = newJobState(plan)
-  for (const { fact } of facts) apply(state, fact)
+  await ofFacts(facts, function* () {
+    for (const { fact } of facts) {
+      apply(state, fact)
+      yield
+    }
+  })
   resetEarliestTimer(state)
   return { plan, state, facts, lastSeq: rows.at(-1)!.seq }
 }
@@ -82,8 +112,7 @@ export async function readWhole(output: Output, read: (seq: number) => Promise<J
 }
 
 /** What is too large to keep is read, looked at, and left where it is. */
-async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
-  if (row.data !== null) return decodeFact({ ...row, data: row.data })
+async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
   const data = await parts.journal.readFact(row.jobId, row.seq)
   if (data === null)
     throw new UmbraError("E507", `Fact ${row.seq} of job ${row.jobId} is not there any more.`)

@@ -28,6 +28,8 @@ export interface Vitals {
   readonly liveJobs: number
   readonly partitions: number
   readonly isReady: boolean
+  /** An engine is known that takes jobs: this process's own, or another's. */
+  readonly hasTaker: boolean
   /** Attempts that have a slot, and that wait for one. */
   readonly running: number
   readonly queued: number

@@ -18,6 +18,7 @@ export class Owners {
   readonly #silent = new Map<string, number>()
   #anyLives = false
   #isKnown = false
+  #isStopped = false
   #waiters: (() => void)[] = []
   #picks: number
 
@@ -67,14 +68,35 @@ export class Owners {
     return this.#anyLives || !this.#isKnown
   }
 
-  /** Resolves once a beat has told who is there. */
-  whenKnown(): Promise<void> {
-    if (this.#isKnown) return Promise.resolve()
-    return new Promise(resolve => this.#waiters.push(resolve))
+  /** Does an engine that lives take jobs? */
+  get hasTaker(): boolean {
+    return this.#partitions.length > 0
+  }
+
+  /**
+   * Resolves once a beat has told who is there; and while an engine lives that has not taken its partitions yet, as when
+   * all processes start together, once it has, or after `patienceMs`.
+   */
+  async whenKnown(patienceMs: number): Promise<void> {
+    const until = performance.now() + patienceMs
+    while (!this.#isKnown && !this.#isStopped) await this.#nextBeat()
+    while (!this.hasTaker && this.#anyLives && !this.#isStopped && performance.now() < until)
+      await this.#nextBeat(until - performance.now())
+  }
+
+  #nextBeat(atMostMs?: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = atMostMs === undefined ? undefined : setTimeout(resolve, atMostMs)
+      this.#waiters.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
   }
 
   /** For whoever waits while this process ends. */
   stop(): void {
+    this.#isStopped = true
     for (const wake of this.#waiters.splice(0)) wake()
   }
 

@@ -29,7 +29,7 @@ export interface OwnershipParts {
   readonly drainMs: number
   /** Does another engine that lives follow what is committed here? */
   readonly followed: (isFollowed: boolean) => void
-  /** Others may take what was let go of here. */
+  /** Others may take what was let go of here; or have somebody to give jobs to, where nobody was. */
   readonly released: () => void
   readonly log: Log
 }
@@ -243,8 +243,10 @@ export class Ownership {
       for (const partition of partitions) owner.forget(partition)
       throw error
     }
+    const isFirst = this.#ready.size === 0
     for (const partition of partitions) if (owner.holdings.has(partition)) this.#ready.add(partition)
     this.#refresh()
+    if (isFirst) this.#parts.released()
     owner.broker.remote?.came(partitions.filter(partition => owner.holdings.has(partition)))
     this.#announce()
     retention.partitionsCame()

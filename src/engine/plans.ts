@@ -1,14 +1,17 @@
 import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { HandlerCatalog } from "../definition/handler.ts"
-import { compileWorkflow } from "../definition/index.ts"
+import { compilation } from "../definition/index.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, WorkflowRow } from "../journal/port.ts"
+import { inTurns } from "../turns.ts"
 
 /** Compiled workflow versions. A version never changes, so what is compiled once stays right. */
 export class Plans {
   readonly #journal: Journal
   readonly #byVersion = new Map<string, Plan>()
+  /** A large one takes a while: whoever wants it meanwhile waits for the same. */
+  readonly #coming = new Map<string, Promise<Plan>>()
   readonly #limit: number
 
   constructor(journal: Journal, limit = 1000) {
@@ -17,11 +20,21 @@ export class Plans {
   }
 
   async get(owner: string, name: string, version: number): Promise<Plan> {
-    const cached = this.#byVersion.get(keyOf(owner, name, version))
+    const key = keyOf(owner, name, version)
+    const cached = this.#byVersion.get(key)
     if (cached !== undefined) return cached
+    let coming = this.#coming.get(key)
+    if (coming === undefined) {
+      coming = this.#read(owner, name, version).finally(() => this.#coming.delete(key))
+      this.#coming.set(key, coming)
+    }
+    return coming
+  }
+
+  async #read(owner: string, name: string, version: number): Promise<Plan> {
     const row = await this.#journal.readWorkflow({ owner, name, version })
     if (row === null) throw new UmbraError("E305", `There is no version ${version} of workflow "${name}".`)
-    return this.add(row, compileStored(row))
+    return this.add(row, await compileStored(row))
   }
 
   add(row: { owner: string; name: string; version: number }, plan: Plan): Plan {
@@ -36,8 +49,9 @@ export class Plans {
 const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
 const anyAdapter: AdapterCatalog = { get: type => ({ type }), types: () => [] }
 
-function compileStored(row: WorkflowRow): Plan {
-  const compiled = compileWorkflow(JSON.parse(row.definition), { handlers: anyHandler, adapters: anyAdapter })
+async function compileStored(row: WorkflowRow): Promise<Plan> {
+  const options = { handlers: anyHandler, adapters: anyAdapter }
+  const compiled = await inTurns(compilation(JSON.parse(row.definition), options))
   if (compiled.plan !== undefined) return compiled.plan
   const problem = compiled.problems[0]
   throw new UmbraError(

@@ -10,7 +10,7 @@ import { type GraphView, graphView, type NodeView, type WaitingOn } from "../cor
 import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { JobFilter, JobRow } from "../journal/port.ts"
+import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
@@ -20,6 +20,8 @@ import {
   type FoldedJob,
   foldJob,
   type LoadParts,
+  ofFacts,
+  readJob,
   readJobs,
   readOutput,
   readWhole,
@@ -65,9 +67,18 @@ export class Queries {
   }
 
   async fold(jobId: string): Promise<FoldedJob> {
+    return foldJob(this.#parts, await this.#rows(jobId))
+  }
+
+  /** As `fold`, for whoever folds them otherwise. */
+  async #facts(jobId: string): Promise<Pick<FoldedJob, "plan" | "facts">> {
+    return readJob(this.#parts, await this.#rows(jobId))
+  }
+
+  async #rows(jobId: string): Promise<FactRow[]> {
     const rows = (await readJobs(this.#parts, [jobId])).get(jobId)
     if (rows === undefined) throw noSuchJob(jobId)
-    return foldJob(this.#parts, rows)
+    return rows
   }
 
   /** The job's projection; throws if there is none. */
@@ -193,15 +204,15 @@ export class Queries {
   }
 
   async events(jobId: string): Promise<JobEvent[]> {
-    const { plan, facts } = await this.fold(jobId)
+    const { plan, facts } = await this.#facts(jobId)
     const state = newJobState(plan)
     return facts.flatMap(recorded => expand(state, jobId, recorded))
   }
 
   /** A page of them. Before it everything is folded and nothing is told; behind it nothing is looked at. */
   async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
-    const { plan, facts } = await this.fold(jobId)
-    return pageOfEvents(jobId, newJobState(plan), facts, query)
+    const { plan, facts } = await this.#facts(jobId)
+    return ofFacts(facts, () => pageOfEvents(jobId, newJobState(plan), facts, query))
   }
 
   /** Events as they become durable, from the job's beginning until it has ended. */
@@ -210,7 +221,7 @@ export class Queries {
     watchers: Watchers,
     { signal }: { readonly signal?: AbortSignal },
   ): AsyncGenerator<JobEvent, void, undefined> {
-    const { plan, facts } = await this.fold(jobId)
+    const { plan, facts } = await this.#facts(jobId)
     const state = newJobState(plan)
     for (const recorded of facts) yield* expand(state, jobId, recorded)
     let seen = facts.at(-1)!.seq

@@ -194,6 +194,15 @@ export class Submissions {
     return { name, version, hash: plan.hash, unchanged }
   }
 
+  /** As `register`, for whoever has compiled it. */
+  async registerPlan(
+    plan: Plan,
+    owner: string,
+  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
+    const { name, version, unchanged } = await this.#store(plan, owner)
+    return { name, version, hash: plan.hash, unchanged }
+  }
+
   #resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
     return typeof source === "string" ? this.#byName(source, owner) : this.#storeOnce(source, owner, false)
   }

@@ -32,6 +32,9 @@ export interface FoldParts {
 /** Larger facts are read one by one: a page of them must not fill the memory. */
 export const INLINE_BYTES = 32 * 1024
 
+/** Facts folded without a break: some milliseconds. */
+const TURN = 500
+
 /** The jobs as these of their facts tell. One whose facts or plan are gone is left out. */
 export async function foldJobs(
   parts: FoldParts,
@@ -40,7 +43,10 @@ export async function foldJobs(
 ): Promise<Map<string, KnownJob>> {
   const jobs = new Map<string, KnownJob>()
   const unreadable = new Set<string>()
+  let folded = 0
   for (const row of await parts.journal.readFacts(ids, { inlineBytes: INLINE_BYTES })) {
+    // A list of 100,000 items takes a second: others have their turn meanwhile.
+    if (++folded % TURN === 0) await new Promise<void>(resolve => setImmediate(resolve))
     if (!isIncluded(row) || unreadable.has(row.jobId)) continue
     const fact = await factOf(parts.journal, row)
     const job = fact === null ? null : (jobs.get(row.jobId) ?? (await beginning(parts, row.jobId, fact)))

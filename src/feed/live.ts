@@ -20,7 +20,7 @@ export interface LiveParts extends FoldParts {
   now(): number
   /** Lets the beat say that this engine follows the others, or that it does not. */
   follow(isFollowing: boolean): void
-  /** Lets the beat come at once: another engine has let go of partitions. */
+  /** Lets the beat come at once: another engine has let go of partitions, or has its first. */
   beatNow(): void
 }
 

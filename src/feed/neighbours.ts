@@ -15,7 +15,7 @@ export interface NeighbourParts {
   /** What another engine tells. */
   changed(partitions: readonly number[]): void
   progressed(news: ProgressNews): void
-  /** It has let go of partitions. */
+  /** It has let go of partitions, or has its first. */
   released(): void
 }
 
@@ -66,7 +66,7 @@ export class Neighbours {
     if (this.#parts.feed.listen !== null) this.#say({ follows: true })
   }
 
-  /** Partitions were let go of here. */
+  /** Partitions were let go of here, or the first were taken. */
   tellThatWeReleased(): void {
     if (this.#parts.feed.listen !== null) this.#say({ released: true })
   }

@@ -2,6 +2,7 @@ import { type MemoryStore, pair } from "./memory-store.ts"
 import {
   type AliasKey,
   type Registry,
+  type TokenFilter,
   type TokenRow,
   targetsOf,
   targetsText,
@@ -104,10 +105,11 @@ export class MemoryRegistry implements Registry {
     return [...this.#store().tokens.values()].find(row => row.hash === hash && row.revokedAt === null) ?? null
   }
 
-  async listTokens({ owner }: { readonly owner?: string } = {}) {
+  async listTokens({ owner, after = "", limit }: TokenFilter = {}) {
     return [...this.#store().tokens.values()]
-      .filter(row => owner === undefined || row.owner === owner)
+      .filter(row => (owner === undefined || row.owner === owner) && row.id > after)
       .sort((a, b) => (a.id < b.id ? -1 : 1))
+      .slice(0, limit)
   }
 
   async revokeToken({ id, at }: { readonly id: string; readonly at: number }) {

@@ -3,8 +3,8 @@
  * embedded database never calls fsync.
  */
 import { constants } from "node:fs"
-import { access, mkdir } from "node:fs/promises"
-import { join, resolve } from "node:path"
+import { access, mkdir, stat } from "node:fs/promises"
+import { dirname, join, resolve } from "node:path"
 import { UmbraError } from "../errors.ts"
 import { lockFolder } from "./folder-lock.ts"
 import { makePglite } from "./make-pglite.ts"
@@ -24,8 +24,10 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
   const label = `the embedded database in ${folder}`
   const retry = { ...retryDefaults, ...options.retry }
   const database = new PgliteDatabase({ folder: join(folder, "database"), label, retry })
-  const lock = await lockFolder(folder, {
-    onLost: () => database.abandon("was taken over by another process; this one must stop"),
+  const onLost = () => database.abandon("was taken over by another process; this one must stop")
+  // Who may do everything may still find a file system that takes nothing.
+  const lock = await lockFolder(folder, { onLost }).catch((error: unknown) => {
+    throw error instanceof UmbraError ? error : unusable(folder, error)
   })
   try {
     await makePglite(folder)
@@ -42,16 +44,38 @@ export async function openPglite(path: string, options: PgliteOptions = {}): Pro
 
 async function makeFolder(folder: string): Promise<void> {
   try {
-    await mkdir(folder, { recursive: true, mode: 0o700 })
+    await makeWithParents(folder)
     await access(folder, constants.R_OK | constants.W_OK)
   } catch (error) {
-    const reason = (error as Error).message
-    throw new UmbraError(
-      "E504",
-      `the folder ${folder} cannot be used: ${reason}. Choose one that can be written to.`,
-      {
-        cause: error,
-      },
-    )
+    throw unusable(folder, error)
   }
+  if (!(await stat(folder)).isDirectory()) throw unusable(folder, new Error("it is a file"))
+}
+
+/** Not with `recursive`: where a folder cannot be made although its parent is there (/proc), Node 20 tries for ever. */
+async function makeWithParents(folder: string): Promise<void> {
+  const parent = dirname(folder)
+  if ((await make(folder)) === "made" || parent === folder) return
+  await makeWithParents(parent)
+  if ((await make(folder)) === "no parent") throw new Error("no folder can be made there")
+}
+
+async function make(folder: string): Promise<"made" | "no parent"> {
+  try {
+    await mkdir(folder, { mode: 0o700 })
+  } catch (error) {
+    const { code } = error as NodeJS.ErrnoException
+    if (code === "ENOENT") return "no parent"
+    if (code !== "EEXIST") throw error
+  }
+  return "made"
+}
+
+function unusable(folder: string, error: unknown): UmbraError {
+  const reason = (error as Error).message
+  return new UmbraError(
+    "E504",
+    `the folder ${folder} cannot be used: ${reason}. Choose one that can be written to.`,
+    { cause: error },
+  )
 }

@@ -7,6 +7,14 @@
  *    push goes on counting.
  * 3. An alias points only at versions that are there; every move is written down with it.
  */
+export interface TokenFilter {
+  readonly owner?: string
+  /** Only those behind this one. */
+  readonly after?: string
+  /** All of them unless told. */
+  readonly limit?: number
+}
+
 export interface Registry {
   /** The latest version of each of an owner's workflows, by name in the store's own order. */
   listWorkflows(query: {
@@ -41,7 +49,7 @@ export interface Registry {
   /** null also for a revoked one. */
   readToken(hash: string): Promise<TokenRow | null>
   /** Oldest first, revoked ones too. */
-  listTokens(filter?: { readonly owner?: string }): Promise<TokenRow[]>
+  listTokens(filter?: TokenFilter): Promise<TokenRow[]>
   /** False: there is none. One that is revoked keeps its time. */
   revokeToken(revocation: { readonly id: string; readonly at: number }): Promise<boolean>
 }

@@ -1,6 +1,13 @@
 import type { Database, Row } from "./database.ts"
 import { arrayLiteral } from "./encode.ts"
-import { type AliasRow, type Registry, type TokenRow, targetsOf, targetsText } from "./registry.ts"
+import {
+  type AliasRow,
+  type Registry,
+  type TokenFilter,
+  type TokenRow,
+  targetsOf,
+  targetsText,
+} from "./registry.ts"
 import * as rows from "./rows.ts"
 
 /** Above every version. */
@@ -106,8 +113,9 @@ export class SqlRegistry implements Registry {
     return row ? tokenRow(row) : null
   }
 
-  async listTokens({ owner }: { readonly owner?: string } = {}) {
-    return (await this.#database.query("listTokens", [owner ?? null])).map(tokenRow)
+  async listTokens({ owner, after, limit }: TokenFilter = {}) {
+    const page = [owner ?? null, after ?? null, limit === undefined ? null : String(limit)]
+    return (await this.#database.query("listTokens", page)).map(tokenRow)
   }
 
   async revokeToken({ id, at }: Parameters<Registry["revokeToken"]>[0]) {

@@ -13,6 +13,8 @@ export interface ServerSettings extends JwtSettings {
   readonly maxUnfinishedJobsPerToken: number | null
   /** Requests in progress, waiting ones included, beyond which more are refused. */
   readonly maxRequests: number
+  /** Workflows of more than 32 KiB that are being checked, beyond which more are refused. */
+  readonly maxLargeDocuments: number
   /** A request that has not arrived whole after this is given up. */
   readonly requestTimeoutSeconds: number
   /** The longest that `?wait` may ask for. */
@@ -31,6 +33,7 @@ export const serverTable: SettingTable<ServerSettings> = {
   maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
   maxUnfinishedJobsPerToken: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS_PER_TOKEN", null),
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
+  maxLargeDocuments: wholeNumber("UMBRA_MAX_LARGE_DOCUMENTS", 32),
   requestTimeoutSeconds: amount("UMBRA_REQUEST_TIMEOUT_SECONDS", 60),
   maxWaitSeconds: amount("UMBRA_MAX_WAIT_SECONDS", 60),
   maxStreams: wholeNumber("UMBRA_MAX_STREAMS", 10_000),

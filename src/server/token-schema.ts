@@ -1,7 +1,7 @@
 /** How tokens look in requests and answers. */
 import { z } from "zod"
 import { bounds } from "./limits.ts"
-import { time } from "./schema.ts"
+import { jobIdExample, limit as pageLimit, time } from "./schema.ts"
 import { knownScopes, ownerPattern } from "./tokens.ts"
 
 const scope = z.enum(knownScopes)
@@ -72,4 +72,8 @@ export const madeToken = token
   })
   .meta({ examples: [{ ...tokenExample, token: "umbra_…", server_is_open: false }] })
 
-export const ownerQuery = z.strictObject({ owner: ownerName.optional() })
+export const tokenQuery = z.strictObject({
+  owner: ownerName.optional(),
+  after: z.uuid({ error: "must be `next` of the page before" }).optional().meta({ example: jobIdExample }),
+  limit: pageLimit,
+})

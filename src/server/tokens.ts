@@ -6,7 +6,7 @@ import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { FreshAnswers } from "../engine/fresh.ts"
 import { isJobId, newJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
-import type { Registry, TokenLimits, TokenRow } from "../journal/registry.ts"
+import type { Registry, TokenFilter, TokenLimits, TokenRow } from "../journal/registry.ts"
 import { checkLimits, limitsView, noLimitsOfItsOwn } from "./limits.ts"
 
 export const knownScopes = ["read", "submit", "manage", "admin"] as const
@@ -78,7 +78,7 @@ export class Tokens {
   }
 
   /** Of every owner, or of one. Oldest first, revoked ones too. */
-  list(filter: { readonly owner?: string } = {}): Promise<TokenRow[]> {
+  list(filter: TokenFilter = {}): Promise<TokenRow[]> {
     return this.#registry.listTokens(filter)
   }
 

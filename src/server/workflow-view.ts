@@ -1,7 +1,10 @@
 /** Workflows, their aliases and the differences between versions, as JSON for people and programs. */
 import { isDeepStrictEqual } from "node:util"
+import type { z } from "zod"
 import type { WorkflowRow } from "../journal/port.ts"
 import type { AliasMove, AliasRow, AliasTarget, VersionRow } from "../journal/registry.ts"
+import type { Work } from "../turns.ts"
+import type { diff } from "./workflow-schema.ts"
 
 const iso = (time: number): string => new Date(time).toISOString()
 
@@ -31,11 +34,21 @@ function weightsOf(targets: readonly AliasTarget[]): Record<string, number> {
 }
 
 type Keys = Record<string, unknown>
+type Differences = Omit<z.output<typeof diff>, "name" | "from" | "to">
+
+interface Changes {
+  readonly added: string[]
+  readonly removed: string[]
+  readonly changed: [name: string, keys: string[]][]
+}
 
 /** Both are canonical: what means the same is written the same. */
-export function diffOf(before: string, after: string) {
-  const [old, now] = [divided(before), divided(after)]
-  const [nodes, routes] = [changes(old.nodes, now.nodes), changes(old.routes, now.routes)]
+export function* diffOf(before: string, after: string): Work<Differences> {
+  const old = divided(before)
+  yield
+  const now = divided(after)
+  const nodes = yield* changes(old.nodes, now.nodes)
+  const routes = yield* changes(old.routes, now.routes)
   return {
     nodes_added: nodes.added,
     nodes_removed: nodes.removed,
@@ -59,14 +72,17 @@ function divided(definition: string) {
   return { nodes: by("id", nodes), routes: by("name", routes), rest }
 }
 
-function changes(old: ReadonlyMap<string, Keys>, now: ReadonlyMap<string, Keys>) {
+function* changes(old: ReadonlyMap<string, Keys>, now: ReadonlyMap<string, Keys>): Work<Changes> {
+  const changed: Changes["changed"] = []
+  for (const [name, entry] of now) {
+    const keys = changedKeys(old.get(name) ?? entry, entry)
+    if (keys.length > 0) changed.push([name, keys])
+    yield
+  }
   return {
     added: [...now.keys()].filter(name => !old.has(name)),
     removed: [...old.keys()].filter(name => !now.has(name)),
-    changed: [...now].flatMap(([name, entry]) => {
-      const keys = changedKeys(old.get(name) ?? entry, entry)
-      return keys.length === 0 ? [] : [[name, keys] as const]
-    }),
+    changed,
   }
 }
 

@@ -56,6 +56,7 @@ const { path: cwd, remove } = folderWith({
   "handlers.ts": handlers,
   "nothing.mjs": "export const x = 1\n",
   "throws.mjs": "throw new Error('no database')\n",
+  "syntax.mjs": "export const = 1\n",
   "clash.mjs": "export const sleep = { name: 'sleep', run() {} }\n",
   "timer.mjs": "setInterval(() => {}, 1000)\nexport const tick = { name: 'tick', run() {} }\n",
   "twice.mjs": "export const a = { name: 'a', run() {} }\nexport const b = { name: 'a', run() {} }\n",
@@ -235,13 +236,20 @@ describe("umbra validate --handlers", () => {
     ["no-such-package", /no-such-package is neither a file nor a package that is installed here/],
     ["nothing.mjs", /exports no handler/],
     ["throws.mjs", /throws\.mjs cannot be loaded: no database/],
+    ["syntax.mjs", /syntax\.mjs cannot be loaded: [\s\S]*Unexpected/],
     ["clash.mjs", /"sleep" is the name of a built-in handler/],
     ["twice.mjs", /"a" is defined twice/],
   ])("says what is wrong with %s", async (module, message) => {
-    const { errors, exit } = await asJson("own.yaml", "--handlers", module)
-    expect(exit).toBe(2)
+    const { valid, errors, exit } = await asJson("own.yaml", "--handlers", module)
+    expect({ valid, exit }).toEqual({ valid: null, exit: 2 })
     expect(errors).toEqual([
       expect.objectContaining({ code: "E602", message: expect.stringMatching(message) }),
     ])
+    // It is the module's fault, not the workflow's.
+    const human = await umbra(["validate", "own.yaml", "--handlers", module], { cwd })
+    expect(human).toMatchObject({ code: 2, stdout: "" })
+    expect(human.stderr).toMatch(/^umbra: E602 /)
+    expect(human.stderr).toMatch(message)
+    expect(human.stderr).not.toContain("own.yaml")
   })
 })

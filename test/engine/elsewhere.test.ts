@@ -201,6 +201,32 @@ describe("a process without an engine", () => {
     await expect(front.retry(job.id)).rejects.toMatchObject({ code: "E610" })
   })
 
+  it("S1 a submission waits for an engine that lives and has not taken its partitions yet, and not for ever", async () => {
+    const store = createMemoryStore()
+    // It is starting: it beats, and owns nothing.
+    store.engines.set("starting", {
+      place: "{}",
+      beat: Date.now() + 60_000,
+      follows: false,
+      purgedBeat: null,
+    })
+    const front = await openOn(store, { roles: api, engine: { beatSeconds: 0.05, leaseSeconds: 60 } })
+    const early = front.submit(quick, { n: 1 })
+    await new Promise(resolve => setTimeout(resolve, 200))
+    expect(front.vitals().hasTaker).toBe(false)
+    for (const row of store.partitions) row.owner = "starting"
+    await until("it is known", () => front.vitals().hasTaker)
+    for (const row of store.partitions) row.owner = null
+    store.engines.delete("starting")
+    await openOn(store)
+    expect(await (await early).wait()).toMatchObject({ status: "COMPLETED" })
+
+    const alone = createMemoryStore()
+    alone.engines.set("idle", { place: "{}", beat: Date.now() + 60_000, follows: false, purgedBeat: null })
+    const impatient = await openOn(alone, { roles: api, engine: { beatSeconds: 0.05, leaseSeconds: 0.4 } })
+    await expect(impatient.submit(quick, { n: 1 })).rejects.toMatchObject({ code: "E610" })
+  })
+
   it("S1 an engine that is full refuses what others hand it, and takes it again later", async () => {
     const busy = gate()
     const { front, engine } = await pair({ handlers: [busy.handler], engine: { maxLiveJobs: 2 } })

@@ -141,8 +141,24 @@ describe("PGlite", () => {
   it("says what is wrong with a folder it cannot use", async () => {
     const file = join(await freshFolder(), "file")
     await writeFile(file, "")
-    await expect(openPglite(file)).rejects.toMatchObject({ code: "E504" })
+    await expect(openPglite(file)).rejects.toMatchObject({
+      code: "E504",
+      message: expect.stringContaining("it is a file"),
+    })
+    await expect(openPglite(join(file, "inside"))).rejects.toMatchObject({ code: "E504" })
   })
+
+  // Node's own way of making folders with their parents never ends there.
+  it.runIf(process.platform === "linux")(
+    "S2 says at once that no folder can be made at a place",
+    async () => {
+      for (const place of ["/proc/x", "/proc/x/y/z", "/sys/x"])
+        await expect(openPglite(place), place).rejects.toMatchObject({
+          code: "E504",
+          message: expect.stringMatching(/cannot be used: .*Choose one that can be written to/s),
+        })
+    },
+  )
 
   it("starts its thread again after a crash, with everything that was stored", async () => {
     const folder = join(await copiedFolder(), "database")

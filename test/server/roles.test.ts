@@ -156,8 +156,24 @@ describe("umbra serve --roles", () => {
         return [answer.status, answer.headers.get("retry-after"), performance.now() - begun < 3000]
       })
       .toEqual([503, "1", true])
-    expect((await ask(front.url, "/ready", {})).status).toBe(200)
+    expect(await ask(front.url, "/ready", {})).toMatchObject({
+      status: 503,
+      body: { ready: false, database: "reachable", engine: false },
+    })
   }, 90_000)
+
+  it("S1 an API process is ready when there is an engine for its jobs, which it learns before its next beat", async () => {
+    const store = await storeOf("PostgreSQL")
+    const slow = ["--set", "beat_seconds=30", "--set", "lease_seconds=100"]
+    const front = await serve(store, "--roles", "api", ...slow)
+    expect(await ask(front.url, "/ready", {})).toMatchObject({ status: 503, body: { engine: false } })
+    const body = { name: "hello", nodes: [{ id: "a", handler: "transform", config: { value: 1 } }] }
+    expect((await ask(front.url, "/workflows", { method: "POST", body })).status).toBe(201)
+    await serve(store, "--roles", "engine,worker", ...slow)
+    await expect.poll(async () => (await ask(front.url, "/ready", {})).status, { timeout: 15_000 }).toBe(200)
+    const job = await ask(front.url, "/jobs?wait=10", { method: "POST", body: { workflow: "hello" } })
+    expect(job).toMatchObject({ status: 201, body: { status: "COMPLETED" } })
+  }, 60_000)
 
   it("S1 every process restarted in turn under load: nothing is lost, and no node is begun twice", async () => {
     const { start, starts } = await fleet()

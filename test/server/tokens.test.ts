@@ -1,8 +1,30 @@
 /** API tokens over HTTP, and the token that commands on the same machine have. */
 import { networkInterfaces } from "node:os"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { connect } from "../../src/client/index.ts"
 import { LocalToken } from "../../src/server/tokens.ts"
 import { ask, hello, openStage, type Stage } from "./stage.ts"
+
+it("S3 tokens are listed in pages, and the client puts them together", async () => {
+  const stage = await openStage({ withTokens: true })
+  onTestFinished(() => stage.close())
+  const mine = await stage.token("ada", "admin")
+  for (let i = 0; i < 4; i++) await stage.token("ada", "read")
+  const { body: all } = await stage.ask("/tokens", { token: mine })
+  const ids = all.tokens.map(({ id }: { id: string }) => id)
+  expect(ids).toHaveLength(5)
+  const paged: string[] = []
+  for (let next: string | null = ""; next !== null; ) {
+    const { body } = await stage.ask(`/tokens?limit=2${next && `&after=${next}`}`, { token: mine })
+    expect(body.tokens.length).toBeLessThanOrEqual(2)
+    paged.push(...body.tokens.map(({ id }: { id: string }) => id))
+    next = body.next
+  }
+  expect(paged).toEqual(ids)
+  expect((await stage.ask("/tokens?after=x", { token: mine })).status).toBe(400)
+  const client = connect({ url: stage.server.url, token: mine })
+  expect((await client.tokens.list()).map(({ id }) => id)).toEqual(ids)
+})
 
 describe("tokens over HTTP", () => {
   let stage: Stage

@@ -18,6 +18,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   failpoints: { rooms: [], packages: [] },
   log: { rooms: [], packages: [] },
   thread: { rooms: [], packages: ["node:*"] },
+  turns: { rooms: [], packages: [] },
   "process-identity": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
   roles: { rooms: ["errors", "settings"], packages: [] },
@@ -28,8 +29,8 @@ export const rooms: Readonly<Record<string, Room>> = {
   template: { rooms: ["core", "errors"], packages: [] },
   // node:vm only as a timer around our own code: src/definition/deadline.ts.
   definition: {
-    rooms: ["core", "template", "errors"],
-    packages: [...schemas, "yaml", "@cfworker/json-schema", "node:crypto", "node:vm"],
+    rooms: ["core", "template", "errors", "thread", "turns"],
+    packages: [...schemas, "yaml", "@cfworker/json-schema", "node:crypto", "node:vm", "node:worker_threads"],
   },
   journal: {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
@@ -68,6 +69,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "tally",
       "thread",
       "trace",
+      "turns",
       "process-identity",
     ],
     packages: ["node:*"],
@@ -186,6 +188,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "settings",
       "tally",
       "trace",
+      "turns",
       "umbra",
     ],
     packages: [

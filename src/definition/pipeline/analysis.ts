@@ -1,5 +1,6 @@
 /** One pass over a pipeline: everything that is wrong with it, and all that a plan is made of. */
 import type { JsonObject } from "../../core/json.ts"
+import type { Work } from "../../turns.ts"
 import { checkInputSchema } from "../input-schema.ts"
 import type { ShapeContext } from "../issues.ts"
 import { isObject, sortedCopy } from "../json-value.ts"
@@ -27,10 +28,10 @@ export interface AnalysedRoute {
 }
 
 /** `undefined` if there are problems. */
-export function analysePipeline(
+export function* analysePipeline(
   source: Record<string, unknown>,
   context: PipelineContext,
-): AnalysedPipeline | undefined {
+): Work<AnalysedPipeline | undefined> {
   const { problems, limits } = context
   const headIsWhole = checkHead(source, context) && !context.isPartial
   if (isObject(source.input)) checkInputSchema(source.input, problems)
@@ -42,13 +43,13 @@ export function analysePipeline(
     problems.add("E101", ["routes"], message)
     return undefined
   }
-  const checked = source.routes.map((route: unknown, i) => checkRoute(route, i, context))
+  const checked = yield* each(source.routes as unknown[], (route, i) => checkRoute(route, i, context))
   const sound = checked.map(route => route?.definition)
   const positions = positionsOf(sound, context)
-  const adapters = sound.map((route, i) => analyseAdapters(route?.adapters, i, context))
+  const adapters = yield* each(sound, (route, i) => analyseAdapters(route?.adapters, i, context))
   const inits = checkInit(source.init, context)
   const first = sound[0]?.inbound
-  const bodies = inits?.map(init => analyseBody(init, context))
+  const bodies = inits && (yield* each(inits, init => analyseBody(init, context)))
   const readers = checkQueues(
     {
       routes: sound.map((route, i) => ({ name: route?.name ?? `routes[${i}]`, inbound: route?.inbound })),
@@ -71,6 +72,15 @@ export function analysePipeline(
     readers,
     init: inits!.map(({ queue }, i) => ({ route: readers.get(queue ?? first!)!, body: bodies![i]! })),
   }
+}
+
+function* each<T, R>(list: readonly T[], of: (item: T, i: number) => R): Work<R[]> {
+  const found: R[] = []
+  for (const item of list) {
+    found.push(of(item, found.length))
+    yield
+  }
+  return found
 }
 
 function positionsOf(

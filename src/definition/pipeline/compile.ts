@@ -2,6 +2,7 @@
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { RetryPolicy } from "../../core/plan.ts"
 import { compileValue } from "../../template/index.ts"
+import type { Work } from "../../turns.ts"
 import { withoutDefaults } from "../canonical.ts"
 import { hashOf } from "../hash.ts"
 import { emptyObject, sortedCopy } from "../json-value.ts"
@@ -44,9 +45,10 @@ const oneNode = {
   output: compileValue(`{{ ${node.id} }}`).value,
 }
 
-export function pipelinePlan(analysed: AnalysedPipeline): Plan {
+export function* pipelinePlan(analysed: AnalysedPipeline): Work<Plan> {
   const { head, input, positions, readers, init } = analysed
   const canonical = canonicalOf(analysed)
+  const hash = yield* hashOf(canonical)
   const pipeline: PipelinePlan = Object.freeze({
     routes: Object.freeze(analysed.routes.map(routePlan)),
     ...{ positions, readers, init },
@@ -54,7 +56,7 @@ export function pipelinePlan(analysed: AnalysedPipeline): Plan {
   })
   return Object.freeze({
     ...oneNode,
-    ...{ name: head.name, hash: hashOf(canonical), input, canonical, pipeline },
+    ...{ name: head.name, hash, input, canonical, pipeline },
     ttlSeconds: head.ttl_seconds ?? null,
   })
 }

@@ -12,9 +12,12 @@ const readiness = z
   .object({
     ready: z.boolean(),
     database: z.enum(["reachable", "away"]),
+    engine: z
+      .boolean()
+      .meta({ description: "An engine is known that takes jobs: this process's own, or another's." }),
     partitions: z.number().int().meta({ description: "Partitions that this process owns." }),
   })
-  .meta({ examples: [{ ready: true, database: "reachable", partitions: 64 }] })
+  .meta({ examples: [{ ready: true, database: "reachable", engine: true, partitions: 64 }] })
 
 const count = z.number().int().min(0)
 
@@ -78,18 +81,19 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
       config: { scope: "none" },
       schema: {
         tags,
-        summary: "Can it take work? Database reachable and, with the role engine, partitions taken",
+        summary:
+          "Can it do what its roles say? Database reachable; with engine, partitions taken; with api, an engine for its jobs",
         security: [],
         response: schema.answers({ 200: readiness, 503: readiness }, ["E639"], true),
       },
     },
     async (_, reply) => {
       const isReachable = await answersNow()
-      const { partitions, isReady } = umbra.vitals()
-      const ready = isReachable && isReady && !stopping.isStopping
-      return reply
-        .code(ready ? 200 : 503)
-        .send({ ready, database: isReachable ? "reachable" : "away", partitions })
+      const { partitions, isReady, hasTaker: engine } = umbra.vitals()
+      const canSubmit = engine || !umbra.roles.has("api") || umbra.roles.has("engine")
+      const ready = isReachable && isReady && canSubmit && !stopping.isStopping
+      const database = isReachable ? "reachable" : "away"
+      return reply.code(ready ? 200 : 503).send({ ready, database, engine, partitions })
     },
   )
 

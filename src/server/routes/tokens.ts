@@ -43,15 +43,23 @@ export function tokenRoutes(app: App, { tokens, isOpen, settings }: RouteParts):
       schema: {
         tags,
         summary: "List tokens, oldest first, revoked ones too",
-        querystring: schema.ownerQuery,
-        response: answers({ 200: z.object({ tokens: z.array(schema.token) }) }, []),
+        querystring: schema.tokenQuery,
+        response: answers(
+          { 200: z.object({ tokens: z.array(schema.token), next: z.string().nullable() }) },
+          [],
+        ),
       },
     },
     async request => {
-      const { owner } = request.query
-      if (owner !== undefined && !sees(request.caller, owner)) return { tokens: [] }
-      const rows = await tokens.list(owner === undefined ? ownersOf(request.caller) : { owner })
-      return { tokens: rows.map(tokenView) }
+      const { owner, after, limit } = request.query
+      if (owner !== undefined && !sees(request.caller, owner)) return { tokens: [], next: null }
+      const rows = await tokens.list({
+        ...(owner === undefined ? ownersOf(request.caller) : { owner }),
+        ...(after === undefined ? {} : { after }),
+        limit: limit + 1,
+      })
+      const page = rows.slice(0, limit)
+      return { tokens: page.map(tokenView), next: rows.length > limit ? page.at(-1)!.id : null }
     },
   )
 

@@ -1,11 +1,12 @@
 /** Workflows and their versions. Names are per owner (S3): another owner's are not found. */
 
 import { z } from "zod"
-import { loadWorkflow, type WorkflowDefinition } from "../../definition/index.ts"
+import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { WorkflowRow } from "../../journal/port.ts"
+import { inTurns } from "../../turns.ts"
 import { documentErrors } from "../document-errors.ts"
 import type { App, RouteParts } from "../parts.ts"
 import * as schema from "../schema.ts"
@@ -17,7 +18,9 @@ const params = z.object({ name: schema.workflowName })
 /** The text itself, JSON or YAML, so that problems have lines and columns. The published type is in openapi.ts. */
 const documentText = z.string({ error: "must be a workflow, as JSON or YAML" }).max(2 ** 30)
 
-export function workflowRoutes(app: App, { umbra }: RouteParts): void {
+export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void {
+  let largeDocuments = 0
+
   app.get(
     "/workflows",
     {
@@ -123,7 +126,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
       const key = { owner: request.caller.owner, name: request.params.name }
       const { from, to } = request.query
       const [before, after] = [await stored({ ...key, version: from }), await stored({ ...key, version: to })]
-      return { name: key.name, from, to, ...diffOf(before.definition, after.definition) }
+      return { name: key.name, from, to, ...(await inTurns(diffOf(before.definition, after.definition))) }
     },
   )
 
@@ -162,9 +165,8 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
       },
     },
     async (request, reply) => {
-      const plan = planOf(request.body, request.headers["content-type"])
-      const definition = plan.canonical as unknown as WorkflowDefinition
-      const { unchanged, ...found } = await umbra.register(definition, request.caller.owner)
+      const plan = await planOf(request.body, request.headers["content-type"])
+      const { unchanged, ...found } = await umbra.registerPlan(plan, request.caller.owner)
       return reply.code(unchanged ? 200 : 201).send({ ...found, unchanged })
     },
   )
@@ -181,7 +183,7 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
       },
     },
     async request => {
-      const plan = planOf(request.body, request.headers["content-type"])
+      const plan = await planOf(request.body, request.headers["content-type"])
       const { name, hash, nodes, pipeline } = plan
       const counts = pipeline === null ? [nodes.length, 0] : [0, pipeline.routes.length]
       return { valid: true, name, hash, nodes: counts[0], routes: counts[1] }
@@ -195,15 +197,35 @@ export function workflowRoutes(app: App, { umbra }: RouteParts): void {
     return row
   }
 
-  function planOf(text: string, contentType = ""): Plan {
+  /** Those that wait for their turn have their text in memory. */
+  async function planOf(text: string, contentType?: string): Promise<Plan> {
+    if (text.length <= LARGE) return checked(text, contentType)
+    const { maxLargeDocuments: most } = settings
+    if (largeDocuments >= most)
+      throw new UmbraError(
+        "E611",
+        `The server is checking ${most} large workflows and takes no more for now.`,
+      )
+    largeDocuments++
+    try {
+      return await checked(text, contentType)
+    } finally {
+      largeDocuments--
+    }
+  }
+
+  async function checked(text: string, contentType = ""): Promise<Plan> {
     const format = /^application\/json\b/i.test(contentType) ? "json" : "yaml"
     const { handlers, adapters } = umbra
-    const { plan, problems } = loadWorkflow(text, { handlers, adapters, format })
+    const { plan, problems } = await loadInTurns(text, { handlers, adapters, format })
     if (plan !== undefined) return plan
     const many = problems.length === 1 ? "a problem" : `${problems.length} problems`
     throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${many}.`, { details: { problems } })
   }
 }
+
+/** Shorter ones are checked as they come. */
+const LARGE = 32 * 1024
 
 const storedAnswer = z
   .object({

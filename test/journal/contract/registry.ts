@@ -160,6 +160,15 @@ export function registryContract(stage: () => Stage): void {
         { ...first, revokedAt: 8 },
         { ...second, revokedAt: null },
       ])
+      const page = async (after?: string) =>
+        (await journal.registry.listTokens({ owner: "a1", limit: 1, ...(after && { after }) })).map(
+          ({ id }) => id,
+        )
+      expect([await page(), await page(first.id), await page(second.id)]).toEqual([
+        [first.id],
+        [second.id],
+        [],
+      ])
       const all = (await journal.registry.listTokens()).map(({ id }) => id)
       expect(all).toEqual(expect.arrayContaining([first.id, second.id, other.id]))
     })

@@ -1,0 +1,79 @@
+/**
+ * Long YAML, read in a thread: the library takes a second for a megabyte, in one piece. What it found comes back as text
+ * of JSON, which is read fifty times faster than objects are handed over; lines and columns are asked for afterwards, if
+ * something is wrong. One document at a time: its tree takes some fifty times its size.
+ */
+import type { Worker } from "node:worker_threads"
+import type { Json } from "../core/json.ts"
+import { startThread } from "../thread.ts"
+import type { SourceDocument } from "./document.ts"
+import type { DefinitionLimits } from "./limits.ts"
+import type { DocumentPath, Place, Position, Problem } from "./problem.ts"
+import type { ThreadAnswer, ThreadQuestion } from "./yaml-thread.ts"
+
+/** Shorter ones take less time here than a thread takes to start. */
+const LONG = 32 * 1024
+
+export function isLongYaml(text: string): boolean {
+  return text.length > LONG
+}
+
+let last: Promise<unknown> = Promise.resolve()
+
+export class YamlElsewhere {
+  readonly document: SourceDocument
+  readonly #thread: Worker
+  readonly #asked: [path: DocumentPath, place: Place | undefined][] = []
+
+  private constructor(thread: Worker, { json, problems, unread }: ThreadAnswer["read"]) {
+    this.#thread = thread
+    const value = json === null ? undefined : (JSON.parse(json) as Json)
+    // The column 0, which no text has, marks what still has to be asked for.
+    const locate: SourceDocument["locate"] = (path, place) => ({
+      line: this.#asked.push([[...path], place]) - 1,
+      column: 0,
+    })
+    this.document = { format: "yaml", value, problems, unread, locate }
+  }
+
+  /** What was read is there as long as `use` takes. */
+  static read<T>(
+    text: string,
+    limits: DefinitionLimits,
+    use: (yaml: YamlElsewhere) => Promise<T>,
+  ): Promise<T> {
+    const turn = async () => {
+      const thread = startThread(new URL("./yaml-thread", import.meta.url))
+      try {
+        return await use(new YamlElsewhere(thread, await ask(thread, "read", { text, limits })))
+      } finally {
+        await thread.terminate()
+      }
+    }
+    const read = last.then(turn, turn)
+    last = read.catch(() => undefined)
+    return read
+  }
+
+  /** Problems of `document`, with their lines and columns. */
+  async placed(problems: readonly Problem[]): Promise<Problem[]> {
+    const positions = await ask(this.#thread, "locate", this.#asked)
+    return problems.map(problem => (problem.column === 0 ? at(problem, positions[problem.line!]) : problem))
+  }
+}
+
+function at({ line: _, column: __, ...problem }: Problem, position: Position | undefined): Problem {
+  return { ...problem, ...position }
+}
+
+function ask<K extends keyof ThreadAnswer>(
+  thread: Worker,
+  question: K,
+  data: ThreadQuestion[K],
+): Promise<ThreadAnswer[K]> {
+  return new Promise((resolve, reject) => {
+    const ended = (code: number) => reject(new Error(`The thread that reads YAML ended with code ${code}.`))
+    thread.once("message", resolve).once("error", reject).once("exit", ended)
+    thread.postMessage({ [question]: data })
+  })
+}
