@@ -1,5 +1,5 @@
 import { apply } from "../core/apply.ts"
-import type { Fact, JobSubmitted } from "../core/facts.ts"
+import type { Fact, JobSubmitted, ListSource, NodeExpanded } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
 import {
   type JobState,
@@ -23,6 +23,8 @@ export interface FoldedJob {
   readonly state: JobState
   readonly facts: readonly { readonly seq: number; readonly fact: Fact }[]
   readonly lastSeq: number
+  /** Length of the facts, as text. */
+  readonly size: number
 }
 
 export interface LoadParts {
@@ -59,9 +61,28 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
     throw new UmbraError("E507", `Job ${rows[0]?.jobId} does not begin with its submission.`)
   const plan = await parts.plans.get(submitted.owner, submitted.workflow, submitted.workflow_version)
   const state = newJobState(plan)
-  for (const { fact } of facts) apply(state, fact)
+  for (const { fact } of facts)
+    apply(state, lacksItems(state, fact) ? await withItems(parts, rows[0]!.jobId, state, fact) : fact)
   resetEarliestTimer(state)
-  return { plan, state, facts, lastSeq: rows.at(-1)!.seq }
+  const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
+  return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
+}
+
+/** Its list is what other items gave, and some of that is too large to be here. */
+function lacksItems(state: JobState, fact: Fact): fact is Fact & NodeExpanded {
+  const source = fact.type === "node_expanded" ? fact.items_of : undefined
+  return source !== undefined && "node" in source && largeParts(state.outputs[source.node]).length > 0
+}
+
+async function withItems(
+  { journal }: LoadParts,
+  jobId: string,
+  state: JobState,
+  fact: Fact & NodeExpanded,
+): Promise<Fact> {
+  const { node } = fact.items_of as ListSource & { readonly node: number }
+  const items = await readWhole(state.outputs[node]!, seq => readOutput(journal, jobId, seq))
+  return { ...fact, items: items as readonly Json[] }
 }
 
 /** An output that is not in memory, from the fact that has it. */
@@ -94,10 +115,10 @@ async function decodeRow(parts: LoadParts, row: FactRow): Promise<Fact> {
 
 /** `alarm`: what its row said, when it was found to be due. */
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
-  const { plan, state, lastSeq, facts } = folded
+  const { plan, state, lastSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
   const projected = { status: state.status, wakeAt: alarmNow(state, alarm), updatedAt: at }
-  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, projected })
+  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, size, projected })
 }
 
 /**
