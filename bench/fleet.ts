@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url"
 import { defineHandler, openUmbra, type Umbra, type WorkflowDefinition } from "umbra"
 import { BullBench } from "./bullmq.ts"
 import { databaseUrl, redisUrl } from "./services.ts"
-import { drive, type Measured, noopOutput, type Workload, workloads } from "./workloads.ts"
+import { drive, glued, type Measured, noopOutput, type Workload, workloads } from "./workloads.ts"
 
 const noop = defineHandler({ name: "noop", run: () => noopOutput })
 
@@ -32,6 +32,8 @@ export async function fleet(): Promise<void> {
       show(workload, `Redis, ${processes} worker processes`, umbra)
       show(workload, `BullMQ, ${processes} worker processes`, bull, umbra)
     }
+    const glue = glued(scale)
+    show(glue, `Redis, ${processes} worker processes`, await best(glue, await jobOf(ours.umbra, glue)))
     if (processes === 2) {
       await queueWait(ours.umbra)
       await takeOver(ours)
@@ -155,6 +157,7 @@ async function jobOf(umbra: Umbra, workload: Workload): Promise<() => Promise<vo
     id,
     handler,
     dependencies: [...dependencies],
+    ...(handler === "transform" ? { config: { value: "{{ input }}" } } : {}),
   }))
   const definition: WorkflowDefinition = { name: `flow-${randomUUID().slice(0, 8)}`, nodes }
   const { name } = await umbra.register(definition)

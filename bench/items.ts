@@ -1,4 +1,10 @@
-/** Items of `for_each` beside as many plain parallel nodes, all in one job: decision 18. */
+/** Items of `for_each` beside as many plain parallel nodes, all in one job, and lists of 100 MB: decision 18. */
+import { execFile } from "node:child_process"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { promisify } from "node:util"
 import { openUmbra, type Umbra } from "../src/umbra.ts"
 import { defineHandler } from "../src/worker/handler.ts"
 import { databaseUrl } from "./services.ts"
@@ -26,6 +32,27 @@ export async function items(): Promise<void> {
   const database = await databaseUrl()
   await compare("PostgreSQL", database.url)
   await database.drop()
+  for (const name of ["made", "between", "given"]) await large(name)
+}
+
+/** Each in a process of its own, so that the memory is its alone. */
+async function large(name: string): Promise<void> {
+  const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
+  await largeOn("PGlite", join(folder, "umbra"), name)
+  await rm(folder, { recursive: true, force: true })
+  const database = await databaseUrl()
+  await largeOn("PostgreSQL", database.url, name)
+  await database.drop()
+}
+
+async function largeOn(store: string, location: string, name: string): Promise<void> {
+  const script = fileURLToPath(new URL("./large-items-process.js", import.meta.url))
+  const { stdout } = await promisify(execFile)(process.execPath, [script, location, name])
+  const { seconds, stallMs, megabytes, before } = JSON.parse(stdout) as Record<string, number>
+  console.log(
+    `${store}: 10,000 × 10 KB ${name}: ${seconds!.toFixed(1)} s, ${megabytes} MB at most (${before} MB before), ` +
+      `longest turn of the event loop ${stallMs} ms`,
+  )
 }
 
 async function compare(store: string, location: string): Promise<void> {

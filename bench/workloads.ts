@@ -28,6 +28,13 @@ export function workloads(scale: number): Workload[] {
   ]
 }
 
+/** Every second node only computes: the glue between those that act. */
+export function glued(scale: number): Workload {
+  const nodes = chain(11).map((node, i) => (i % 2 === 0 ? { ...node, handler: "transform" } : node))
+  const jobs = Math.max(1, Math.round(1250 * scale))
+  return { name: "chain of 5 and glue, 100 in flight", nodes, jobs, inFlight: 100 }
+}
+
 function chain(length: number): Workload["nodes"] {
   return Array.from({ length }, (_, i) => ({
     id: `n${i}`,

@@ -107,7 +107,7 @@ export function wire({
     },
     worker: () => ({
       version,
-      handlers: served.names(),
+      handlers: handlers.offered,
       concurrency: settings.concurrency,
       running: broker.running,
       queued: broker.queued,

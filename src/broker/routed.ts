@@ -47,11 +47,11 @@ export class RoutedBroker implements Broker {
   }
 
   /**
-   * May a worker elsewhere have a task for this handler? With Redis away nobody can say where it is. What can be done
-   * here does not wait for that.
+   * May a worker elsewhere have a task for this handler? Every engine runs what only computes. Of others nobody can say,
+   * with Redis away; what can be done here does not wait for that.
    */
   isElsewhere(handler: string): boolean {
-    if (this.#remote === null || this.#lane.runs(handler)) return false
+    if (this.#remote === null || this.#lane.runs(handler) || this.isPure(handler)) return false
     return this.#remote.isUp || !this.#local.runs(handler)
   }
 

@@ -2,7 +2,7 @@ import { apply, done, end, failFast, progressed, setJobResult } from "./apply.ts
 import { startAll } from "./begin.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "./facts.ts"
-import { newItemList, toInner } from "./item-list.ts"
+import { listOf, newItemList, toInner } from "./item-list.ts"
 import { retried } from "./restart.ts"
 import { addList, COMPLETED, isDone, type JobState, ListOutput, WAITING } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
@@ -13,7 +13,8 @@ type At = { readonly at: number }
 
 /** The node has been taken out of flight; from here on its items are in flight, not the node. */
 export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effects): void {
-  const { node, items, at } = fact
+  const { node, at } = fact
+  const items = listOf(state, fact)
   state.nodeStatus[node] = WAITING
   const list = newItemList(state, node, items)
   addList(state, node, list)

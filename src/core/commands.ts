@@ -1,4 +1,4 @@
-import type { ParentLink, Waiting } from "./facts.ts"
+import type { ListSource, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy } from "./plan.ts"
@@ -51,7 +51,8 @@ interface Some {
   readonly only?: readonly Attempted[]
 }
 
-type ExpandedTo = { readonly items: readonly Json[] } & JobResult
+/** `source`: where else the job has the list. */
+type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSource } & JobResult
 
 export interface Submit {
   readonly type: "submit"

@@ -106,12 +106,16 @@ function decideResult(
     case "submitted":
       return [submitted(command, given)]
     case "expand":
-      return [{ type: "node_expanded", at, node, attempt, items: command.items, ...jobResult(command) }]
+      return [{ type: "node_expanded", at, node, attempt, ...listFields(command), ...jobResult(command) }]
     case "skip":
       return [{ type: "node_skipped", at, node, ...jobResult(command) }]
     case "preview":
       return [{ type: "preview_published", at, node, attempt, data: command.data }]
   }
+}
+
+function listFields({ items, source }: Extract<Command, { type: "expand" }>) {
+  return source === undefined ? { items } : { items_of: source }
 }
 
 function attemptFailed(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {

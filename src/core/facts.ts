@@ -232,10 +232,21 @@ export interface NodeExpanded {
   readonly type: "node_expanded"
   readonly node: number
   readonly attempt: number
-  readonly items: readonly Json[]
+  /** Absent: `items_of` says where it is. */
+  readonly items?: readonly Json[]
+  readonly items_of?: ListSource
   readonly job_output?: Json
   readonly job_fault?: Fault
 }
+
+/**
+ * A list that the job has already, and which is not stored a second time: what the items of a node gave, or what is in
+ * the job's input at the end of a path.
+ */
+export type ListSource = { readonly count: number } & (
+  | { readonly node: number }
+  | { readonly input: readonly (string | number)[] }
+)
 
 /** What happens to items means what the same means of a node; the last completion completes the node, too. */
 export interface ItemStarted {

@@ -1,7 +1,7 @@
-import type { Fact, ItemFact } from "./facts.ts"
+import type { Fact, ItemFact, NodeExpanded } from "./facts.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RuleNode } from "./plan.ts"
-import { isDone, isInFlight, type JobState, newJobState } from "./state.ts"
+import { isDone, isInFlight, type JobState, newJobState, wholeOutput } from "./state.ts"
 
 /**
  * The items of a node with `for_each` (J21): a job in the job. Its graph has one node per item and no edge, so attempts,
@@ -25,6 +25,27 @@ export function newItemList(job: JobState, node: number, items: readonly Json[])
   const places = rule.maxParallel ?? Number.POSITIVE_INFINITY
   const goesOn = rule.failFast === false
   return { items, state: { ...newJobState(flatGraph(rule, items.length), { places, goesOn }), ...shared } }
+}
+
+/** The list of a node, wherever it is. Who folds a job without its data still knows how long it is. */
+export function listOf(state: JobState, { items, items_of: source }: NodeExpanded): readonly Json[] {
+  if (items !== undefined) return items
+  const { count } = source!
+  const found =
+    "node" in source!
+      ? wholeOutput(state.outputs[source.node] ?? null, () => null)
+      : valueAt(state.input, source!.input)
+  return Array.isArray(found) ? found : new Array<null>(count).fill(null)
+}
+
+/** undefined: there is none. */
+export function valueAt(value: Json, path: readonly (string | number)[]): Json | undefined {
+  let found: Json | undefined = value
+  for (const key of path) {
+    if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined
+    found = (found as { readonly [key: string | number]: Json })[key]
+  }
+  return found
 }
 
 function flatGraph(rule: RuleNode, size: number): Graph {

@@ -104,6 +104,7 @@ export class AppendLane {
     const data = encodeFact(fact, outputText)
     job.seq = holding.nextSeq++
     job.at = fact.at
+    job.size += data.length
     batch.facts.push({
       partition: job.partition,
       seq: job.seq,

@@ -119,7 +119,7 @@ export class Dispatcher {
       if (terms === undefined) this.#broker.dispatch(task)
       else this.#external.capacity.admit(job, task, terms)
     } else if ("fault" in rendered) this.#command(job, { type: "failed", ...at, fault: rendered.fault })
-    else if ("items" in rendered) this.#command(job, { type: "expand", ...at, items: rendered.items })
+    else if ("items" in rendered) this.#command(job, { type: "expand", ...at, ...rendered })
     else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })
   }
 

@@ -1,6 +1,6 @@
 import type { Journal } from "../journal/port.ts"
 import { partitionOf } from "./ids.ts"
-import { snapshotOfRow } from "./job-snapshot.ts"
+import { lacksOutput, snapshotOfRow } from "./job-snapshot.ts"
 import type { Watchers } from "./watchers.ts"
 
 /**
@@ -78,8 +78,7 @@ export class Ends {
     this.#isLooking = true
     try {
       for (const row of ids.length === 0 ? [] : await journal.finishedJobs(ids)) {
-        const isWhole =
-          row.outputLeftOut === undefined && !(row.status === "COMPLETED" && row.output === null)
+        const isWhole = row.outputLeftOut === undefined && !lacksOutput(row)
         watchers.tell(row.id, isWhole ? snapshotOfRow(row) : null)
       }
     } catch {

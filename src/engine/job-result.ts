@@ -16,10 +16,33 @@ export function outputInMemory(state: JobState): Json | undefined {
   return isComplete ? output : undefined
 }
 
-export function jobOutputText(job: LiveJob): string | null {
-  if (job.state.status !== "COMPLETED") return null
-  const output = outputInMemory(job.state)
-  return output === undefined ? null : JSON.stringify(output)
+/**
+ * For the job's row. Ten thousand items can make an output of 100 MB: to write it a second time took a second in which
+ * nobody else got a turn, and three copies of it. Above this it is read from the journal, where its parts are.
+ */
+const ROW_OUTPUT = 4 * 1024 * 1024
+
+/** null: there is none, or it is read from the journal. */
+export function jobOutputText({ state, size }: LiveJob): string | null {
+  if (state.status !== "COMPLETED") return null
+  const output = outputInMemory(state)
+  // Whatever is in an output is in a fact: most jobs are too small for a second look.
+  if (output === undefined || (size > ROW_OUTPUT && isLonger(output, ROW_OUTPUT))) return null
+  return JSON.stringify(output)
+}
+
+/** Is its text longer than this, or nearly? Looks no further than it must. */
+function isLonger(value: Json, most: number): boolean {
+  let length = 0
+  const rest: Json[] = [value]
+  while (rest.length > 0 && length <= most) {
+    const part = rest.pop()!
+    length += typeof part === "string" ? part.length + 2 : 1
+    if (typeof part !== "object" || part === null) continue
+    if (!Array.isArray(part)) for (const key of Object.keys(part)) length += key.length + 3
+    for (const member of Object.values(part)) rest.push(member)
+  }
+  return length > most
 }
 
 export interface JobError {

@@ -99,6 +99,11 @@ export function snapshotOfEnd(job: LiveJob): JobSnapshot | null {
   return snapshotOfLive(job)
 }
 
+/** It has one, which is in the journal alone. */
+export function lacksOutput({ status, output }: JobRow): boolean {
+  return status === "COMPLETED" && output === null
+}
+
 export function snapshotOfRow(row: JobRow): JobSnapshot {
   return {
     job_id: row.id,
@@ -108,7 +113,7 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     parent_id: row.parentId,
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
-    ...(row.outputLeftOut ? { output_left_out: true as const } : {}),
+    ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
     error: row.error === null ? null : JSON.parse(row.error),
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,

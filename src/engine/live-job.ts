@@ -15,6 +15,8 @@ export interface LiveJob {
   seq: number
   /** When its last fact was decided. */
   at: number
+  /** Length of its facts so far, as text. */
+  size: number
   /** What the store's projection says, or will say once the batches under way are durable; undefined: not known for sure. */
   projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number } | null
   /** Batches that hold facts of this job and are not durable yet. */
@@ -76,6 +78,7 @@ export function newLiveJob(job: {
   state: JobState
   seq: number
   at: number
+  size: number
   projected: LiveJob["projected"]
 }): LiveJob {
   // Field by field: a spread of the argument shows in profiles.
@@ -86,6 +89,7 @@ export function newLiveJob(job: {
     state: job.state,
     seq: job.seq,
     at: job.at,
+    size: job.size,
     projected: job.projected,
     undurable: 0,
     gone: false,

@@ -1,5 +1,5 @@
 import { apply } from "../core/apply.ts"
-import type { Fact, JobSubmitted } from "../core/facts.ts"
+import type { Fact, JobSubmitted, ListSource, NodeExpanded } from "../core/facts.ts"
 import type { Json } from "../core/json.ts"
 import {
   type JobState,
@@ -24,6 +24,8 @@ export interface FoldedJob {
   readonly state: JobState
   readonly facts: readonly { readonly seq: number; readonly fact: Fact }[]
   readonly lastSeq: number
+  /** Length of the facts, as text. */
+  readonly size: number
 }
 
 export interface LoadParts {
@@ -84,14 +86,44 @@ export async function readJob(
 export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promise<FoldedJob> {
   const { plan, facts } = await readJob(parts, rows)
   const state = newJobState(plan)
-  await ofFacts(facts, function* () {
-    for (const { fact } of facts) {
-      apply(state, fact)
-      yield
-    }
-  })
+  for (let next = 0; next < facts.length; ) {
+    const { fact } = facts[next]!
+    if (lacksItems(state, fact)) {
+      apply(state, await withItems(parts, rows[0]!.jobId, state, fact))
+      next++
+    } else next = await ofFacts(facts, () => applying(state, facts, next))
+  }
   resetEarliestTimer(state)
-  return { plan, state, facts, lastSeq: rows.at(-1)!.seq }
+  const size = rows.reduce((sum, { bytes }) => sum + bytes, 0)
+  return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
+}
+
+/** Up to a fact that needs something from the store. Answers where that is. */
+function* applying(state: JobState, facts: FoldedJob["facts"], from: number): Work<number> {
+  for (let next = from; next < facts.length; next++) {
+    const { fact } = facts[next]!
+    if (lacksItems(state, fact)) return next
+    apply(state, fact)
+    yield
+  }
+  return facts.length
+}
+
+/** Its list is what other items gave, and some of that is too large to be here. */
+function lacksItems(state: JobState, fact: Fact): fact is Fact & NodeExpanded {
+  const source = fact.type === "node_expanded" ? fact.items_of : undefined
+  return source !== undefined && "node" in source && largeParts(state.outputs[source.node]).length > 0
+}
+
+async function withItems(
+  { journal }: LoadParts,
+  jobId: string,
+  state: JobState,
+  fact: Fact & NodeExpanded,
+): Promise<Fact> {
+  const { node } = fact.items_of as ListSource & { readonly node: number }
+  const items = await readWhole(state.outputs[node]!, seq => readOutput(journal, jobId, seq))
+  return { ...fact, items: items as readonly Json[] }
 }
 
 /** An output that is not in memory, from the fact that has it. */
@@ -123,10 +155,10 @@ async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
 
 /** `alarm`: what its row said, when it was found to be due. */
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
-  const { plan, state, lastSeq, facts } = folded
+  const { plan, state, lastSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
   const projected = { status: state.status, wakeAt: alarmNow(state, alarm), updatedAt: at }
-  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, projected })
+  return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, size, projected })
 }
 
 /**

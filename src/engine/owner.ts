@@ -140,7 +140,16 @@ export class Owner implements CommitterEvents {
   submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
-    const job = newLiveJob({ id, partition, plan, state: newJobState(plan), seq: 0, at: 0, projected: null })
+    const job = newLiveJob({
+      id,
+      partition,
+      plan,
+      state: newJobState(plan),
+      seq: 0,
+      at: 0,
+      size: 0,
+      projected: null,
+    })
     this.#decide(job, command)
     this.#measures.jobsSubmitted++
     this.jobs.set(id, job)

@@ -13,7 +13,7 @@ import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
-import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
+import { type JobSnapshot, lacksOutput, snapshotOfRow } from "./job-snapshot.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import {
   decodeRows,
@@ -95,7 +95,7 @@ export class Queries {
 
   async job(jobId: string): Promise<JobSnapshot> {
     const row = await this.row(jobId)
-    return row.status === "COMPLETED" && row.output === null ? this.snapshot(row) : snapshotOfRow(row)
+    return lacksOutput(row) ? this.snapshot(row) : snapshotOfRow(row)
   }
 
   /** J19: the shadow graph, with what only this process knows of it where it runs here. */
@@ -159,7 +159,8 @@ export class Queries {
   async snapshot(row: JobRow): Promise<JobSnapshot> {
     const { state } = await this.fold(row.id)
     await this.#fetchLarge(row.id, state)
-    return { ...snapshotOfRow(row), output: outputInMemory(state) ?? null }
+    const { output_left_out: _, ...snapshot } = snapshotOfRow(row)
+    return { ...snapshot, output: outputInMemory(state) ?? null }
   }
 
   /** One node of the graph, with its output. */

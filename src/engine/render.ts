@@ -7,13 +7,14 @@ import type { PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
 import type { Scope, Template, ValuePath } from "../template/types.ts"
+import { type ItemsToRun, sourceOf } from "./list-source.ts"
 import { type LiveJob, taskOfKey } from "./live-job.ts"
 import { type Each, type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
 
 /** What becomes of a node that is ready: a task for a worker, a list of items, a skip, or a fault. */
 export type Rendered =
   | { readonly task: Task }
-  | { readonly items: readonly Json[] }
+  | ItemsToRun
   | { readonly skip: true }
   | { readonly fault: Fault }
 
@@ -23,7 +24,7 @@ export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, maxIte
     if (at.item !== undefined) return { task: renderTask(job, at, fetched, eachOf(job, at.node, at.item)) }
     const { when, forEach } = planNode
     if (when !== null && !isTruthy(when.render(scopeOf(job, fetched)))) return { skip: true }
-    if (forEach !== null) return itemsOf(forEach.render(scopeOf(job, fetched)), planNode, maxItems)
+    if (forEach !== null) return itemsOf(job, forEach.render(scopeOf(job, fetched)), planNode, maxItems)
     return { task: renderTask(job, at, fetched) }
   } catch (error) {
     return { fault: renderingFault(error, planNode) }
@@ -43,12 +44,13 @@ function eachOf(job: LiveJob, node: number, index: number): Each {
   return { item: job.state.lists.get(node)!.items[index]!, index }
 }
 
-function itemsOf(list: Json, { id }: PlanNode, maxItems: number): Rendered {
+function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number): Rendered {
+  const { id } = planNode
   if (!Array.isArray(list)) {
     const message = `for_each of node "${id}" yields ${kindOf(list)}, not a list. Write an expression that yields a list.`
     return { fault: { code: "E433", message, retryable: false } }
   }
-  if (list.length <= maxItems) return { items: list }
+  if (list.length <= maxItems) return { items: list, ...sourceOf(job, planNode, list) }
   const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
   return { fault: { code: "E434", message, retryable: false } }
 }

@@ -90,7 +90,8 @@ function withoutData(fact: Fact): Fact {
   if (fact.type === "node_waiting" || fact.type === "item_waiting")
     light.waiting = waitingWithoutData(fact.waiting)
   // How many items there are counts; what they are stays out.
-  if (fact.type === "node_expanded") light.items = new Array<null>(fact.items.length).fill(null)
+  if (fact.type === "node_expanded" && fact.items !== undefined)
+    light.items = new Array<null>(fact.items.length).fill(null)
   // What a provider said when it could not be asked: streams do not tell it.
   if (fact.type === "poll_scheduled") delete light.fault
   return light as unknown as Fact

@@ -1,5 +1,6 @@
 import type { HandlerCatalog, HandlerSpec } from "../definition/handler.ts"
 import type { Handler } from "./handler.ts"
+import { pureHandlers } from "./handlers/plain.ts"
 import { HandlerRegistry } from "./registry.ts"
 
 /**
@@ -8,15 +9,20 @@ import { HandlerRegistry } from "./registry.ts"
  * shows when it runs.
  */
 export class FleetCatalog implements HandlerCatalog {
-  /** What nodes are run with here; empty in a process that runs none. */
+  /** What nodes are run with here. What only computes needs no worker: every engine runs it for itself. */
   readonly served: HandlerRegistry
   readonly #own: HandlerRegistry
   readonly #workers: () => readonly WorkerSays[]
 
   constructor(own: HandlerRegistry, parts: { runsNodes: boolean; workers: () => readonly WorkerSays[] }) {
     this.#own = own
-    this.served = parts.runsNodes ? own : new HandlerRegistry()
+    this.served = parts.runsNodes ? own : new HandlerRegistry(pureHandlers)
     this.#workers = parts.workers
+  }
+
+  /** What others may count on this process for. */
+  get offered(): readonly string[] {
+    return this.served === this.#own ? this.served.names() : []
   }
 
   /** Answers the names of those that nodes can be run with from now on. */

@@ -69,6 +69,23 @@ describe("engines come and go, workers stay", () => {
     for (const job of jobs) expect(await job.wait()).toMatchObject({ status: "COMPLETED" })
   })
 
+  it("S6 glue between nodes makes no trip: the engine computes it, and workers have the rest", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    stage.worker({ handlers: [handler("quick", () => 20)], queues: ["quick"] })
+    await stage.served(umbra, "quick")
+    const job = await umbra.submit(
+      flow([
+        { id: "before", handler: "transform", config: { value: 1 } },
+        { id: "there", handler: "quick", dependencies: ["before"] },
+        { id: "after", handler: "transform", config: { value: "{{ before + there }}" } },
+        { id: "list", handler: "transform", config: { value: "{{ item * after }}" }, for_each: [1, 2] },
+      ]),
+    )
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { list: [21, 42] } })
+    expect(umbra.workers().map(({ handlers }) => handlers)).toEqual([["quick"]])
+  })
+
   it("J16 a cancellation reaches the handler in well under a second", async () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()

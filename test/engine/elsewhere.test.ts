@@ -263,17 +263,26 @@ describe("a process without an engine", () => {
 })
 
 describe("a process without a worker", () => {
-  it("S1 takes jobs and runs no node: each says which handler it waits for", async () => {
+  const say = handler("say", () => 1)
+
+  it("S1 takes jobs and runs none of their handlers: each says which it waits for", async () => {
     const store = createMemoryStore()
-    const umbra = await openOn(store, { roles: ["engine"] })
-    const job = await umbra.submit(quick, { n: 1 })
+    const umbra = await openOn(store, { roles: ["engine"], handlers: [say] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "say" }]))
     const { nodes, workflow_status } = await umbra.graph(job.id)
     expect(workflow_status).toBe("READY_TO_RESUME")
-    expect(nodes[0]!.waiting_on).toEqual({ kind: "worker", handler: "transform" })
+    expect(nodes[0]!.waiting_on).toEqual({ kind: "worker", handler: "say" })
     expect(umbra.workers()).toEqual([])
     await umbra.close()
-    const whole = await openOn(store)
+    const whole = await openOn(store, { handlers: [say] })
     expect((await whole.wait(job.id)).status).toBe("COMPLETED")
+  })
+
+  it("S1 runs what only computes by itself, in the commit that made it ready", async () => {
+    const umbra = await openOn(createMemoryStore(), { roles: ["engine"] })
+    const { stored } = await umbra.accept(quick, { n: 7 })
+    expect(stored!.ended).toMatchObject({ status: "COMPLETED", output: { a: 7 } })
+    expect(umbra.workers()).toEqual([])
   })
 })
 

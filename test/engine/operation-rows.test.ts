@@ -19,7 +19,8 @@ function rowsOf(maxAttempts: number, commands: readonly Command[]): OperationRow
   const nodes = [{ id: "film", handler: "external", provider: "acme", retry }]
   const { plan } = compileWorkflow({ name: "make", nodes }, { handlers: handlerCatalog(builtinSpecs) })
   const job = newLiveJob({
-    ...{ id: "job", partition: 0, plan: plan!, state: newJobState(plan!), seq: 0, at: 0, projected: null },
+    ...{ id: "job", partition: 0, plan: plan!, state: newJobState(plan!), projected: null },
+    ...{ seq: 0, at: 0, size: 0 },
   })
   const rows = new OperationRows()
   const submit = { type: "submit", owner: "ada", workflow: "make", workflowVersion: 1, input: {} } as const

@@ -206,6 +206,8 @@ describe("lists in streams", () => {
     const [at, node, attempt, item] = [1, 0, 1, 0]
     const expanded: Fact = { type: "node_expanded", at, node, attempt, items: ["large", "larger"] }
     expect(await light(expanded)).toEqual({ ...expanded, items: [null, null] })
+    const { items: _, ...elsewhere } = { ...expanded, items_of: { count: 2, input: ["items"] } }
+    expect(await light(elsewhere)).toEqual(elsewhere)
     const completed: Fact = { type: "item_completed", at, node, item, attempt, output: "large" }
     expect(await light(completed)).toEqual({ ...completed, output: null })
     const signal = { kind: "signal", name: "go", until: 9 } as const

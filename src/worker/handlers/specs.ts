@@ -55,6 +55,7 @@ export const sleepSpec = {
       path: ["seconds"],
     }),
   output: z.object({ woke_at: z.iso.datetime().describe("When the wait ended.") }),
+  storesConfig: true,
 } satisfies HandlerSpec
 
 /**
