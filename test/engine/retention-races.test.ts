@@ -1,0 +1,106 @@
+/** What can happen to a job between the moment in which it is found to be old and the one in which it is purged. */
+import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { holding } from "./held-answers.ts"
+import { broken, flow, open, openOn, until } from "./stage.ts"
+
+describe("retention", () => {
+  const day = 24 * 3600
+  const failing = flow([{ id: "a", handler: "broken" }])
+  const isOld = { ttlSeconds: null, retentionSeconds: day }
+
+  it("J17 with jobs kept for ever, engines that died are forgotten all the same", async () => {
+    const [clock, store] = [new VirtualClock(), createMemoryStore()]
+    store.engines.set("dead", { place: "elsewhere", beat: 1, follows: false, purgedBeat: null })
+    const engine = { ttlSeconds: null, retentionSeconds: null }
+    const umbra = await openOn(store, { clock, handlers: [broken], engine })
+    const job = await umbra.submit(failing)
+    await job.wait()
+    for (let round = 0; round < 3; round++) {
+      clock.advance(601_000)
+      await new Promise(resolve => setImmediate(resolve))
+    }
+    await until("it is forgotten", () => !store.engines.has("dead"))
+    expect((await umbra.job(job.id)).status).toBe("FAILED")
+  })
+
+  it("J17 a job that is retried in the moment it would be purged keeps its history", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const found = holding(journal, "endedJobs")
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await umbra.submit(failing)
+    expect((await job.wait()).status).toBe("FAILED")
+    found.hold()
+    clock.advance((day + 601) * 1000)
+    await until("the purge has found it", () => found.held.length === 1)
+    await job.retry()
+    found.letGo()
+    await (await umbra.submit(flow([{ id: "a", handler: "input" }]))).wait()
+    expect((await job.wait()).status).toBe("FAILED")
+    const facts = await journal.readFacts([job.id])
+    expect(facts.map(({ type }) => type).slice(0, 3)).toEqual(["job_submitted", "node_failed", "job_retried"])
+  })
+
+  it("J17 a job that somebody is reading, to retry it, is not purged under their eyes", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const [reads, purges] = [holding(journal, "readFacts"), holding(journal, "endedJobs")]
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await umbra.submit(failing)
+    await job.wait()
+    reads.hold()
+    const retried = job.retry()
+    await until("it is being read", () => reads.held.length === 1)
+    purges.hold()
+    clock.advance((day + 601) * 1000)
+    await until("the purge has found it", () => purges.held.length === 1)
+    purges.letGo()
+    await new Promise(resolve => setImmediate(resolve))
+    reads.letGo()
+    await retried
+    expect((await journal.readFacts([job.id]))[0]).toMatchObject({ type: "job_submitted" })
+  })
+
+  it("J17 a retry that comes while the job is being purged waits, and finds no job", async () => {
+    const [clock, journal] = [new VirtualClock(), openMemory()]
+    const purge = journal.purge.bind(journal)
+    let begin = () => {}
+    const begun = new Promise<void>(resolve => {
+      begin = resolve
+    })
+    let isAsked = false
+    journal.purge = async asked => {
+      isAsked = true
+      await begun
+      return purge(asked)
+    }
+    const umbra = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await umbra.submit(failing)
+    await job.wait()
+    clock.advance((day + 601) * 1000)
+    await until("it is about to be purged", () => isAsked)
+    const retried = job.retry()
+    retried.catch(() => {})
+    await new Promise(resolve => setImmediate(resolve))
+    begin()
+    await expect(retried).rejects.toMatchObject({ code: "E301" })
+    expect(await journal.readFacts([job.id])).toEqual([])
+  })
+
+  it("J17 an engine that was replaced purges nothing of its former partition", async () => {
+    const [clock, store] = [new VirtualClock(), createMemoryStore({ partitions: 1 })]
+    const journal = openMemory(store)
+    const found = holding(journal, "endedJobs")
+    const first = await open({ at: journal, clock, handlers: [broken], engine: isOld })
+    const job = await first.submit(failing)
+    await job.wait()
+    found.hold()
+    clock.advance((day + 601) * 1000)
+    await until("the purge has found it", () => found.held.length === 1)
+    store.partitions[0] = { owner: "somebody else", epoch: store.partitions[0]!.epoch + 1 }
+    found.letGo()
+    await new Promise(resolve => setImmediate(resolve))
+    expect((await openMemory(store).readFacts([job.id])).length).toBe(2)
+  })
+})
