@@ -26,6 +26,26 @@ async function run(file: string, parameters: readonly string[] = [], { env = {},
   return { code, stdout, stderr }
 }
 
+/** With the processor time of it and of its processes: how long it takes depends on what else the machine does. */
+async function timed(file: string) {
+  const script = '"$0" "$1"; code=$?; times >&2; exit $code'
+  const child = spawn("bash", ["-c", script, process.execPath, join(root, file)], {
+    cwd: root,
+    env: { ...process.env, NO_COLOR: "1" },
+    stdio: ["ignore", "pipe", "pipe"],
+  })
+  const ended = new Promise<number | null>(done => child.on("close", done))
+  const [stdout, said, code] = await Promise.all([text(child.stdout), text(child.stderr), ended])
+  // Of the shell, and then of all that it has started: user and system.
+  const [, stderr, user, system] = /^([\s\S]*?)\S+s \S+s\n(\S+)s (\S+)s\n$/.exec(said)!
+  return { code, stdout, stderr, seconds: inSeconds(user!) + inSeconds(system!) }
+}
+
+const inSeconds = (time: string): number => {
+  const [minutes, seconds] = time.split("m")
+  return 60 * Number(minutes) + Number(seconds)
+}
+
 describe("the examples run as they are", () => {
   it("memory.js", async () => {
     expect(await run("examples/memory.js")).toEqual({ code: 0, stdout: "COMPLETED HELLO ADA!\n", stderr: "" })
@@ -176,13 +196,12 @@ describe("the examples run as they are", () => {
     expect(left()).toEqual(before)
   })
 
-  it("demo: every claim holds, nothing is left behind, in less than 30 s", { timeout: 60_000 }, async () => {
+  it("demo: every claim holds, nothing is left behind, in less than 20 s of processor time", async () => {
     const left = () => readdirSync(tmpdir()).filter(name => name.startsWith("umbra-demo-"))
     const before = left()
-    const started = performance.now()
-    const { code, stdout, stderr } = await run("examples/demo/main.js")
+    const { code, stdout, stderr, seconds } = await timed("examples/demo/main.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
-    expect(performance.now() - started).toBeLessThan(30_000)
+    expect(seconds).toBeLessThan(20)
     expect(stdout).toMatch(/the process is gone \(SIGKILL\)[\s\S]*pack +attempt 2 {2}by process 2/)
     expect(stdout.match(/^ {3}✓ .* (killed|kill|again|attempt|second|on|template)$/gm)).toHaveLength(7)
     expect(stdout.match(/^ {3}✓ .* (order|count|lost|more|refused|free)$/gm)).toHaveLength(6)

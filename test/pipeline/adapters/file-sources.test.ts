@@ -3,7 +3,7 @@ import { open } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import fc from "fast-check"
-import { afterAll, describe, expect, it } from "vitest"
+import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
 import { builtIn, drain, run } from "../adapter-run.ts"
 
@@ -144,7 +144,9 @@ describe("file_source", () => {
 
   it("only files that the operator allows are read, also through links (E721)", async () => {
     const inside = file("a\n")
-    const outside = join(mkdtempSync(join(tmpdir(), "umbra-outside-")), "secret")
+    const elsewhere = mkdtempSync(join(tmpdir(), "umbra-outside-"))
+    onTestFinished(() => rmSync(elsewhere, { recursive: true }))
+    const outside = join(elsewhere, "secret")
     writeFileSync(outside, "secret\n")
     const link = join(folder, "link")
     symlinkSync(outside, link)
@@ -159,7 +161,6 @@ describe("file_source", () => {
     await expect(run(none, { config: { path: inside } })).rejects.toThrow(
       /none is allowed.*UMBRA_ALLOW_FILES/,
     )
-    rmSync(outside)
   })
 
   it("a file of 20 MB is read in flat memory", async () => {
