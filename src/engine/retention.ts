@@ -10,6 +10,11 @@ const PAGE = 1000
 /** Rows of pipelines that are removed at a time. */
 const ROW_PAGE = 10_000
 const SHOW_DEAD_MS = 10 * 60_000
+/**
+ * For so long a webhook may wait for its submission, and a provider be told that an operation is not wanted any more, also
+ * where jobs are kept for less. A provider that never listens does not keep them for ever.
+ */
+const UNSETTLED_MS = 24 * 3600_000
 
 /**
  * Removes what ended long ago (J17). Every engine does so for its own partitions: a retry of an old job is decided by
@@ -54,10 +59,16 @@ export class Retention {
       const purge = { before: this.#before(lineageRetentionSeconds), limit: ROW_PAGE }
       while (!this.#stopped && (await journal.pipelines.purgeLineage(purge)) > 0);
       // Who died is shown for a while: whoever looks after the alarm should find its name.
-      if (!this.#stopped) await journal.tidy({ before, silentSince: clock.now() - SHOW_DEAD_MS })
+      const silentSince = clock.now() - SHOW_DEAD_MS
+      if (!this.#stopped)
+        await journal.tidy({ before, unsettledBefore: this.#unsettledBefore(), silentSince })
     } catch (error) {
       log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
     }
+  }
+
+  #unsettledBefore(): number {
+    return this.#parts.clock.now() - UNSETTLED_MS
   }
 
   /** 0, when nothing is old: never. */
@@ -65,10 +76,11 @@ export class Retention {
     return seconds === null ? 0 : this.#parts.clock.now() - seconds * 1000
   }
 
-  /** Is there more? */
+  /** May there be more? Children can go when their parents have. */
   async #purgePage(before: number): Promise<boolean> {
     const { journal, owner, recovery, partitions } = this.#parts
-    const found = await journal.endedJobs({ partitions: partitions(), before, limit: PAGE })
+    const unsettledBefore = this.#unsettledBefore()
+    const found = await journal.endedJobs({ partitions: partitions(), before, unsettledBefore, limit: PAGE })
     const purged = await recovery.keepOut(found, async free => {
       const fences = [...new Set(free.map(partitionOf))].flatMap(partition => {
         const epoch = owner.holdings.get(partition)?.epoch
@@ -76,7 +88,7 @@ export class Retention {
       })
       return fences.length === 0 ? 0 : journal.purge({ fences, jobIds: free, before })
     })
-    return found.length === PAGE && purged > 0
+    return purged > 0
   }
 }
 

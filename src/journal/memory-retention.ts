@@ -7,8 +7,14 @@ import type * as port from "./port.ts"
 export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
   const partitions = new Set(query.partitions)
   const isThere = (id: string | null) => id !== null && store.jobs.has(id)
+  const toCancel = new Set(
+    [...store.operations.values()].flatMap(({ jobId, cancelAt }) => (cancelAt === null ? [] : jobId)),
+  )
+  const isSettled = (job: port.JobRow) =>
+    job.wakeAt === null && (!toCancel.has(job.id) || endedBefore(job, query.unsettledBefore))
   return [...store.jobs.values()]
     .filter(job => partitions.has(job.partition) && endedBefore(job, query.before) && !isThere(job.parentId))
+    .filter(isSettled)
     .sort((a, b) => (a.finishedAt ?? 0) - (b.finishedAt ?? 0))
     .slice(0, query.limit)
     .map(job => job.id)
@@ -38,15 +44,18 @@ export function purgeMemory(store: MemoryStore, purge: Parameters<port.Journal["
 
 export function tidyMemory(
   store: MemoryStore,
-  { before, silentSince }: Parameters<port.Journal["tidy"]>[0],
+  { before, unsettledBefore, silentSince }: Parameters<port.Journal["tidy"]>[0],
 ): void {
-  for (const [key, claim] of store.keys) if (claim.createdAt < before) store.keys.delete(key)
+  for (const [key, { createdAt, jobId }] of store.keys)
+    if (createdAt < before && !store.jobs.has(jobId)) store.keys.delete(key)
   for (const message of store.inbox.values()) {
     if (isOpen(message) || message.sentAt >= before) continue
     store.inbox.delete(message.id)
     store.causes.delete(message.cause)
   }
-  const kept = store.events.filter(({ receivedAt }) => receivedAt >= before)
+  const keptFrom = ({ verdict }: { verdict: string }) =>
+    verdict === "parked" ? Math.min(before, unsettledBefore) : before
+  const kept = store.events.filter(event => event.receivedAt >= keptFrom(event))
   store.events.splice(0, store.events.length, ...kept)
   const owners = new Set(store.partitions.map(row => row.owner))
   for (const [id, engine] of store.engines) {

@@ -111,10 +111,14 @@ export interface Journal {
   /** Takes back a message nobody has answered. True: it will never be acted on. */
   withdrawMessage(messageId: number): Promise<boolean>
 
-  /** Jobs of these partitions that ended before then, oldest first; never a child before its parent. */
+  /**
+   * Jobs of these partitions that ended before then, oldest first. Never a child before its parent, nor one that has
+   * somebody to tell; one with an operation that is yet to be cancelled only if it ended before `unsettledBefore`.
+   */
   endedJobs(query: {
     readonly partitions: readonly number[]
     readonly before: number
+    readonly unsettledBefore: number
     readonly limit: number
   }): Promise<string[]>
   /**
@@ -127,10 +131,14 @@ export interface Journal {
     readonly before: number
   }): Promise<number>
   /**
-   * Removes keys and settled messages from `before`, and engines that own nothing and have not beaten since the last
-   * time nor after `silentSince`.
+   * Removes from `before` keys whose job is not there, settled messages and webhooks; those that are parked only from
+   * `unsettledBefore`; and engines that own nothing and have not beaten since the last time nor after `silentSince`.
    */
-  tidy(tidy: { readonly before: number; readonly silentSince: number }): Promise<void>
+  tidy(tidy: {
+    readonly before: number
+    readonly unsettledBefore: number
+    readonly silentSince: number
+  }): Promise<void>
 
   /**
    * The store was put back from a backup: engines that have seen more than it has are fenced, whatever they believe, and

@@ -251,7 +251,8 @@ export class SqlJournal implements port.Journal {
   }
 
   async endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]) {
-    const parameters = [arrayLiteral(query.partitions), String(query.before), String(query.limit)]
+    const { partitions, before, limit, unsettledBefore } = query
+    const parameters = [arrayLiteral(partitions), String(before), String(limit), String(unsettledBefore)]
     return (await this.#database.query("endedJobs", parameters)).map(row => rows.text(row, 0))
   }
 
@@ -262,8 +263,8 @@ export class SqlJournal implements port.Journal {
     return purged
   }
 
-  async tidy({ before, silentSince }: Parameters<port.Journal["tidy"]>[0]) {
-    await this.#database.query("tidy", [String(before), String(silentSince)])
+  async tidy({ before, silentSince, unsettledBefore }: Parameters<port.Journal["tidy"]>[0]) {
+    await this.#database.query("tidy", [before, silentSince, unsettledBefore].map(String))
     await this.#maintain()
   }
 

@@ -97,6 +97,29 @@ describe("time to live", () => {
     busy.open()
   })
 
+  it("J14 J17 children are removed with their parent, and the key of a job that still runs is kept", async () => {
+    const store = createMemoryStore()
+    const first = await openOn(store)
+    const kid = flow([{ id: "a", handler: "input" }], { name: "kid" })
+    await first.register(kid)
+    const config = { workflow: "kid" }
+    const done = await first.submit(flow([{ id: "c", handler: "workflow", config }]))
+    await done.wait()
+    const waits = flow([
+      { id: "c", handler: "workflow", config },
+      { id: "w", handler: "wait_for_signal", config: { signal: "go" } },
+    ])
+    const running = await first.submit(waits, {}, { idempotencyKey: "one" })
+    await until("its child has ended", async () => (await states(first, running.id)).c === "COMPLETED")
+    const of = (parent: string) => [...store.jobs.values()].filter(({ parentId }) => parentId === parent)
+    expect([of(done.id).length, of(running.id).length]).toEqual([1, 1])
+    await first.close()
+    const second = await openOn(store, { engine: { retentionSeconds: 0.001 } })
+    await until("the purge", () => !store.jobs.has(done.id) && of(done.id).length === 0)
+    expect(of(running.id).length).toBe(1)
+    expect((await second.submit(waits, {}, { idempotencyKey: "one" })).id).toBe(running.id)
+  })
+
   it("P5 what was done to a pipeline's messages is removed after a time of its own, the rest with the job", async () => {
     const [clock, store] = [new VirtualClock(), createMemoryStore()]
     const engine = { retentionSeconds: 7200, lineageRetentionSeconds: 3600 }

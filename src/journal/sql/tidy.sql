@@ -1,13 +1,16 @@
--- What belongs to no job: keys, settled messages and webhooks older than $1; engines that own nothing and whose beat has
--- not moved since the last time, nor since $2 (one that lives after all comes back with its next beat).
+-- What belongs to no job, or to none that is there: keys, settled messages and webhooks older than $1, parked ones older
+-- than $3; engines that own nothing and whose beat has not moved since the last time, nor since $2 (one that lives after
+-- all comes back with its next beat).
 with keys as (
-  delete from umbra.idempotency_keys where created_at < $1::text::bigint
+  delete from umbra.idempotency_keys as k
+  where k.created_at < $1::text::bigint and not exists (select from umbra.jobs as j where j.id = k.job_id)
 ),
 settled as (
   delete from umbra.inbox where sent_at < $1::text::bigint and (answer is not null or withdrawn)
 ),
 events as (
-  delete from umbra.webhook_events where received_at < $1::text::bigint
+  delete from umbra.webhook_events
+  where received_at < $1::text::bigint and (verdict <> 'parked' or received_at < $3::text::bigint)
 ),
 dead as (
   delete from umbra.engines as e

@@ -374,14 +374,34 @@ export function providersContract(stage: () => Stage): void {
       const jobs = [ended, open].map(({ id }) => id)
       await begin(held, ...jobs.map((jobId, n) => begun(held, provider, { jobId, externalId: `op-${n}` })))
       for (const jobId of jobs) await request(ask(held, provider, { jobId, limit: 2 }))
-      for (const receivedAt of [10, 50])
+      const refused = { verdict: "refused", externalId: null, news: null } as const
+      for (const receivedAt of [10, 20, 50]) {
         await journal.providers.receiveEvent(event(provider, { eventId: `${receivedAt}`, receivedAt }))
+        const eventId = `refused at ${receivedAt}`
+        await journal.providers.receiveEvent(event(provider, { ...refused, eventId, receivedAt }))
+      }
       expect(await journal.purge({ fences: [held], jobIds: jobs, before: 40 })).toBe(1)
-      await journal.tidy({ before: 40, silentSince: 0 })
+      await journal.tidy({ before: 40, unsettledBefore: 15, silentSince: 0 })
       const overview = await journal.providers.overview({ provider, at: NOW })
       expect(overview).toMatchObject({ operations: 1, held: [{ jobId: open.id }] })
       const events = await journal.providers.listEvents({ provider, limit: 10 })
-      expect(events.map(({ eventId }) => eventId)).toEqual(["50"])
+      expect(events.map(({ eventId }) => eventId)).toEqual(["refused at 50", "50", "20"])
+    })
+
+    it("J16 J17 a job whose operation is yet to be cancelled stays until its provider was told, or for long enough", async () => {
+      const { journal } = stage()
+      const held = await common()
+      const provider = fresh("acme")
+      const job = newJob(held, 1, { status: "CANCELLED", finishedAt: 10 })
+      await store(journal, held, [job])
+      const operation = begun(held, provider, { jobId: job.id, endedAt: 10, cancelAt: 10 })
+      await begin(held, operation)
+      const ended = (unsettledBefore: number) =>
+        journal.endedJobs({ partitions: [held.partition], before: 40, unsettledBefore, limit: 10 })
+      expect(await ended(10)).toEqual([])
+      expect(await ended(11)).toEqual([job.id])
+      await journal.providers.settleCancel({ ...operation, again: null })
+      expect(await ended(10)).toEqual([job.id])
     })
 
     it("keeps the last twenty failures of a provider", async () => {

@@ -12,7 +12,8 @@ export function retentionContract(stage: () => Stage): void {
       const [second, first, third, later] = [ended(1, 20), ended(2, 10), ended(3, 30), ended(4, 40)]
       const running = newJob(held, 5)
       await store(journal, held, [second, first, third, later, running])
-      const ids = (limit: number) => journal.endedJobs({ partitions: [held.partition], before: 40, limit })
+      const query = { partitions: [held.partition], before: 40, unsettledBefore: 0 }
+      const ids = (limit: number) => journal.endedJobs({ ...query, limit })
       const purge = async (limit: number) =>
         journal.purge({ fences: [held], jobIds: await ids(limit), before: 40 })
       expect(await purge(2)).toBe(2)
@@ -33,7 +34,8 @@ export function retentionContract(stage: () => Stage): void {
       const [mine, retried, theirs] = [ended(held, 1), ended(held, 2), ended(other, 1)]
       await store(journal, held, [mine, retried])
       await store(journal, other, [theirs])
-      const found = await peer.endedJobs({ partitions: [held.partition], before: 40, limit: 10 })
+      const query = { partitions: [held.partition], before: 40, unsettledBefore: 0, limit: 10 }
+      const found = await peer.endedJobs(query)
       expect(found.sort()).toEqual([mine.id, retried.id].sort())
       const purge = (fences: readonly (typeof held)[]) =>
         peer.purge({ fences, jobIds: [...found, theirs.id], before: 40 })
@@ -53,7 +55,7 @@ export function retentionContract(stage: () => Stage): void {
       const child = newJob(held, 2, { parentId: parent.id, status: "COMPLETED", finishedAt: 10 })
       const orphan = newJob(held, 3, { parentId: newId(), status: "COMPLETED", finishedAt: 10 })
       await store(journal, held, [parent, child, orphan])
-      const query = { partitions: [held.partition], limit: 10 }
+      const query = { partitions: [held.partition], unsettledBefore: 0, limit: 10 }
       const purge = async (before = 40) =>
         journal.purge({ fences: [held], jobIds: await journal.endedJobs({ ...query, before }), before })
       expect(await purge()).toBe(1)
@@ -66,6 +68,36 @@ export function retentionContract(stage: () => Stage): void {
       expect(await journal.readJob(child.id)).not.toBeNull()
       await purge(101)
       expect(await journal.readJob(child.id)).toBeNull()
+    })
+
+    it("J17 keeps the keys of jobs that are there, whether they run or have ended", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const [running, ended] = [newJob(held, 1), newJob(held, 2, { status: "COMPLETED", finishedAt: 50 })]
+      await store(journal, held, [running, ended])
+      const claim = (jobId: string, key: string) =>
+        journal.claimKey({ owner: "kept", key, jobId, fingerprint: key, createdAt: 10 })
+      for (const { id } of [running, ended]) await claim(id, `of ${id}`)
+      const tidy = () => journal.tidy({ before: 60, unsettledBefore: 0, silentSince: 0 })
+      await tidy()
+      for (const { id } of [running, ended])
+        expect(await claim(newId(), `of ${id}`)).toMatchObject({ jobId: id })
+      expect(await journal.purge({ fences: [held], jobIds: [ended.id], before: 60 })).toBe(1)
+      await tidy()
+      const next = newId()
+      expect(await claim(next, `of ${ended.id}`)).toMatchObject({ jobId: next })
+      expect(await claim(next, `of ${running.id}`)).toMatchObject({ jobId: running.id })
+    })
+
+    it("J14 J17 keeps a job that has ended until those who are to know of it do", async () => {
+      const { journal } = stage()
+      const held = await hold(journal)
+      const telling = newJob(held, 1, { status: "CANCELLED", finishedAt: 10, wakeAt: 0 })
+      await store(journal, held, [telling])
+      const query = { partitions: [held.partition], before: 40, unsettledBefore: 40, limit: 10 }
+      expect(await journal.endedJobs(query)).toEqual([])
+      await journal.append(batch(held, { changedJobs: [{ ...telling, seq: held.seq(2), wakeAt: null }] }))
+      expect(await journal.endedJobs(query)).toEqual([telling.id])
     })
 
     it("removes old keys and settled messages, never an open one", async () => {
@@ -86,7 +118,7 @@ export function retentionContract(stage: () => Stage): void {
       await journal.append(batch(held, { answers }))
       await journal.withdrawMessage(withdrawn)
 
-      await journal.tidy({ before: 40, silentSince: 0 })
+      await journal.tidy({ before: 40, unsettledBefore: 0, silentSince: 0 })
       expect((await claim("old", 60)).jobId).not.toBe(oldKey.jobId)
       expect(await claim("new", 60)).toEqual(newKey)
       expect(await answerOf(journal, answered)).toBeNull()
@@ -100,7 +132,7 @@ export function retentionContract(stage: () => Stage): void {
     it("forgets engines that own nothing and whose beat stands still", async () => {
       const { journal, peer } = stage()
       const { engine } = await hold(journal)
-      const purge = (silentSince = 10) => journal.tidy({ before: 0, silentSince })
+      const purge = (silentSince = 10) => journal.tidy({ before: 0, unsettledBefore: 0, silentSince })
       const others = async () =>
         (await peer.beat({ engine: "observer", place: "x", beat: 1, follows: false })).engines.map(
           other => other.engine,
