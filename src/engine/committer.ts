@@ -32,7 +32,7 @@ export class Committer {
     const { appendLanes } = parts.journal.capabilities
     const measures = parts.measures ?? new EngineMeasures()
     this.#events = parts.events
-    const headStart = new HeadStart(parts.clock)
+    const headStart = new HeadStart()
     this.#lanes = Array.from({ length: appendLanes }, (_, lane) => {
       const store = {
         unavailable: (error: unknown, tries: number) => this.#unavailable(lane, error, tries),
