@@ -169,7 +169,7 @@ export class Fleet {
       priority: 0,
     } as const
     // An id whose partition somebody else owns travels to its owner.
-    member.engine.submitOnce(id, plan, command).then(
+    member.engine.requests.submitOnce(id, plan, command).then(
       () => member.isDead || this.#acknowledged.add(id),
       () => {},
     )
@@ -180,7 +180,7 @@ export class Fleet {
     const member = this.#random.pick(this.#members)
     const id = this.#random.pick([...this.#acknowledged])
     const type = this.#random.pick(["cancel", "retry", "retry"] as const)
-    member.engine.command(id, { type }).catch(() => {})
+    member.engine.requests.command(id, { type }).catch(() => {})
   }
 
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
