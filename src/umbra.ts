@@ -9,7 +9,7 @@ import type { Plan } from "./definition/plan.ts"
 import { activityOf, type JobActivity } from "./engine/activity.ts"
 import { checkCommand, checkFilter } from "./engine/arguments.ts"
 import { systemClock } from "./engine/clock.ts"
-import type { Engine, JobCommand } from "./engine/engine.ts"
+import type { Engine } from "./engine/engine.ts"
 import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { localOwner } from "./engine/ids.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
@@ -17,6 +17,7 @@ import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-sn
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
+import type { JobCommand } from "./engine/requests.ts"
 import type { Admit, Submissions, SubmitOptions, Submitted, WorkflowSource } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
@@ -313,7 +314,7 @@ export class Umbra {
 
   /** The four above, for whoever passes commands on. Resolves when it is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
-    await this.#engine.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
+    await this.#engine.requests.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }
 
   /** X5, X6: the providers that this process knows, who holds their slots, who waits, what went wrong lately. */

@@ -4,8 +4,8 @@ import { ProblemList } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
 import type { JobFilter } from "../journal/port.ts"
 import { isTraceparent } from "../trace.ts"
-import type { JobCommand } from "./engine.ts"
 import { isJobId } from "./ids.ts"
+import type { JobCommand } from "./requests.ts"
 import type { SubmitOptions } from "./submissions.ts"
 
 /**

@@ -9,8 +9,6 @@ import type { LiveJob } from "./live-job.ts"
 import { EngineMeasures } from "./measures.ts"
 import type { Availability } from "./sending.ts"
 
-export type CommitterEvents = LaneEvents & Availability
-
 /**
  * Every partition commits in one lane, and each lane has one append in flight. With two lanes this process decides for
  * one half of the partitions while the database commits the other; with one they would take turns. What is said about
@@ -18,21 +16,22 @@ export type CommitterEvents = LaneEvents & Availability
  */
 export class Committer {
   readonly #lanes: readonly AppendLane[]
-  readonly #events: CommitterEvents
+  readonly #store: Availability
   /** Lanes whose append does not come through. */
   readonly #away = new Set<number>()
 
   constructor(parts: {
     journal: Journal
     clock: Clock
-    events: CommitterEvents
+    events: LaneEvents
+    store: Availability
     holdings: ReadonlyMap<number, Holding>
     measures?: EngineMeasures
   }) {
     const { appendLanes } = parts.journal.capabilities
     const measures = parts.measures ?? new EngineMeasures()
-    this.#events = parts.events
-    const headStart = new HeadStart(parts.clock)
+    this.#store = parts.store
+    const headStart = new HeadStart()
     this.#lanes = Array.from({ length: appendLanes }, (_, lane) => {
       const store = {
         unavailable: (error: unknown, tries: number) => this.#unavailable(lane, error, tries),
@@ -91,12 +90,12 @@ export class Committer {
   /** The store is away once, not once for every lane. */
   #unavailable(lane: number, error: unknown, tries: number): void {
     this.#away.add(lane)
-    if (lane === Math.min(...this.#away)) this.#events.unavailable(error, tries)
+    if (lane === Math.min(...this.#away)) this.#store.unavailable(error, tries)
   }
 
   #available(lane: number): void {
     this.#away.delete(lane)
-    if (this.#away.size === 0) this.#events.available()
+    if (this.#away.size === 0) this.#store.available()
     for (const other of this.#away) this.#lanes[other]!.hurry()
   }
 }

@@ -1,16 +1,13 @@
 import { randomUUID } from "node:crypto"
-import type { Command, Submit } from "../core/commands.ts"
-import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Pulse } from "../journal/port.ts"
-import { Elsewhere, type Hurry } from "./elsewhere.ts"
+import { Elsewhere } from "./elsewhere.ts"
 import type { EngineParts } from "./engine-parts.ts"
 import { anyExecution } from "./execution-places.ts"
 import { Family } from "./family.ts"
 import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
-import { type Answer, Inbox } from "./inbox.ts"
-import { Stored } from "./job-snapshot.ts"
+import { Inbox } from "./inbox.ts"
 import { Lease } from "./lease.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { foldJob, type LoadParts, readJobs } from "./load.ts"
@@ -23,21 +20,19 @@ import { Plans } from "./plans.ts"
 import { noProviders } from "./providers.ts"
 import { type RunningPulse, startPulse } from "./pulse.ts"
 import { Recovery } from "./recovery.ts"
-import { refusalError } from "./refusals.ts"
 import { failRefused } from "./refused-job.ts"
+import { Requests } from "./requests.ts"
 import { Retention } from "./retention.ts"
 import { Upkeep } from "./upkeep.ts"
 import { Wakeups } from "./wakeups.ts"
 
-/** Commands that come from outside, as opposed to what workers and timers say. */
-export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
-
-/** One process's share of the work: owns partitions, recovers their jobs, and answers commands. */
+/** One process's share of the work: owns partitions, recovers their jobs, and answers what is asked of them. */
 export class Engine {
   readonly id: string
   readonly plans: Plans
   readonly owner: Owner
   readonly fleet: Fleet
+  readonly requests: Requests
   readonly measures = new EngineMeasures()
   readonly #parts: EngineParts
   readonly #recovery: Recovery
@@ -112,6 +107,17 @@ export class Engine {
       freed: providers => this.#upkeep.freed(providers),
     })
     this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
+    this.requests = new Requests({
+      owner: this.owner,
+      owns: partition => this.#ownership.owns(partition),
+      elsewhere: this.#elsewhere,
+      recovery: this.#recovery,
+      family: this.#family,
+      clock,
+      maxLiveJobs: settings.maxLiveJobs,
+      isAvailable: () => this.#isAvailable,
+      mustBeOpen: () => this.mustBeOpen(),
+    })
     this.#retention = new Retention({
       journal,
       owner: this.owner,
@@ -228,49 +234,6 @@ export class Engine {
     return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
   }
 
-  /** Resolves when the job is durable. The id is a new one. */
-  async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
-    this.mustBeOpen()
-    const partition = partitionOf(id)
-    // It may have moved since the id was made.
-    if (!this.#ownership.owns(partition)) {
-      const createdAt = await this.#elsewhere.submit(id, command, hurry)
-      return new Stored(id, command, createdAt ?? this.#parts.clock.now())
-    }
-    this.#mustHaveRoom()
-    const job = this.owner.submit(id, partition, plan, command)
-    await this.owner.committer.durable(job)
-    return new Stored(id, command, job.state.createdAt, job)
-  }
-
-  /**
-   * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes,
-   * and the answer is null. Its partition may have moved since the id was made; whoever owns it now does the work.
-   */
-  async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
-    this.mustBeOpen()
-    if (!this.#ownership.owns(partitionOf(id))) {
-      const createdAt = await this.#elsewhere.submit(id, command)
-      return createdAt === null ? null : new Stored(id, command, createdAt)
-    }
-    const loaded = await this.#recovery.load(id)
-    // Who waited for the same look, and went on first, has made it.
-    const job = loaded ?? this.live(id)
-    if (job === undefined) return this.submit(id, plan, command)
-    await this.owner.committer.durable(job)
-    this.owner.letGo(job)
-    return null
-  }
-
-  /** Carries a command out where the job's partition is owned, and answers when it is durable. */
-  async command(jobId: string, command: JobCommand): Promise<void> {
-    this.mustBeOpen()
-    const answer = this.#ownership.owns(partitionOf(jobId))
-      ? await this.#here(jobId, command)
-      : await this.#elsewhere.command(jobId, command)
-    if ("refused" in answer) throw refusalError(answer.refused, jobId)
-  }
-
   /** Tells the other engines, with the next beat, whether this one follows what they commit. */
   follow(isFollowing: boolean): void {
     this.#pulse?.follow(isFollowing)
@@ -320,16 +283,6 @@ export class Engine {
     this.#parts.log.warn({ error: String(error) }, "could not release partitions")
   }
 
-  async #here(jobId: string, command: JobCommand): Promise<Answer> {
-    if (command.type === "delete") await this.#family.hideChildren(jobId)
-    const job = await this.#recovery.load(jobId)
-    if (job === null) return { refused: "no_such_job" }
-    const decided = await this.owner.act(job, command)
-    await this.owner.committer.durable(job)
-    this.owner.letGo(job)
-    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
-  }
-
   /** Results that came in while draining become durable; unless the database is away. */
   async #settled(): Promise<void> {
     while (!this.owner.committer.isIdle && this.#isAvailable)
@@ -338,20 +291,6 @@ export class Engine {
 
   mustBeOpen(): void {
     if (this.#isClosing) throw new UmbraError("E612", "This engine is closing and takes no more commands.")
-  }
-
-  #mustHaveRoom(): void {
-    const { maxLiveJobs } = this.#parts.settings
-    if (!this.#isAvailable)
-      throw new UmbraError(
-        "E611",
-        "The database is away and the engine has paused; try again when it is back.",
-      )
-    if (this.owner.jobs.size >= maxLiveJobs)
-      throw new UmbraError(
-        "E611",
-        `The engine has ${maxLiveJobs} jobs in progress and takes no more for now; try again shortly.`,
-      )
   }
 
   #observer(): OwnerObserver {

@@ -5,28 +5,28 @@ import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { completionOf } from "../core/last-output.ts"
 import { newJobState } from "../core/state.ts"
-import { jobHasEnded } from "../core/states.ts"
-import { isTriedAgain, nextTimer, wakeAt } from "../core/timers.ts"
+import { isTriedAgain, nextTimer } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import { Alarms } from "./alarms.ts"
+import type { LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
-import { Committer, type CommitterEvents } from "./committer.ts"
+import { Committer } from "./committer.ts"
 import { Departures } from "./departures.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { takeDue } from "./due.ts"
 import { type ExternalWork, externalWork } from "./external-work.ts"
 import { type Holding, partitionMoved } from "./holding.ts"
-import { Kin } from "./kin.ts"
+import { JobMemory } from "./job-memory.ts"
 import { leaveMemory } from "./large-outputs.ts"
 import { currentTask, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
-import { restOf } from "./rest.ts"
 import type { EngineSettings } from "./settings.ts"
+import { StoreNews } from "./store-news.ts"
 import { abandon, inherit, release } from "./succession.ts"
 import { TaskReports } from "./task-reports.ts"
 import { Undecided } from "./undecided.ts"
@@ -37,8 +37,7 @@ import { Undecided } from "./undecided.ts"
  * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
  *    they depend on is durable. Nodes that only compute have no effect, and begin before (`head-start.ts`).
  * 2. Fenced or failed: the memory is thrown away, never patched.
- * 3. A job is in memory while something of it, or one of its children, is in flight or undurable; otherwise its facts
- *    and `wakeAt` are enough. A large one stays a little longer.
+ * 3. A job is in memory no longer than it must (`job-memory.ts`).
  */
 export interface OwnerParts {
   readonly journal: Journal
@@ -56,8 +55,8 @@ export interface OwnerParts {
 
 export type Decided = readonly Fact[] | Refusal
 
-export class Owner implements CommitterEvents {
-  readonly jobs = new Map<string, LiveJob>()
+export class Owner implements LaneEvents {
+  readonly jobs: ReadonlyMap<string, LiveJob>
   readonly holdings = new Map<number, Holding>()
   readonly broker: Broker
   readonly committer: Committer
@@ -69,10 +68,9 @@ export class Owner implements CommitterEvents {
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #reports: TaskReports
-  readonly #triesBeforePause: number
   readonly external: ExternalWork
   readonly departures: Departures
-  readonly #kin = new Kin()
+  readonly #memory: JobMemory
   readonly #undecided = new Undecided()
   #isJoined = false
 
@@ -83,9 +81,15 @@ export class Owner implements CommitterEvents {
     this.#log = log
     this.#observer = observer
     this.#measures = measures
-    this.#triesBeforePause = journal.capabilities.retry.tries
-    this.committer = new Committer({ journal, clock, events: this, holdings: this.holdings, measures })
+    const available = (isAvailable: boolean) => observer.available(isAvailable)
+    const store = new StoreNews({ log, triesBeforePause: journal.capabilities.retry.tries, available })
+    this.committer = new Committer({ journal, clock, events: this, store, holdings: this.holdings, measures })
     this.#alarms = new Alarms(clock, job => this.ring(job))
+    this.#memory = new JobMemory({
+      ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
+      parked: wakeAt => observer.parked(wakeAt),
+    })
+    this.jobs = this.#memory.jobs
     const command = (job: LiveJob, command: Command, outputText?: string) =>
       this.#try(job, command, outputText)
     const failed = (job: LiveJob, error: unknown) => this.setAside(job, error)
@@ -152,8 +156,7 @@ export class Owner implements CommitterEvents {
     })
     this.#decide(job, command)
     this.#measures.jobsSubmitted++
-    this.jobs.set(id, job)
-    this.#kin.came(job)
+    this.#memory.keep(job)
     return job
   }
 
@@ -217,8 +220,7 @@ export class Owner implements CommitterEvents {
 
   /** A job that was read from its journal. */
   keep(job: LiveJob): void {
-    this.jobs.set(job.id, job)
-    this.#kin.came(job)
+    this.#memory.keep(job)
     this.#alarms.set(job, nextTimer(job.state))
     if (job.state.unsettled) this.#observer.unsettled(job)
   }
@@ -344,22 +346,6 @@ export class Owner implements CommitterEvents {
     this.#observer.refused(job, error)
   }
 
-  unavailable(error: unknown, tries: number): void {
-    if (tries === this.#triesBeforePause) this.#observer.available(false)
-    const message = error instanceof Error ? error.message : String(error)
-    this.#log.warn(
-      { tries, error: message },
-      tries >= this.#triesBeforePause
-        ? "database away: engine paused, results are kept"
-        : "append failed; sending it again",
-    )
-  }
-
-  available(): void {
-    this.#log.info({}, "database is back: engine goes on")
-    this.#observer.available(true)
-  }
-
   /** A bug that makes one job's work throw stops that job, never the partition. */
   setAside(job: LiveJob, error: unknown): void {
     if (job.gone) return
@@ -372,29 +358,12 @@ export class Owner implements CommitterEvents {
     job.gone = true
     letGoOfTasks(job, this.broker)
     this.external.polls.drop(job)
-    this.#remove(job)
+    this.#memory.remove(job)
     this.#observer.changed(job)
   }
 
-  #remove(job: LiveJob): void {
-    job.gone = true
-    this.#alarms.clear(job)
-    if (!this.jobs.delete(job.id)) return
-    const parent = this.#kin.left(job)
-    const inMemory = parent === null ? undefined : this.jobs.get(parent)
-    if (inMemory !== undefined) this.letGo(inMemory)
-  }
-
-  /** Invariant 3. Called whenever a job may have come to rest. */
+  /** Called whenever a job may have come to rest. */
   letGo(job: LiveJob): void {
-    if (this.#kin.hasChildren(job.id)) return
-    const rest = restOf(job, { now: this.#clock.now(), parkAfterMs: this.#settings.parkAfterMs })
-    if (rest === "stays") return
-    if (rest !== "leaves") {
-      this.#alarms.set(job, Math.min(nextTimer(job.state) ?? rest.until, rest.until))
-      return
-    }
-    this.#remove(job)
-    if (!jobHasEnded(job.state.status)) this.#observer.parked(wakeAt(job.state))
+    this.#memory.letGo(job)
   }
 }

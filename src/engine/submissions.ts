@@ -126,12 +126,12 @@ export class Submissions {
         const jobId = await this.#claim(content, options)
         if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
         return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
-          this.#engine.submitOnce(jobId, stored.plan, command),
+          this.#engine.requests.submitOnce(jobId, stored.plan, command),
         )
       })
     const asNew = (hurry?: Hurry) => {
       const jobId = this.#engine.newJobId()
-      const store = () => this.#engine.submit(jobId, stored.plan, command, hurry)
+      const store = () => this.#engine.requests.submit(jobId, stored.plan, command, hurry)
       return this.#admitted(jobId, { plan: stored.plan, admit }, store)
     }
     // Nobody has been told the id: if its engine does not answer, another has the job under another id.

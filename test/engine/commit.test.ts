@@ -1,6 +1,7 @@
 /** Group commit: what is durable together, in which order, and what goes on when a part of it cannot. */
 import { describe, expect, it } from "vitest"
-import { Committer, type CommitterEvents } from "../../src/engine/committer.ts"
+import type { LaneEvents } from "../../src/engine/append-lane.ts"
+import { Committer } from "../../src/engine/committer.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
 import { openMemory } from "../../src/journal/memory.ts"
@@ -17,8 +18,9 @@ describe("group commit", () => {
       [2, { epoch: 1, nextSeq: 1 }],
     ])
     const clock = new VirtualClock()
-    const events = { durable() {} } as unknown as CommitterEvents
-    const committer = new Committer({ journal: openMemory(), clock, events, holdings })
+    const events = { durable() {} } as unknown as LaneEvents
+    const store = { unavailable() {}, available() {} }
+    const committer = new Committer({ journal: openMemory(), clock, events, store, holdings })
     committer.answer({ partition: 0, jobId: "a job" }, 1, "{}")
     const other = committer.durable({ partition: 2, id: "another job" })
     const own = committer.durable({ partition: 0, id: "a job" })

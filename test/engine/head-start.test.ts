@@ -47,7 +47,7 @@ async function turns(count = 30): Promise<void> {
   for (let turn = 0; turn < count; turn++) await new Promise(resolve => setImmediate(resolve))
 }
 
-/** Where it counts how far one goes, time stands still: on a busy machine 5 ms are soon over. */
+/** Where it counts how far one goes, time stands still: on a busy machine a turn's 10 ms are soon over. */
 describe("a head start", () => {
   it("J6 a job whose nodes only compute is one commit, with the same facts as ever", async () => {
     const store = watched(openMemory())

@@ -171,7 +171,7 @@ export class Fleet {
       priority: 0,
     } as const
     // An id whose partition somebody else owns travels to its owner.
-    member.engine.submitOnce(id, plan, command).then(
+    member.engine.requests.submitOnce(id, plan, command).then(
       () => member.isDead || this.#acknowledged.add(id),
       () => {},
     )
@@ -183,7 +183,7 @@ export class Fleet {
     const id = this.#random.pick([...this.#acknowledged])
     const type = this.#random.pick(["cancel", "retry", "retry", "signal", "signal", "signal"] as const)
     const command = type === "signal" ? { type, name: this.#random.pick(SIGNALS), data: null } : { type }
-    member.engine.command(id, command).catch(() => {})
+    member.engine.requests.command(id, command).catch(() => {})
   }
 
   /** Two that own a partition by the store's word never run one attempt twice, nor what is complete. */
