@@ -37,10 +37,10 @@ describe("P1 pipelines on the command line", () => {
   })
 
   it("a module without adapters is refused", async () => {
-    const { stdout, code } = await run("validate", "crawl.yaml", "--adapters", "nothing.mjs")
+    const { stderr, code } = await run("validate", "crawl.yaml", "--adapters", "nothing.mjs")
     expect(code).toBe(2)
-    expect(stdout).toContain("E720")
-    expect(stdout).toContain("exports no adapter")
+    expect(stderr).toContain("E720")
+    expect(stderr).toContain("exports no adapter")
   })
 
   it("umbra graph --format tree draws each queue once, with the route that reads it, and every way back to it", async () => {
