@@ -2,7 +2,7 @@
 import { chmodSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
-import { inTurn } from "../../src/cli/place/in-turn.ts"
+import { inTurn, type Turn } from "../../src/cli/place/in-turn.ts"
 import { findServer } from "../../src/cli/place/served.ts"
 import { UmbraError } from "../../src/errors.ts"
 import { announceServer, holderOf } from "../../src/journal/folder-lock.ts"
@@ -147,15 +147,17 @@ describe("a folder that somebody has just opened", { timeout: 60_000 }, () => {
     const held = (more: object) =>
       new UmbraError("E503", "held", { details: { folder: files.path, pid: 1, ...more } })
     const since = new Date().toISOString()
-    const tries = async (error: Error) => {
+    const tries = async (error: Error, turn: Turn = {}) => {
       const open = vi.fn(async () => Promise.reject(error))
-      await expect(inTurn(open)).rejects.toBe(error)
+      await expect(inTurn(open, turn)).rejects.toBe(error)
       return open.mock.calls.length
     }
     expect(await tries(held({ since, url: "http://127.0.0.1:7070" }))).toBe(1)
     expect(await tries(held({ since, url: null }))).toBe(1)
     expect(await tries(held({ since: "2026-11-15T12:00:00.000Z" }))).toBe(1)
     expect(await tries(new UmbraError("E504", "another"))).toBe(1)
+    // Whoever is told to stop does not go on waiting.
+    expect(await tries(held({ since }), { isOver: () => true })).toBe(1)
   })
 })
 
