@@ -33,7 +33,7 @@ export interface Progress {
  * How the job as a whole stands; null before and after its life.
  * RUNNING: a node is in a worker's hands (without an overlay: a node has been handed out).
  * READY_TO_RESUME: nothing runs, but a node is ready for a worker: what the job waited for has come.
- * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node, or several, wait for a time, a
+ * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node or item, or several, wait for a time, a
  * signal, a provider or a slot of one.
  */
 export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
@@ -291,7 +291,7 @@ function workflowStatus(
   const ready = nodes.some(isReady)
   if (nodes.some(({ status }) => status === "RUNNING") || (live === undefined && ready)) return "RUNNING"
   if (ready) return "READY_TO_RESUME"
-  const waits = nodes.filter(({ waiting_on }) => waiting_on !== null && isWait(waiting_on)).length
+  const waits = nodes.reduce((sum, node) => sum + waitsOf(node), 0)
   return waits === 1 ? "WAITING_SINGLE" : "WAITING_PARALLEL"
 }
 
@@ -307,6 +307,12 @@ function isWait({ kind }: WaitingOn): boolean {
     default:
       return true
   }
+}
+
+/** The items of a list wait side by side, as nodes do. */
+function waitsOf({ waiting_on }: NodeView): number {
+  if (waiting_on === null || !isWait(waiting_on)) return 0
+  return waiting_on.kind === "items" ? Math.max(1, waiting_on.waiting) : 1
 }
 
 function isBegun(status: NodeStatus): boolean {

@@ -105,7 +105,8 @@ export class SqlProviderStore implements ProviderStore {
 
   async receiveEvent(event: NewWebhookEvent): Promise<boolean> {
     const { provider, eventId, externalId, receivedAt, verdict, reason, bytes, news } = event
-    const parameters = [provider, eventId, externalId, `${receivedAt}`, verdict, reason, `${bytes}`, news]
+    const why = reason === null ? null : shown(reason)
+    const parameters = [provider, eventId, externalId, `${receivedAt}`, verdict, why, `${bytes}`, news]
     return rows.number((await this.#database.query("receiveEvent", parameters))[0], 0) > 0
   }
 
@@ -147,7 +148,7 @@ export class SqlProviderStore implements ProviderStore {
 
   async noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void> {
     const { provider, at, what, code, message } = error
-    await this.#database.query("noteProviderError", [provider, `${at}`, what, code, message])
+    await this.#database.query("noteProviderError", [provider, `${at}`, what, shown(code), shown(message)])
   }
 
   async overview({ provider, at }: { readonly provider: string; readonly at: number }) {
@@ -210,4 +211,9 @@ function overviewOf(found: readonly Row[]): ProviderOverview {
       message: rows.text(row, 4),
     })),
   }
+}
+
+/** What a provider said, for people: a text of PostgreSQL holds every character but this. */
+function shown(text: string): string {
+  return text.replaceAll("\0", "\ufffd")
 }

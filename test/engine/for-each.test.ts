@@ -235,7 +235,7 @@ describe("J21 for_each", () => {
       async () => !umbra.activity(nap.id).isHere && (await nap.status()).status === "PROCESSING",
     )
     expect(await nap.graph()).toMatchObject({
-      workflow_status: "WAITING_SINGLE",
+      workflow_status: "WAITING_PARALLEL",
       waiting_for: [{ node: "each", kind: "items", waiting: 3 }],
     })
     for (let hour = 0; hour < 3; hour++) {

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { BegunOperation, LeftBehind, NewWebhookEvent } from "../../../src/journal/provider-store.ts"
 import { batch, fact, type Held, hold, newId, newJob, type Stage, store } from "../fixture.ts"
 import { itemOperationsContract } from "./item-operations.ts"
+import { providerRecordsContract } from "./provider-records.ts"
 
 const NOW = 5_000_000
 const terms = { limit: 1, leaseMs: 1000, at: NOW }
@@ -162,6 +163,7 @@ export function providersContract(stage: () => Stage): void {
   })
 
   itemOperationsContract(stage, common)
+  providerRecordsContract(stage, common)
 
   describe("outbound rates", () => {
     it("X6 give one place after the other, whoever asks", async () => {
@@ -179,15 +181,6 @@ export function providersContract(stage: () => Stage): void {
         taken: true,
         at: NOW + 2000,
       })
-    })
-
-    it("X6 of a provider that wants to be left alone are known to all, and asking takes none", async () => {
-      const { journal, peer } = stage()
-      const provider = fresh("acme")
-      expect(await peer.providers.restUntil({ provider })).toBe(0)
-      await journal.providers.slowDown({ provider, until: NOW + 5000 })
-      await journal.providers.slowDown({ provider, until: NOW + 2000 })
-      for (const _ of [1, 2]) expect(await peer.providers.restUntil({ provider })).toBe(NOW + 5000)
     })
 
     it("X6 learn from a provider that has too much to do, and recover", async () => {
@@ -374,50 +367,14 @@ export function providersContract(stage: () => Stage): void {
       const jobs = [ended, open].map(({ id }) => id)
       await begin(held, ...jobs.map((jobId, n) => begun(held, provider, { jobId, externalId: `op-${n}` })))
       for (const jobId of jobs) await request(ask(held, provider, { jobId, limit: 2 }))
-      const refused = { verdict: "refused", externalId: null, news: null } as const
-      for (const receivedAt of [10, 20, 50]) {
+      for (const receivedAt of [10, 50])
         await journal.providers.receiveEvent(event(provider, { eventId: `${receivedAt}`, receivedAt }))
-        const eventId = `refused at ${receivedAt}`
-        await journal.providers.receiveEvent(event(provider, { ...refused, eventId, receivedAt }))
-      }
       expect(await journal.purge({ fences: [held], jobIds: jobs, before: 40 })).toBe(1)
-      await journal.tidy({ before: 40, unsettledBefore: 15, silentSince: 0 })
+      await journal.tidy({ before: 40, unsettledBefore: 40, silentSince: 0 })
       const overview = await journal.providers.overview({ provider, at: NOW })
       expect(overview).toMatchObject({ operations: 1, held: [{ jobId: open.id }] })
       const events = await journal.providers.listEvents({ provider, limit: 10 })
-      expect(events.map(({ eventId }) => eventId)).toEqual(["refused at 50", "50", "20"])
-    })
-
-    it("J16 J17 a job whose operation is yet to be cancelled stays until its provider was told, or for long enough", async () => {
-      const { journal } = stage()
-      const held = await common()
-      const provider = fresh("acme")
-      const job = newJob(held, 1, { status: "CANCELLED", finishedAt: 10 })
-      await store(journal, held, [job])
-      const operation = begun(held, provider, { jobId: job.id, endedAt: 10, cancelAt: 10 })
-      await begin(held, operation)
-      const ended = (unsettledBefore: number) =>
-        journal.endedJobs({ partitions: [held.partition], before: 40, unsettledBefore, limit: 10 })
-      expect(await ended(10)).toEqual([])
-      expect(await ended(11)).toEqual([job.id])
-      await journal.providers.settleCancel({ ...operation, again: null })
-      expect(await ended(10)).toEqual([job.id])
-    })
-
-    it("keeps the last twenty failures of a provider", async () => {
-      const { journal } = stage()
-      const provider = fresh("acme")
-      for (let i = 0; i < 23; i++)
-        await journal.providers.noteError({
-          provider,
-          at: NOW + i,
-          what: "poll",
-          code: "E408",
-          message: `${i}`,
-        })
-      const { errors } = await journal.providers.overview({ provider, at: NOW })
-      expect(errors.length).toBe(20)
-      expect(errors[0]).toEqual({ at: NOW + 22, what: "poll", code: "E408", message: "22" })
+      expect(events.map(({ eventId }) => eventId)).toEqual(["50"])
     })
   })
 }
