@@ -1,4 +1,3 @@
-import { randomUUID } from "node:crypto"
 import type { Json } from "../../core/json.ts"
 import type { Progress } from "../../core/view.ts"
 import type { Log } from "../../log.ts"
@@ -6,12 +5,12 @@ import { ownIdentity } from "../../process-identity.ts"
 import { LocalBroker, type Runner } from "../local.ts"
 import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameOf } from "../task-name.ts"
-import { RedisAwayError } from "./connection.ts"
 import { Deliveries } from "./deliveries.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
 import { Outbox } from "./outbox.ts"
 import { OwnerEpochs } from "./owner-epochs.ts"
+import { Presence } from "./presence.ts"
 import { Remembered } from "./remembered.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
@@ -42,15 +41,15 @@ interface Held {
  * A worker that needs nothing but Redis.
  *
  * 1. A task that comes twice runs once: while it is in hand, and for a while after it is done, it is known.
- * 2. Who was silent for too long is dead to the engines, and its tasks are others'. So it drops them, and comes back as
- *    somebody new.
+ * 2. Who was silent for too long is dead to the engines (`presence.ts`), and its tasks are others'. So it drops them.
  * 3. What an engine sends that has been replaced, and does not know, is not run: its successor may have done it.
- * 4. It takes and begins nothing while it may be dead to them: a process that was suspended and goes on must not begin what others
- *    have done meanwhile. Its time runs from the sending of the last beat that was answered, so it ends before theirs.
+ * 4. It takes and begins nothing while it may be dead to them: a process that was suspended and goes on must not begin what
+ *    others have done meanwhile.
  */
 export class RedisWorker implements TaskEvents {
   readonly #parts: RedisWorkerParts
   readonly #link: Link
+  readonly #presence: Presence
   readonly #pool: LocalBroker
   readonly #outbox: Outbox
   readonly #deliveries: Deliveries
@@ -60,48 +59,58 @@ export class RedisWorker implements TaskEvents {
   /** What is to be told with the next turn; the latest wins. */
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
-  #id = newId()
-  #marker: string | null = null
-  #isKnown = false
-  /** Does it know, on this connection, what happened while it had none? */
-  #isBack = false
-  /** Invariant 4, by our own clock. */
-  #aliveUntil = 0
 
   constructor(parts: RedisWorkerParts) {
     const { url, settings, runner, handlers, concurrency, log } = parts
     this.#parts = parts
-    this.#pool = new LocalBroker({ runner, events: this, concurrency, mayBegin: () => this.#isAlive })
+    this.#pool = new LocalBroker({
+      runner,
+      events: this,
+      concurrency,
+      mayBegin: () => this.#presence.isAlive,
+    })
     this.#link = new Link({
       url,
       log,
       prefix: settings.prefix,
       answerMs: settings.answerSeconds * 1000,
       heard: message => this.#heard(message),
-      up: () => void this.#beat(),
-      down: () => {
-        this.#isBack = false
+      up: () => void this.#presence.beat(),
+      down: () => this.#presence.away(),
+    })
+    this.#presence = new Presence({
+      ...{ link: this.#link, log, deadMs: settings.workerDeadSeconds * 1000 },
+      says: id => this.#says(id),
+      comeBack: (keys, id) => this.#comeBack(keys, id),
+      wasSilent: () => this.#giveBack(),
+      replaced: () => {
+        for (const name of [...this.#held.keys()]) this.#drop(name)
+      },
+      beaten: () => {
+        this.#pool.wake()
+        this.#outbox.sendAgain()
+        this.#deliveries.wake()
       },
     })
     this.#outbox = new Outbox(this.#link, log)
     this.#deliveries = new Deliveries({
       link: this.#link,
       handlers,
-      consumer: () => (this.#isBack && this.#isKnown && this.#isAlive ? this.#id : null),
-      aliveMs: () => this.#aliveUntil - performance.now(),
+      consumer: () => (this.#presence.isPresent ? this.#presence.id : null),
+      aliveMs: () => this.#presence.aliveMs,
       room: () => concurrency + settings.prefetch - this.#held.size,
       isExact: settings.prefetch < handlers.length,
       take: (entry, fields) => this.#take(entry, fields),
-      forgotten: () => this.#beat(),
+      forgotten: () => this.#presence.beat(),
       log,
     })
-    this.#every(settings.workerBeatSeconds * 1000, () => void this.#beat())
+    this.#every(settings.workerBeatSeconds * 1000, () => void this.#presence.beat())
     this.#every(PROGRESS_MS, () => this.#tellProgress())
     this.#every(ANNOUNCE_MS, () => this.#announceAgain())
   }
 
   get id(): string {
-    return this.#id
+    return this.#presence.id
   }
 
   get running(): number {
@@ -110,7 +119,7 @@ export class RedisWorker implements TaskEvents {
 
   /** Can it be given work? */
   get isReady(): boolean {
-    return this.#link.keys !== null && this.#isKnown
+    return this.#link.keys !== null && this.#presence.isKnown
   }
 
   /** Gives back what it has not begun, lets the rest end, and leaves. */
@@ -139,13 +148,7 @@ export class RedisWorker implements TaskEvents {
     const until = performance.now() + this.#parts.settings.answerSeconds * 1000
     while (!this.#outbox.isEmpty && performance.now() < until)
       await new Promise(resolve => setTimeout(resolve, 10))
-    const { keys } = this.#link
-    if (keys === null) return
-    const commands = [
-      ["DEL", keys.worker(this.#id)],
-      ["SREM", keys.workers, this.#id],
-    ]
-    await Promise.all(commands.map(command => this.#link.send(command))).catch(() => {})
+    await this.#presence.leave()
   }
 
   #every(ms: number, act: () => void): void {
@@ -154,11 +157,10 @@ export class RedisWorker implements TaskEvents {
     this.#timers.push(timer)
   }
 
-  /** With the first beat that gets through: what was handed to it and never seen is in nobody else's hand. */
-  async #comeBack(keys: Keys): Promise<void> {
+  /** What was handed to it and never seen is in nobody else's hand. */
+  async #comeBack(keys: Keys, id: string): Promise<void> {
     await this.#owners.read(this.#link, keys)
-    await this.#deliveries.recover(keys, this.#id)
-    this.#isBack = true
+    await this.#deliveries.recover(keys, id)
   }
 
   /** Anybody who reaches Redis can say anything there, and a later release more than this one knows. */
@@ -178,11 +180,7 @@ export class RedisWorker implements TaskEvents {
 
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
   #begin(name: string): void {
-    if (this.#isAlive) this.#held.get(name)?.begin?.()
-  }
-
-  get #isAlive(): boolean {
-    return performance.now() < this.#aliveUntil
+    if (this.#presence.isAlive) this.#held.get(name)?.begin?.()
   }
 
   /** Nobody wants it any more. */
@@ -200,54 +198,11 @@ export class RedisWorker implements TaskEvents {
     this.#deliveries.wake()
   }
 
-  async #beat(): Promise<void> {
-    const { keys } = this.#link
-    if (keys === null) return
-    const deadMs = this.#parts.settings.workerDeadSeconds * 1000
-    const sentAt = performance.now()
-    try {
-      if (!this.#isBack) await this.#comeBack(keys)
-      const marker = (await this.#link.send(["GET", keys.marker])) as string | null
-      const isRemembered = this.#isKnown && marker !== null && marker === this.#marker
-      this.#marker = marker
-      const beat = ["SET", keys.worker(this.#id), JSON.stringify(this.#says()), "PX", String(deadMs)]
-      const isAlive = await this.#link.send(isRemembered ? [...beat, "XX"] : beat)
-      if (isAlive === null) {
-        // Its last beat is gone: too old, or everything was forgotten since the marker was read.
-        const isForgotten = (await this.#link.send(["GET", keys.marker])) !== marker
-        return await (isForgotten ? this.#beat() : this.#comeAsSomebodyNew())
-      }
-      await this.#link.send(["SADD", keys.workers, this.#id])
-      if (this.#isKnown && !this.#isAlive) this.#giveBack()
-      this.#isKnown = true
-      this.#aliveUntil = sentAt + deadMs
-      this.#pool.wake()
-      this.#outbox.sendAgain()
-      this.#deliveries.wake()
-    } catch (error) {
-      // Away: the link has said so. Refused (out of memory, no disk, read only): nobody else does.
-      const level = error instanceof RedisAwayError ? "debug" : "warn"
-      this.#parts.log[level]({ error: String(error) }, "Redis did not take this worker's beat; trying on")
-    }
-  }
-
-  /** Invariant 2. */
-  #comeAsSomebodyNew(): Promise<void> {
-    this.#parts.log.warn(
-      { worker: this.#id },
-      "this worker was silent for too long; its tasks are others' now",
-    )
-    for (const name of [...this.#held.keys()]) this.#drop(name)
-    this.#id = newId()
-    this.#isKnown = false
-    return this.#beat()
-  }
-
-  #says(): WorkerBeat {
+  #says(id: string): WorkerBeat {
     const { handlers, concurrency, settings, version } = this.#parts
     const { host, pid } = ownIdentity()
     const { running, queued } = this.#pool
-    const who = { id: this.#id, host, pid, version, handlers, concurrency, prefetch: settings.prefetch }
+    const who = { id, host, pid, version, handlers, concurrency, prefetch: settings.prefetch }
     return {
       ...who,
       running,
@@ -285,7 +240,7 @@ export class RedisWorker implements TaskEvents {
     this.#parts.log.debug({ job_id: jobId }, "a task came from an engine that does not own its job any more")
     if (keys === null) return
     removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
-    const from = { worker: this.#id, name, handler, entry }
+    const from = { worker: this.#presence.id, name, handler, entry }
     void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused" }, from))
   }
 
@@ -330,7 +285,7 @@ export class RedisWorker implements TaskEvents {
     const held = this.#held.get(name)
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
-    const fields = encodeReport(report, { worker: this.#id, name, handler, entry: held.entry })
+    const fields = encodeReport(report, { worker: this.#presence.id, name, handler, entry: held.entry })
     const topic = NEWS.has(report.kind) ? `${report.kind} ${name}` : undefined
     return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
   }
@@ -353,7 +308,3 @@ const PROGRESS_MS = 200
 const ANNOUNCE_MS = 1000
 /** Of reports of these kinds the next one says it all. */
 const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])
-
-function newId(): string {
-  return `worker-${randomUUID().slice(0, 13)}`
-}
