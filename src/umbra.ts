@@ -228,8 +228,8 @@ export class Umbra {
 
   async job(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
-    if (live !== undefined && live.undurable === 0) return snapshotOfLive(live)
-    return this.queries.job(jobId)
+    const known = live !== undefined && live.undurable === 0 ? snapshotOfLive(live) : null
+    return known ?? this.queries.job(jobId)
   }
 
   /** J19: nodes, edges, what is ready and what is waited for. */
