@@ -66,7 +66,9 @@ describe("large outputs", () => {
     const umbra = await open({ at: journal, handlers: [produce], engine: { largeOutputBytes: 1000 } })
     await umbra.register(inner([{ id: "large", handler: "produce", config: { bytes: 2000 } }]))
     reads.hold()
-    const job = await umbra.submit(flow([{ id: "child", handler: "workflow", config: { workflow: "inner" } }]))
+    const job = await umbra.submit(
+      flow([{ id: "child", handler: "workflow", config: { workflow: "inner" } }]),
+    )
     await until("its output is read for the parent", () => reads.held.length === 1)
     reads.pass()
     const output = { large: { text: big(2000), mark: 7 } }
