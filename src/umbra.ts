@@ -18,7 +18,14 @@ import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import type { JobCommand } from "./engine/requests.ts"
-import type { Admit, Submissions, SubmitOptions, Submitted, WorkflowSource } from "./engine/submissions.ts"
+import type {
+  Admit,
+  Registered,
+  Submissions,
+  SubmitOptions,
+  Submitted,
+  WorkflowSource,
+} from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
@@ -192,18 +199,12 @@ export class Umbra {
   }
 
   /** Stores a workflow; unchanged content is not a new version. */
-  register(
-    workflow: Exclude<WorkflowSource, string>,
-    owner: string = localOwner,
-  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
+  register(workflow: Exclude<WorkflowSource, string>, owner: string = localOwner): Promise<Registered> {
     return this.#submissions.register(workflow, owner)
   }
 
   /** As `register`, of a workflow that was compiled with `handlers` and `adapters` of this process. */
-  registerPlan(
-    plan: Plan,
-    owner: string,
-  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
+  registerPlan(plan: Plan, owner: string): Promise<Registered> {
     return this.#submissions.registerPlan(plan, owner)
   }
 
@@ -228,8 +229,8 @@ export class Umbra {
 
   async job(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
-    if (live !== undefined && live.undurable === 0) return snapshotOfLive(live)
-    return this.queries.job(jobId)
+    const known = live !== undefined && live.undurable === 0 ? snapshotOfLive(live) : null
+    return known ?? this.queries.job(jobId)
   }
 
   /** J19: nodes, edges, what is ready and what is waited for. */

@@ -22,11 +22,11 @@ let last: Promise<unknown> = Promise.resolve()
 
 export class YamlElsewhere {
   readonly document: SourceDocument
-  readonly #thread: Worker
+  readonly #ask: Ask
   readonly #asked: [path: DocumentPath, place: Place | undefined][] = []
 
-  private constructor(thread: Worker, { json, problems, unread }: ThreadAnswer["read"]) {
-    this.#thread = thread
+  private constructor(ask: Ask, { json, problems, unread }: ThreadAnswer["read"]) {
+    this.#ask = ask
     const value = json === null ? undefined : (JSON.parse(json) as Json)
     // The column 0, which no text has, marks what still has to be asked for.
     const locate: SourceDocument["locate"] = (path, place) => ({
@@ -44,8 +44,9 @@ export class YamlElsewhere {
   ): Promise<T> {
     const turn = async () => {
       const thread = startThread(new URL("./yaml-thread", import.meta.url))
+      const ask = asking(thread)
       try {
-        return await use(new YamlElsewhere(thread, await ask(thread, "read", { text, limits })))
+        return await use(new YamlElsewhere(ask, await ask("read", { text, limits })))
       } finally {
         await thread.terminate()
       }
@@ -57,7 +58,7 @@ export class YamlElsewhere {
 
   /** Problems of `document`, with their lines and columns. */
   async placed(problems: readonly Problem[]): Promise<Problem[]> {
-    const positions = await ask(this.#thread, "locate", this.#asked)
+    const positions = await this.#ask("locate", this.#asked)
     return problems.map(problem => (problem.column === 0 ? at(problem, positions[problem.line!]) : problem))
   }
 }
@@ -66,14 +67,18 @@ function at({ line: _, column: __, ...problem }: Problem, position: Position | u
   return { ...problem, ...position }
 }
 
-function ask<K extends keyof ThreadAnswer>(
-  thread: Worker,
-  question: K,
-  data: ThreadQuestion[K],
-): Promise<ThreadAnswer[K]> {
-  return new Promise((resolve, reject) => {
-    const ended = (code: number) => reject(new Error(`The thread that reads YAML ended with code ${code}.`))
-    thread.once("message", resolve).once("error", reject).once("exit", ended)
-    thread.postMessage({ [question]: data })
+type Ask = <K extends keyof ThreadAnswer>(question: K, data: ThreadQuestion[K]) => Promise<ThreadAnswer[K]>
+
+/** Also who asks a thread that has ended before is told so: all other documents wait for this one. */
+function asking(thread: Worker): Ask {
+  const ended = new Promise<never>((_, reject) => {
+    thread.once("error", reject)
+    thread.once("exit", code => reject(new Error(`The thread that reads YAML ended with code ${code}.`)))
   })
+  ended.catch(() => undefined)
+  return (question, data) => {
+    const answer = new Promise<ThreadAnswer[typeof question]>(resolve => thread.once("message", resolve))
+    thread.postMessage({ [question]: data })
+    return Promise.race([answer, ended])
+  }
 }

@@ -72,8 +72,11 @@ function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number):
   }
 }
 
-export function snapshotOfLive(job: LiveJob): JobSnapshot {
+/** null: a large part of its output is in the journal only. */
+export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
   const { state } = job
+  const output = state.status === "COMPLETED" ? outputInMemory(state) : null
+  if (output === undefined) return null
   return {
     job_id: job.id,
     workflow: state.workflow,
@@ -81,7 +84,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
     owner: state.owner,
     parent_id: state.parent?.job_id ?? null,
     status: state.status,
-    output: state.status === "COMPLETED" ? (outputInMemory(state) ?? null) : null,
+    output,
     error: jobErrorOf(job.plan, state),
     labels: state.labels,
     priority: state.priority,
@@ -91,12 +94,9 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot {
   }
 }
 
-/** Its last state; null unless it has ended, or if a large part of its output is in the journal only. */
+/** Its last state; null unless it has ended, or as `snapshotOfLive`. */
 export function snapshotOfEnd(job: LiveJob): JobSnapshot | null {
-  const { state } = job
-  if (!jobHasEnded(state.status)) return null
-  if (state.status === "COMPLETED" && outputInMemory(state) === undefined) return null
-  return snapshotOfLive(job)
+  return jobHasEnded(job.state.status) ? snapshotOfLive(job) : null
 }
 
 /** It has one, which is in the journal alone. */

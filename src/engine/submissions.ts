@@ -51,6 +51,14 @@ export interface Submitted {
   readonly stored: Stored | null
 }
 
+export interface Registered {
+  readonly name: string
+  readonly version: number
+  readonly hash: string
+  /** The latest version has this content already. */
+  readonly unchanged: boolean
+}
+
 interface StoredPlan {
   readonly owner: string
   readonly name: string
@@ -186,21 +194,13 @@ export class Submissions {
     }
   }
 
-  async register(
-    source: Exclude<WorkflowSource, string>,
-    owner: string,
-  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
-    const { name, version, plan, unchanged } = await this.#storeOnce(source, owner, true)
-    return { name, version, hash: plan.hash, unchanged }
+  async register(source: Exclude<WorkflowSource, string>, owner: string): Promise<Registered> {
+    return registered(await this.#storeOnce(source, owner, true))
   }
 
   /** As `register`, for whoever has compiled it. */
-  async registerPlan(
-    plan: Plan,
-    owner: string,
-  ): Promise<{ name: string; version: number; hash: string; unchanged: boolean }> {
-    const { name, version, unchanged } = await this.#store(plan, owner)
-    return { name, version, hash: plan.hash, unchanged }
+  async registerPlan(plan: Plan, owner: string): Promise<Registered> {
+    return registered(await this.#store(plan, owner))
   }
 
   #resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
@@ -338,6 +338,10 @@ function invalidWorkflow(problems: readonly Problem[]): UmbraError {
     `The workflow has ${lines.length === 1 ? "a problem" : `${lines.length} problems`}:\n${lines.join("\n")}`,
     { details: { problems } },
   )
+}
+
+function registered({ name, version, plan, unchanged }: NewlyStored): Registered {
+  return { name, version, hash: plan.hash, unchanged }
 }
 
 /** The input, checked and a copy of its own. */

@@ -4,9 +4,9 @@ import { pureHandlers } from "./handlers/plain.ts"
 import { HandlerRegistry } from "./registry.ts"
 
 /**
- * Handlers that workflows may name: those that this process has, whether it runs nodes or not, and those that
- * workers say they have, or said not long ago: a fleet whose workers are all being restarted refuses no workflow. Of another process's handler we know the name and not the schema: what is wrong with its config
- * shows when it runs.
+ * Handlers that workflows may name: those that this process has, whether it runs nodes or not, and those that workers
+ * say they have, or said not long ago: a fleet whose workers are all being restarted refuses no workflow. Of another
+ * process's handler we know the name and not the schema: what is wrong with its config shows when it runs.
  */
 export class FleetCatalog implements HandlerCatalog {
   /** What nodes are run with here. What only computes needs no worker: every engine runs it for itself. */

@@ -1,8 +1,23 @@
 /** Large documents: what is done in turns gives what is done at once, and the event loop goes on between. */
-import { describe, expect, it } from "vitest"
+import type { Worker } from "node:worker_threads"
+import { describe, expect, it, vi } from "vitest"
 import { loadInTurns, loadWorkflow } from "../../src/definition/index.ts"
+import { defaultLimits } from "../../src/definition/limits.ts"
+import { YamlElsewhere } from "../../src/definition/yaml-elsewhere.ts"
 import { inTurns, type Work } from "../../src/turns.ts"
 import { handlers } from "./catalog.ts"
+
+const threads = vi.hoisted((): Worker[] => [])
+
+vi.mock("../../src/thread.ts", async original => {
+  const { startThread, ...rest } = await original<typeof import("../../src/thread.ts")>()
+  const started: typeof startThread = (...args) => {
+    const thread = startThread(...args)
+    threads.push(thread)
+    return thread
+  }
+  return { ...rest, startThread: started }
+})
 
 function document(nodes: number, wrong?: "wrong") {
   return {
@@ -67,6 +82,17 @@ describe("loading in turns", () => {
     clearImmediate(next)
     expect(turns).toBeGreaterThan(4)
   })
+})
+
+describe("a thread that reads YAML", () => {
+  it("S4 and dies between two questions holds up neither its document nor the next", async () => {
+    const placed = YamlElsewhere.read(yaml(1), defaultLimits, async read => {
+      await threads.at(-1)!.terminate()
+      return read.placed([])
+    })
+    await expect(placed).rejects.toThrow("The thread that reads YAML ended")
+    expect((await loadInTurns(yaml(800), { handlers })).plan?.nodes).toHaveLength(800)
+  }, 20_000)
 })
 
 describe("work in turns", () => {

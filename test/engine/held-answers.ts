@@ -1,7 +1,7 @@
 import type { Journal } from "../../src/journal/port.ts"
 
 /** Holds the answers of one verb back until told. */
-export function holding<Verb extends "readFacts" | "append" | "endedJobs" | "dueJobs">(
+export function holding<Verb extends "readFact" | "readFacts" | "append" | "endedJobs" | "dueJobs">(
   journal: Journal,
   verb: Verb,
 ) {

@@ -1,5 +1,8 @@
 import { describe, expect, it } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { childOf, inner } from "./family.ts"
+import { holding } from "./held-answers.ts"
 import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 const KB = 1024
@@ -55,6 +58,23 @@ describe("large outputs", () => {
     await busy.came()
     busy.open({ text: "" })
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { text: 2000, mark: 7 } })
+  })
+
+  it("J3 a job that has ended and is still here, to tell its parent, is shown with it", async () => {
+    const journal = openMemory()
+    const reads = holding(journal, "readFact")
+    const umbra = await open({ at: journal, handlers: [produce], engine: { largeOutputBytes: 1000 } })
+    await umbra.register(inner([{ id: "large", handler: "produce", config: { bytes: 2000 } }]))
+    reads.hold()
+    const job = await umbra.submit(
+      flow([{ id: "child", handler: "workflow", config: { workflow: "inner" } }]),
+    )
+    await until("its output is read for the parent", () => reads.held.length === 1)
+    reads.pass()
+    const output = { large: { text: big(2000), mark: 7 } }
+    expect(await umbra.job(childOf(job.id, 0))).toMatchObject({ status: "COMPLETED", output })
+    reads.letGo()
+    expect((await job.wait()).output).toEqual({ child: output })
   })
 
   it("a large output is the job's output, also of one that left memory before the job ended", async () => {
