@@ -74,7 +74,9 @@ export async function serve(options: ServeOptions): Promise<number> {
 async function leaveEarly(opening: Promise<Umbra>, signal: NodeJS.Signals): Promise<number> {
   sayThatItStops(signal)
   beginToLeave()
-  await (await opening).close()
+  // Whatever kept it from opening is of no interest any more.
+  const umbra = await opening.catch(() => null)
+  await umbra?.close()
   return exitCode.ok
 }
 
