@@ -3,6 +3,7 @@
  * The list of commands. Each command's code is imported when it runs, so that `umbra --help` starts in the time of
  * a bare Node. A command answers with its exit code; what it throws as an UmbraError is told in one line.
  */
+import { Console } from "node:console"
 import { Argument, Command, CommanderError, Option } from "commander"
 import { UmbraError } from "../errors.ts"
 import { version } from "../version.ts"
@@ -20,6 +21,9 @@ import {
 } from "./options.ts"
 import { placeCommands } from "./place-program.ts"
 import { dbProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
+
+/** Node's exit code of a process whose main module waits for ever. */
+const UNSETTLED = 13
 
 const program = new Command("umbra")
   .description("Durable workflows: validate, look at and run them.")
@@ -102,6 +106,12 @@ program
 for (const command of [program, ...program.commands, ...program.commands.flatMap(({ commands }) => commands)])
   command.exitOverride().showHelpAfterError("(add --help for usage)")
 
+// Standard output is for JSON then: what modules of handlers print with console.log goes where what we show goes.
+program.hook("preAction", (_, command) => {
+  const { json, format } = command.opts()
+  if (json || format === "json") globalThis.console = new Console(process.stderr, process.stderr)
+})
+
 async function finish(code: Promise<number>): Promise<void> {
   process.exitCode = await code
 }
@@ -124,6 +134,15 @@ for (const stream of [process.stdout, process.stderr])
   stream.on("error", error => {
     if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
   })
+
+// Node ends when nothing can happen any more, without a word: only a module that was given can be waiting so.
+process.once("exit", () => {
+  if (process.exitCode !== UNSETTLED) return
+  process.exitCode = exitCode.invalid
+  process.stderr.write(
+    "umbra: E602 a module that was given cannot be loaded: it waits (await) for something that never comes.\n",
+  )
+})
 
 try {
   await program.parseAsync()

@@ -33,7 +33,7 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
   const composed = composeYaml(text, limits.depth)
   if (composed.document === undefined) return failed(composed.message, composed.offset)
   const { document } = composed
-  const all = document.errors.map(
+  const faults = firstOfLines(document.errors, position).map(
     (error): Problem => ({
       code: "E101",
       message: `Not valid YAML: ${error.message.replace(/[.\s]+$/, "")}.${adviceFor(text, error)}`,
@@ -41,8 +41,6 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
       ...position(error.pos[0]),
     }),
   )
-  // The reader goes on behind a fault, and takes the rest of its line for more of them.
-  const faults = all.filter(({ line }, i) => line !== all[i - 1]?.line)
   if (faults.length > 0) return { value: undefined, problems: faults, locate: () => position(0) }
   if (document.directives?.yaml.explicit && document.directives.yaml.version !== "1.2") {
     return failed("Only YAML 1.2 is read. Remove the %YAML line.", 0)
@@ -57,6 +55,23 @@ export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
     unread: walk.unread,
     locate: yamlLocator(document.contents, { text, position, aliases: walk.aliases }),
   }
+}
+
+/**
+ * The reader goes on behind a fault, and takes the rest of its line for more of them. They are left out before anything
+ * is said of them: advice looks at the whole line, so a long one with a fault at every character would take hours.
+ */
+function firstOfLines(
+  errors: readonly YAMLError[],
+  position: (offset: number) => Position,
+): readonly YAMLError[] {
+  let last: number | undefined
+  return errors.filter(({ pos: [at] }) => {
+    const { line } = position(at)
+    const isFirst = line !== last
+    last = line
+    return isFirst
+  })
 }
 
 /** What stands behind most syntax errors in workflows: text that YAML reads as something else. */

@@ -2,6 +2,7 @@
  * What bodies may be: JSON, and for workflows also YAML, both as text. Never a form: browsers send those unasked. We read
  * them ourselves, since how long one may be is a matter of the caller's token: no more than that is ever kept.
  */
+import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
 import type { FastifyInstance, FastifyRequest } from "fastify"
 import { UmbraError } from "../errors.ts"
@@ -52,7 +53,11 @@ function readText(payload: IncomingMessage, maxBytes: number, then: Then): void 
   let bytes = 0
   const end = (error: Error | null) => {
     payload.off("data", take).off("end", whole).off("error", broken)
-    then(error, error === null ? Buffer.concat(chunks, bytes).toString() : "")
+    if (error !== null) return then(error, "")
+    const body = Buffer.concat(chunks, bytes)
+    // Read all the same, what is no text would be stored as other text than was sent.
+    if (isUtf8(body)) then(null, body.toString())
+    else then(new UmbraError("E633", "The body is not UTF-8 text. Send it as UTF-8."), "")
   }
   const take = (chunk: Buffer) => {
     bytes += chunk.length

@@ -123,6 +123,22 @@ nodes:
   })
 })
 
+describe("YAML that is wrong everywhere", () => {
+  it("is told once per line, and in a time that grows with its length", () => {
+    const time = (anchors: number) => {
+      const began = performance.now()
+      expect(messages(`- &a ${"&b ".repeat(anchors)}\n- ]`)).toEqual([
+        "1:6 Not valid YAML: A node can have at most one anchor.",
+        '2:3 Not valid YAML: Unexpected flow-seq-end token in YAML stream: "]".',
+      ])
+      return performance.now() - began
+    }
+    time(1000)
+    // Eight times as much took sixty-four times as long when each fault was looked at with its whole line.
+    expect(time(64_000)).toBeLessThan(32 * Math.max(time(8000), 20))
+  })
+})
+
 describe("JSON documents", () => {
   it("gives the place of values, keys and characters of strings, escapes counted as written", () => {
     const document = parseDocument('{\n  "a": {"b": "q\\n\\u0041 {{ x }}"},\n  "l": [1, {"c": 2}]\n}')

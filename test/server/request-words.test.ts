@@ -18,6 +18,17 @@ const told = async (path: string, asked?: Parameters<Stage["ask"]>[1]) => {
 
 describe("a request that is not valid", () => {
   it.each([
+    ["/workflows", "application/yaml", "name: caf\xe9\nnodes: [{ id: a, handler: input }]\n"],
+    ["/jobs", "application/json", '{"workflow": "hello", "input": {"name": "Ren\xe9"}}'],
+  ])(
+    "S2 %s in another encoding than UTF-8, which would be stored as other text",
+    async (path, type, text) => {
+      const asked = { method: "POST", headers: { "content-type": type }, body: Buffer.from(text, "latin1") }
+      expect((await told(path, asked)).detail).toBe("The body is not UTF-8 text. Send it as UTF-8.")
+    },
+  )
+
+  it.each([
     ["/jobs?limit=0", 'The parameter limit must be at least 1; it is "0".'],
     ["/jobs?limit=many", 'The parameter limit must be a number; it is "many".'],
     ["/jobs?limit=2000", 'The parameter limit must be at most 1000; it is "2000".'],

@@ -189,6 +189,11 @@ function addressOf(url: string): Address {
   }
 }
 
+/** The number of the database that an address means. */
+export function databaseOf(url: string): number {
+  return Number(addressOf(url).database)
+}
+
 function decoded(text: string): string {
   try {
     return decodeURIComponent(text)

@@ -7,11 +7,13 @@ export class Keys {
   readonly ofAllRuns: string
   readonly #prefix: string
   readonly #base: string
+  readonly #channels: string
 
-  constructor(prefix: string, runId: string) {
+  constructor(prefix: string, runId: string, database = 0) {
     this.ofAllRuns = `${prefix.replace(/[[\]*?\\]/g, "\\$&")}:*`
     this.#prefix = `${prefix}:`
     this.#base = `${prefix}:${runId.slice(0, RUN_LENGTH)}`
+    this.#channels = database === 0 ? this.#base : `${this.#base}:${database}`
   }
 
   /** Is it one of another run? What merely begins alike is another fleet's, or nobody of ours wrote it. */
@@ -50,9 +52,12 @@ export class Keys {
     return `${this.#base}:worker:${id}`
   }
 
-  /** Channel of what engines say to workers. */
+  /**
+   * Channel of what engines say to workers. Keys of another database of the server are other keys, but a channel is the
+   * same for all of them: without the number, workers would believe the engines of another fleet.
+   */
   get control(): string {
-    return `${this.#base}:control`
+    return `${this.#channels}:control`
   }
 }
 

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import { Connection, RedisAwayError } from "./connection.ts"
+import { Connection, databaseOf, RedisAwayError } from "./connection.ts"
 import { Keys } from "./keys.ts"
 import { type Reply, ReplyError } from "./resp.ts"
 
@@ -103,7 +103,7 @@ export class Link {
       opened.push(connection)
       return { connection, runId: runIdIn(await connection.send(["INFO", "server"])) }
     }
-    const { heard, prefix } = this.#parts
+    const { heard, prefix, url } = this.#parts
     const commands = await open()
     const waiting = await open()
     const listening = heard ? await open() : commands
@@ -111,7 +111,7 @@ export class Link {
       throw new RedisAwayError("Redis was restarted while this process connected.")
     if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
       throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
-    const keys = new Keys(prefix, commands.runId)
+    const keys = new Keys(prefix, commands.runId, databaseOf(url))
     if (heard) await listening.connection.subscribe(keys.control, heard)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
     return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }
