@@ -12,7 +12,7 @@ const chain = (nodes: number, from: number) => ({
   })),
 })
 
-/** How often another is answered while the work is under way. */
+/** How often another is answered while the work is under way. In one piece it would be never. */
 async function answeredDuring<T>(url: string, work: Promise<T>): Promise<{ count: number; answer: T }> {
   const agent = new Agent({ keepAlive: true })
   onTestFinished(() => agent.destroy())
@@ -49,19 +49,19 @@ describe("while somebody has to do with what is large, others are answered", () 
       ["/workflows", 1],
       ["/workflows", 2],
     ] as const) {
-      const { count, answer } = await during(post(path, chain(10_000, from)))
+      const { count, answer } = await during(post(path, chain(20_000, from)))
       expect(answer.body, path).toMatchObject({ name: "large" })
-      expect(count, path).toBeGreaterThan(8)
+      expect(count, path).toBeGreaterThan(2)
     }
     const { count, answer } = await during(ask("/workflows/large/diff?from=1&to=2"))
-    expect(answer.body.nodes_changed).toHaveLength(10_000)
-    expect(count).toBeGreaterThan(2)
+    expect(answer.body.nodes_changed).toHaveLength(20_000)
+    expect(count).toBeGreaterThan(1)
   }, 60_000)
 
   it("S3 beyond a bound of them the answer is 503, and the others go on", async () => {
     const stage = await openStage({ settings: { maxLargeDocuments: 2 } })
     onTestFinished(() => stage.close())
-    const body = chain(5000, 1)
+    const body = chain(15_000, 1)
     const post = () => stage.ask("/workflows/validate", { method: "POST", body })
     const answers = await Promise.all([post(), post(), post(), post()])
     const refused = answers.filter(({ status }) => status === 503)
@@ -85,7 +85,7 @@ describe("while somebody has to do with what is large, others are answered", () 
     for (const path of ["graph", "events", "nodes/e/items"]) {
       const { count, answer } = await answeredDuring(server.url, ask(`/jobs/${job.job_id}/${path}`))
       expect(answer.status, path).toBe(200)
-      expect(count, path).toBeGreaterThan(4)
+      expect(count, path).toBeGreaterThan(1)
     }
   }, 60_000)
 })
