@@ -118,12 +118,19 @@ nodes:
     ["brackets", `a: ${"[".repeat(20_000)}${"]".repeat(20_000)}`],
     ["dashes", `a:\n  ${"- ".repeat(20_000)}x`],
     ["keys", `${"? ".repeat(20_000)}x`],
+    ["brackets that nothing closes", `a: ${"[".repeat(2_000_000)}`],
   ])("survives 20,000 nested %s", (_, hostile) => {
     expect(messages(hostile)).toEqual([expect.stringContaining("Nested more than 100 levels deep")])
   })
 })
 
 describe("YAML that is wrong everywhere", () => {
+  it("is not read to its end", () => {
+    const faults = messages(`a: 1\n${"]\n".repeat(2_000_000)}`)
+    expect(faults).toHaveLength(1000)
+    expect(faults[0]).toMatch(/^2:1 Not valid YAML: Unexpected flow-seq-end token/)
+  })
+
   it("is told once per line, and in a time that grows with its length", () => {
     const time = (anchors: number) => {
       const began = performance.now()
