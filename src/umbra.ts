@@ -17,15 +17,9 @@ import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-sn
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
+import type { Registered, WorkflowSource } from "./engine/registrations.ts"
 import type { JobCommand } from "./engine/requests.ts"
-import type {
-  Admit,
-  Registered,
-  Submissions,
-  SubmitOptions,
-  Submitted,
-  WorkflowSource,
-} from "./engine/submissions.ts"
+import type { Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
@@ -200,12 +194,12 @@ export class Umbra {
 
   /** Stores a workflow; unchanged content is not a new version. */
   register(workflow: Exclude<WorkflowSource, string>, owner: string = localOwner): Promise<Registered> {
-    return this.#submissions.register(workflow, owner)
+    return this.#submissions.registrations.register(workflow, owner)
   }
 
   /** As `register`, of a workflow that was compiled with `handlers` and `adapters` of this process. */
   registerPlan(plan: Plan, owner: string): Promise<Registered> {
-    return this.#submissions.registerPlan(plan, owner)
+    return this.#submissions.registrations.registerPlan(plan, owner)
   }
 
   /** Handlers that come later: nodes that wait for one of them start at once. */

@@ -1,6 +1,5 @@
 /** Shows problems of a definition to a person: message, place, the source line, a caret under the problem. */
-import type { Problem } from "../definition/problem.ts"
-import { UmbraError } from "../errors.ts"
+import { invalidWorkflow, type Problem } from "../definition/problem.ts"
 import { problemOf } from "../server/problem.ts"
 import { type Paint, printable, width } from "./terminal.ts"
 
@@ -14,11 +13,7 @@ export interface Listing {
 
 /** With `--json`: what the server answers, wherever the workflow was looked at. */
 export function problemsAsJson(problems: readonly Problem[]): string {
-  const count = problems.length === 1 ? "a problem" : `${problems.length} problems`
-  const error = new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${count}.`, {
-    details: { problems: sortProblems(problems) },
-  })
-  return `${JSON.stringify(problemOf(error), null, 2)}\n`
+  return `${JSON.stringify(problemOf(invalidWorkflow(sortProblems(problems))), null, 2)}\n`
 }
 
 /** By place in the document; what has no place comes first, since it concerns the whole. */

@@ -1,5 +1,5 @@
 /** Problems of a definition: what is wrong, where it stands in the document, what to do about it. */
-import type { ErrorCode } from "../errors.ts"
+import { type ErrorCode, UmbraError } from "../errors.ts"
 
 /** Line and column, both counted from 1; the column counts UTF-16 units, as editors do. */
 export interface Position {
@@ -28,6 +28,14 @@ export interface Problem {
   readonly path: string
   readonly line?: number
   readonly column?: number
+}
+
+/** For whoever asked for a plan. `told`: what follows the number of problems. */
+export function invalidWorkflow(problems: readonly Problem[], told = "."): UmbraError {
+  const count = problems.length === 1 ? "a problem" : `${problems.length} problems`
+  return new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${count}${told}`, {
+    details: { problems },
+  })
 }
 
 const plainKey = /^[A-Za-z_$][A-Za-z0-9_$-]*$/

@@ -1,7 +1,7 @@
 /** Executions that are cancelled, expire, are retried at once, and move between processes of one database. */
 import { afterEach, expect, it, onTestFinished } from "vitest"
 import { Reader } from "../../src/engine/reader.ts"
-import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import type { WorkflowSource } from "../../src/engine/registrations.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { openJournal } from "../../src/journal/open.ts"

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import type { WorkflowSource } from "../../src/engine/submissions.ts"
+import type { WorkflowSource } from "../../src/engine/registrations.ts"
 import { FleetStage } from "../broker/stage.ts"
 import { open, openOn, until } from "../engine/stage.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"

@@ -3,6 +3,7 @@
 import { z } from "zod"
 import { loadInTurns } from "../../definition/index.ts"
 import type { Plan } from "../../definition/plan.ts"
+import { invalidWorkflow } from "../../definition/problem.ts"
 import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
 import type { WorkflowRow } from "../../journal/port.ts"
@@ -219,8 +220,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
     const { handlers, adapters } = umbra
     const { plan, problems } = await loadInTurns(text, { handlers, adapters, format })
     if (plan !== undefined) return plan
-    const many = problems.length === 1 ? "a problem" : `${problems.length} problems`
-    throw new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${many}.`, { details: { problems } })
+    throw invalidWorkflow(problems)
   }
 }
 
