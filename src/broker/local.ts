@@ -12,7 +12,7 @@ import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
 import { AttemptMeasures } from "./measures.ts"
-import type { Broker, Outcome, Task, TaskEvents, TaskName } from "./port.ts"
+import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName } from "./port.ts"
 import { nameOf } from "./task-name.ts"
 
 /** What a running attempt reports. None of these throws. */
@@ -105,6 +105,10 @@ export class LocalBroker implements Broker {
 
   isRunningHere(task: TaskName): boolean {
     return this.#attempts.get(nameOf(task))?.isRunning ?? false
+  }
+
+  runningTask(task: TaskName): RunningTask | null {
+    return this.#attempts.get(nameOf(task))?.running() ?? null
   }
 
   dispatch(task: Task): void {
@@ -222,11 +226,13 @@ class Attempt implements Queued, AttemptEvents {
   #announced = false
   #cancelled = false
   #run: RunningAttempt | undefined
-  /** Handed over, then begun. */
-  #since: number
+  /** When this process received the task. */
+  readonly #receivedAt: number
+  /** When its handler began; NaN: it has not. */
+  #begunAt = Number.NaN
 
-  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, since: number) {
-    this.#since = since
+  constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
+    this.#receivedAt = receivedAt
     this.key = key
     this.lane = lane
     this.#task = task
@@ -248,24 +254,29 @@ class Attempt implements Queued, AttemptEvents {
   start(runner: Runner): void {
     this.isRunning = true
     const { time, measures } = this.#pool
-    measures.waitSeconds.add((time - this.#since) / 1000)
-    this.#since = time
+    measures.waitSeconds.add((time - this.#receivedAt) / 1000)
     this.#pool.running += 1
     this.lane.take()
     if (this.#task.announce) this.#announce(runner)
-    else this.#begin(runner)
+    else this.#begin(runner, time)
+  }
+
+  running(): RunningTask | null {
+    if (!this.isRunning || Number.isNaN(this.#begunAt)) return null
+    return { worker: this.#pool.worker, ranMs: performance.now() - this.#begunAt }
   }
 
   #announce(runner: Runner): void {
     this.#announced = true
     this.#pool.events.started(this.#task, this.#pool.worker).then(
-      () => (this.#cancelled ? this.ended(null) : this.#begin(runner)),
+      () => (this.#cancelled ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
     )
   }
 
-  #begin(runner: Runner): void {
+  #begin(runner: Runner, now: number): void {
+    this.#begunAt = now
     failpoint("handler.before")
     const run = runner.start(this.#task, this)
     this.#run = run
@@ -303,10 +314,15 @@ class Attempt implements Queued, AttemptEvents {
     failpoint("handler.after")
     this.isRunning = false
     this.#pool.running -= 1
-    this.#pool.time = performance.now()
-    this.#pool.measures.ended(this.#task.handler, outcome, this.#pool.time - this.#since)
+    const now = performance.now()
+    this.#pool.time = now
+    const { worker, measures, events } = this.#pool
+    // An announced attempt may end before its handler began.
+    const begunAt = Number.isNaN(this.#begunAt) ? now : this.#begunAt
+    measures.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
-    if (outcome !== null && !this.#cancelled) this.#pool.events.finished(this.#task, outcome)
+    if (outcome === null || this.#cancelled) return
+    events.finished(this.#task, outcome, { worker, heldMs: begunAt - this.#receivedAt, ranMs: now - begunAt })
   }
 }

@@ -67,6 +67,21 @@ export interface ChildRequest {
   readonly isPipeline?: true
 }
 
+/** An attempt whose handler is running now, as far as the engine's process knows. */
+export interface RunningTask {
+  readonly worker: string
+  /** How long the handler has run so far. */
+  readonly ranMs: number
+}
+
+/** How long an attempt took, by the monotonic clock of the worker's process. */
+export interface AttemptTimes {
+  readonly worker: string
+  /** From the worker's receipt of the task until its handler began. */
+  readonly heldMs: number
+  readonly ranMs: number
+}
+
 /** What the engine is told of a task by whoever runs it. */
 export type TaskNews = TaskName & Pick<Task, "announce">
 
@@ -76,7 +91,7 @@ export interface TaskEvents {
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
-  finished(task: TaskName, outcome: Outcome): void
+  finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void
 }
 
 /** From workers in other processes it also hears of tasks that were not done. */
@@ -120,6 +135,8 @@ export interface Broker {
   cancel(task: TaskName): void
   /** Does it hold a slot in this process, as opposed to waiting for one? */
   isRunningHere(task: TaskName): boolean
+  /** null: no handler has begun the task, or it has ended. */
+  runningTask(task: TaskName): RunningTask | null
   /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */

@@ -1,11 +1,11 @@
 import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type { AttemptMeasures } from "./measures.ts"
-import type { Broker, BrokerHost, PipelineNeeds, RemoteWorkers, Task, TaskName } from "./port.ts"
+import type { Broker, BrokerHost, PipelineNeeds, RemoteWorkers, RunningTask, Task, TaskName } from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 
 /** Tasks that the engine's process does by itself, beside its workers. */
 export interface TaskLane extends Pick<Broker, "runs" | "dispatch" | "cancel" | "drain"> {
-  isRunning(task: TaskName): boolean
+  runningTask(task: TaskName): RunningTask | null
   /** What of that is not here. */
   lacks(needs: PipelineNeeds): PipelineNeeds
 }
@@ -72,7 +72,13 @@ export class RoutedBroker implements Broker {
   }
 
   isRunningHere(task: TaskName): boolean {
-    return this.#lane.isRunning(task) || this.#local.isRunningHere(task)
+    return this.#lane.runningTask(task) !== null || this.#local.isRunningHere(task)
+  }
+
+  runningTask(task: TaskName): RunningTask | null {
+    return (
+      this.#lane.runningTask(task) ?? this.#local.runningTask(task) ?? this.#remote?.runningTask(task) ?? null
+    )
   }
 
   async drain(graceMs: number): Promise<void> {

@@ -5,7 +5,15 @@
  * 1. One run of a job at a time: the next begins when nothing of the one before is on its way to the store.
  * 2. What is lost with the process goes on in the next: from the progress in the store, not from the beginning.
  */
-import type { BrokerHost, Outcome, PipelineNeeds, RemoteWorkers, Task, TaskName } from "../broker/port.ts"
+import type {
+  BrokerHost,
+  Outcome,
+  PipelineNeeds,
+  RemoteWorkers,
+  RunningTask,
+  Task,
+  TaskName,
+} from "../broker/port.ts"
 import type { TaskLane } from "../broker/routed.ts"
 import { nameOf } from "../broker/task-name.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
@@ -50,6 +58,8 @@ interface Current {
   readonly task: Task
   run: PipelineRun | null
   isWanted: boolean
+  /** By the monotonic clock. */
+  readonly begunAt: number
 }
 
 /** Names the job whose dead letters this one begins with. */
@@ -83,14 +93,16 @@ export class Executions implements TaskLane {
     }
   }
 
-  isRunning(task: TaskName): boolean {
-    return this.#current.has(nameOf(task))
+  runningTask(task: TaskName): RunningTask | null {
+    const current = this.#current.get(nameOf(task))
+    if (current === undefined) return null
+    return { worker: this.#parts.host.id, ranMs: performance.now() - current.begunAt }
   }
 
   dispatch(task: Task): void {
     const key = nameOf(task)
     if (this.#isDraining || this.#current.has(key)) return
-    const current: Current = { task, run: null, isWanted: true }
+    const current: Current = { task, run: null, isWanted: true, begunAt: performance.now() }
     this.#current.set(key, current)
     const before = this.#ends.get(task.jobId) ?? Promise.resolve()
     void before
@@ -170,7 +182,8 @@ export class Executions implements TaskLane {
   #finish(current: Current, outcome: Outcome): void {
     if (!this.#forget(current)) return
     const { host, journal, clock, log } = this.#parts
-    host.events.finished(current.task, outcome)
+    const ranMs = performance.now() - current.begunAt
+    host.events.finished(current.task, outcome, { worker: host.id, heldMs: 0, ranMs })
     if (outcome.type !== "completed") return
     // A place that is not given back now is free once the job has ended.
     journal.pipelines

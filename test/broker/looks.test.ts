@@ -95,7 +95,11 @@ it("S6 reports that the journal does not take are in memory once, however long t
   const figures = { claimEverySeconds: 0.01, claimAfterSeconds: 0.01 }
   const { broker, finished } = bareBroker(stage, figures, () => isDurable.opened)
   const from = { worker: "w", handler: "gate", entry: "1-1", name: nameOf(taskOf(3)) }
-  const report = encodeReport({ kind: "finished", outcome: { type: "submitted", externalId: "x" } }, from)
+  const times = { heldMs: 0, ranMs: 0 }
+  const report = encodeReport(
+    { kind: "finished", outcome: { type: "submitted", externalId: "x" }, times },
+    from,
+  )
   broker.came([3])
   await connection.send(["XADD", keys.results(3), "*", ...report])
   const pending = ["XPENDING", keys.results(3), OWNERS, "-", "+", "1"]

@@ -28,7 +28,7 @@ const lane: TaskLane = {
   lacks: needs => needs,
   dispatch: () => {},
   cancel: () => {},
-  isRunning: () => false,
+  runningTask: () => null,
   drain: async () => {},
 }
 

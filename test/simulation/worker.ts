@@ -1,5 +1,5 @@
 /** A broker that runs nothing: attempts take virtual time and end as the seed says, and every start is judged. */
-import type { Broker, Outcome, Task, TaskEvents, TaskName } from "../../src/broker/port.ts"
+import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName } from "../../src/broker/port.ts"
 import type { Waiting } from "../../src/core/facts.ts"
 import type { Json } from "../../src/core/json.ts"
 import type { Clock } from "../../src/engine/clock.ts"
@@ -41,7 +41,7 @@ export class SimulatedWorker implements Broker {
       const outcome = outcomeOf(task, random, clock.now())
       const end = () => {
         if (isDead() || !this.#running.delete(key)) return
-        events.finished(task, outcome)
+        events.finished(task, outcome, { worker: "simulated", heldMs: 0, ranMs: 0 })
       }
       // As a local worker does, within the same turn of the event loop; unless it had no slot for it.
       if (this.isPure(task.handler) && random.chance(0.7)) queueMicrotask(end)
@@ -60,6 +60,10 @@ export class SimulatedWorker implements Broker {
 
   isRunningHere(task: TaskName): boolean {
     return this.#running.has(keyOf(task))
+  }
+
+  runningTask(task: TaskName): RunningTask | null {
+    return this.#running.has(keyOf(task)) ? { worker: "simulated", ranMs: 0 } : null
   }
 
   async drain(): Promise<void> {

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import type { BrokerHost, Call, CallAnswer, RemoteWorkers, Task, TaskName } from "../port.ts"
+import type { BrokerHost, Call, CallAnswer, RemoteWorkers, RunningTask, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
 import { type Keys, WORKERS } from "./keys.ts"
@@ -115,6 +115,10 @@ export class RedisBroker implements RemoteWorkers {
   isSent(task: TaskName): boolean {
     const found = this.#tasks.get(nameOf(task))
     return found !== undefined && found.state !== "queued"
+  }
+
+  runningTask(_task: TaskName): RunningTask | null {
+    return null
   }
 
   dispatch(task: Task): void {
@@ -237,7 +241,8 @@ export class RedisBroker implements RemoteWorkers {
     else if (report.kind === "returned") this.#returned(from)
     else {
       this.#settle(name)
-      if (!this.#calls.answer(name, report.outcome)) events.finished(task, report.outcome)
+      if (!this.#calls.answer(name, report.outcome))
+        events.finished(task, report.outcome, { worker: from.worker, ...report.times })
     }
   }
 

@@ -1,7 +1,7 @@
 /** Tasks and reports as the fields of stream entries. */
 import type { Json } from "../../core/json.ts"
 import type { Progress } from "../../core/view.ts"
-import type { Outcome, Task } from "../port.ts"
+import type { AttemptTimes, Outcome, Task } from "../port.ts"
 
 export type Fields = readonly string[]
 
@@ -28,7 +28,7 @@ export function labelOf(fields: Fields): TaskLabel | null {
 
 /** What a worker tells the owner of a task's job. */
 export type Report =
-  | { readonly kind: "finished"; readonly outcome: Outcome }
+  | { readonly kind: "finished"; readonly outcome: Outcome; readonly times: Omit<AttemptTimes, "worker"> }
   | { readonly kind: "started"; readonly announce: boolean }
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "preview"; readonly data: Json }
@@ -53,7 +53,7 @@ export function encodeReport(
   if (report.kind !== "finished" || report.outcome.type !== "completed")
     return [JSON.stringify([name, worker, handler, entry, report]), ""]
   const { output: _, text, ...outcome } = report.outcome
-  return [JSON.stringify([name, worker, handler, entry, { kind: "finished", outcome }]), text]
+  return [JSON.stringify([name, worker, handler, entry, { ...report, outcome }]), text]
 }
 
 export function decodeReport(said: string, text: string): { readonly report: Report; readonly from: Sender } {
@@ -61,7 +61,7 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
   const from = { name, worker, handler, entry }
   if (report.kind !== "finished" || report.outcome.type !== "completed") return { report, from }
   const outcome = { ...report.outcome, output: JSON.parse(text) as Json, text }
-  return { report: { kind: "finished", outcome }, from }
+  return { report: { ...report, outcome }, from }
 }
 
 /** What an engine tells the workers. */

@@ -3,7 +3,7 @@ import type { Progress } from "../../core/view.ts"
 import type { Log } from "../../log.ts"
 import { ownIdentity } from "../../process-identity.ts"
 import { LocalBroker, type Runner } from "../local.ts"
-import type { Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
+import type { AttemptTimes, Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameOf } from "../task-name.ts"
 import { Deliveries } from "./deliveries.ts"
 import { type Keys, WORKERS } from "./keys.ts"
@@ -269,9 +269,9 @@ export class RedisWorker implements TaskEvents {
     void this.#report(nameOf(task), { kind: "preview", data })
   }
 
-  finished(task: TaskName, outcome: Outcome): void {
+  finished(task: TaskName, outcome: Outcome, { heldMs, ranMs }: AttemptTimes): void {
     const name = nameOf(task)
-    const report = { kind: "finished", outcome } as const
+    const report = { kind: "finished", outcome, times: { heldMs, ranMs } } as const
     this.#done.add(name, report)
     this.#end(name, report)
   }
