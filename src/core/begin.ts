@@ -7,6 +7,12 @@ export function startAll(state: JobState, at: number, effects: Effects = noEffec
   state.status = "DISPATCHING"
   for (let node = 0; node < state.remaining.length; node++)
     if (state.remaining[node] === 0) begin(state, node, at, effects)
+  handedOut(state)
+}
+
+/** A job is DISPATCHING only while none of its nodes could be handed out. */
+export function handedOut(state: JobState): void {
+  if (state.active > 0) state.status = "PROCESSING"
 }
 
 /** A node whose dependencies are done takes a place, or waits for one. Only items ever have to. */

@@ -245,9 +245,10 @@ class EventList {
 
   #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
     this.#job = to
+    const isDerived = (this.#named.length > 0 && to !== "PREVIEW") || to === "PROCESSING"
     this.#add({
       type: `job.${lower(to)}`,
-      source: this.#named.length > 0 && to !== "PREVIEW" ? "engine" : this.#source,
+      source: isDerived ? "engine" : this.#source,
       from,
       to,
       payload: jobPayload(this.#state, this.#fact, to),

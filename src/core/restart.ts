@@ -1,5 +1,5 @@
 import { retryItems } from "./apply-items.ts"
-import { begin } from "./begin.ts"
+import { begin, handedOut } from "./begin.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import type { JobRetried } from "./facts.ts"
 import { isDone, type JobState, PENDING } from "./state.ts"
@@ -32,6 +32,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
     if (state.lists.has(node)) retryItems(state, node, { fact: { ...fact, at }, effects })
     else if (state.remaining[node] === 0) begin(state, node, at, effects)
   }
+  handedOut(state)
 }
 
 function countRemaining(state: JobState): void {

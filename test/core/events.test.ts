@@ -77,11 +77,7 @@ describe("J18 every transition can be read as an event", () => {
   it("a retry tells the attempt that failed and the one that follows, and when", () => {
     const job = new Job(chain("a"))
     job.fail("a")
-    expect(told(job, 1)).toEqual([
-      "job.processing engine",
-      "node.running a#1 worker",
-      "node.queued a#2 worker",
-    ])
+    expect(told(job, 1)).toEqual(["node.running a#1 worker", "node.queued a#2 worker"])
     expect(eventsFor(job).at(-1)?.payload).toEqual({
       reason: "retry",
       fault: passing,

@@ -74,8 +74,9 @@ function isNodePath(from: NodeStatus, to: NodeStatus): boolean {
 
 function isJobPath(from: JobStatus, to: JobStatus): boolean {
   if (from === to || jobMayBecome(from, to)) return true
-  const between: JobStatus[] = ["QUEUED", "PROCESSING"]
-  return between.some(status => jobMayBecome(from, status) && jobMayBecome(status, to))
+  // A submission or a retry passes QUEUED and DISPATCHING within one fact.
+  if (jobMayBecome(from, "QUEUED")) return to === "PROCESSING"
+  return jobMayBecome(from, "PROCESSING") && jobMayBecome("PROCESSING", to)
 }
 
 function dependenciesOf({ dependencies: { starts, items } }: Graph, node: number): number[] {

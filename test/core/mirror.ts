@@ -140,7 +140,7 @@ export class Mirror implements Core {
       [flat.awaitingSlot, flat.pollAt, flat.polls, flat.polling, flat.operations, flat.previews],
       `operations ${what}`,
     )
-    same([outer.active, going(outer)], [flat.active, going(flat)], `the job ${what}`)
+    same([outer.active, outer.status], [flat.active, flat.status], `the job ${what}`)
     same([isBusy(outer), resumeToken(outer)], [isBusy(flat), resumeToken(flat)], `its rest ${what}`)
     same([outer.usage, outer.signals, outer.output], [flat.usage, flat.signals, flat.output], `sums ${what}`)
     same([outer.orphans, outer.unsettled], [flat.orphans, flat.unsettled], `relatives ${what}`)
@@ -174,9 +174,6 @@ function comparable({ lists, retryAt: _, active: _active, earliestTimer: _timer,
     }),
   }
 }
-
-/** That its list is known is an event of the node: such a job is PROCESSING before an item has done anything. */
-const going = ({ status }: JobState) => (status === "DISPATCHING" ? "PROCESSING" : status)
 
 function lastNode(state: JobState, command: Command, now: number): unknown {
   const last = completionOf(state, command, now)

@@ -24,7 +24,7 @@ export class Model {
   readonly nodes = new Map<string, ModelNode>()
   private endedBy: "CANCELLED" | "EXPIRED" | "FAILED" | null = null
   private deleted = false
-  private lastNodeEvent: "none" | "preview" | "other" = "none"
+  private isPreview = false
   /** At the last `settle`. */
   wasOver = false
   private finishedAt: number | null = null
@@ -57,12 +57,11 @@ export class Model {
     if (states.includes("FAILED")) return "FAILED"
     if (states.includes("CANCELLED")) return "CANCELLED"
     if (states.every(isDone)) return this.jobFault === null ? "COMPLETED" : "FAILED"
-    if (this.lastNodeEvent === "none") return "DISPATCHING"
-    return this.lastNodeEvent === "preview" ? "PREVIEW" : "PROCESSING"
+    return this.isPreview ? "PREVIEW" : "PROCESSING"
   }
 
   isOver(): boolean {
-    return !["DISPATCHING", "PROCESSING", "PREVIEW"].includes(this.status())
+    return !["PROCESSING", "PREVIEW"].includes(this.status())
   }
 
   unfinished(): string[] {
@@ -103,7 +102,7 @@ export class Model {
     if (node.startKnown) return false
     node.state = "RUNNING"
     node.startKnown = true
-    this.lastNodeEvent = "other"
+    this.isPreview = false
     return true
   }
 
@@ -117,7 +116,7 @@ export class Model {
     node.state = "COMPLETED"
     node.unfollowed = null
     node.output = output
-    this.lastNodeEvent = "other"
+    this.isPreview = false
   }
 
   /** J12. A node that has begun cannot be skipped any more. */
@@ -128,7 +127,7 @@ export class Model {
     node.unfollowed = null
     node.state = "SKIPPED"
     node.output = { skipped: true }
-    this.lastNodeEvent = "other"
+    this.isPreview = false
     return true
   }
 
@@ -137,7 +136,7 @@ export class Model {
     this.leave(node)
     node.failures++
     node.fault = { code: fault.code, cause: null }
-    this.lastNodeEvent = "other"
+    this.isPreview = false
     const most = node.spec.retry?.maxAttempts ?? 3
     if (fault.retryable && node.failures < most) {
       node.attempt++
@@ -162,7 +161,7 @@ export class Model {
     node.startKnown = false
     node.waits = wait
     this.waitOrder.push(id)
-    this.lastNodeEvent = "other"
+    this.isPreview = false
     const kept = wait.kind === "signal" ? this.signals.findIndex(({ name }) => name === wait.name) : -1
     if (kept >= 0) this.completed(id, this.signals.splice(kept, 1)[0]!.data, extra)
   }
@@ -171,7 +170,7 @@ export class Model {
     const node = this.nodes.get(id)!
     if (node.state === "QUEUED") node.state = "RUNNING"
     node.preview = data
-    this.lastNodeEvent = "preview"
+    this.isPreview = true
   }
 
   token(): string {
@@ -275,7 +274,7 @@ export class Model {
     this.jobOutput = undefined
     this.finishedAt = null
     this.wasOver = false
-    this.lastNodeEvent = "none"
+    this.isPreview = false
     this.expiresAt = this.ttlSeconds === null ? null : now + this.ttlSeconds * 1000
     for (const id of this.unfinished()) {
       const { spec, attempt, operations } = this.nodes.get(id)!

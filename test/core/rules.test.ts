@@ -3,9 +3,9 @@ import { chain, fan } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
 
 describe("J2 the job's state follows from its nodes", () => {
-  it("goes from DISPATCHING over PROCESSING to COMPLETED", () => {
+  it("J1 is PROCESSING from its submission on, since its first nodes were handed out, then COMPLETED", () => {
     const job = new Job(chain("a", "b"))
-    expect(job.state.status).toBe("DISPATCHING")
+    expect(job.state.status).toBe("PROCESSING")
     job.complete("a")
     expect(job.state.status).toBe("PROCESSING")
     job.complete("b")
@@ -154,7 +154,7 @@ describe("J10 partial retry", () => {
     job.fail("b", final)
     job.dispatched.length = 0
     expect(job.send({ type: "retry" })).toBeNull()
-    expect(job.state.status).toBe("DISPATCHING")
+    expect(job.state.status).toBe("PROCESSING")
     expect(job.dispatched).toEqual(["b#2", "x#2"])
     expect(job.statuses()).toEqual({ a: "COMPLETED", b: "QUEUED", c: "PENDING", s: "SKIPPED", x: "QUEUED" })
     expect(job.state.tries[job.node("b")]).toBe(0)

@@ -124,6 +124,19 @@ describe("the way in", () => {
   })
 })
 
+it("J1 a job is PROCESSING, in lists too, from the write of its submission, while its first handler still runs", async () => {
+  const store = createMemoryStore()
+  const busy = gate()
+  const umbra = await openOn(store, { handlers: [busy.handler] })
+  const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+  expect((await umbra.jobs({})).map(({ status }) => status)).toEqual(["PROCESSING"])
+  expect((await umbra.graph(job.id)).status).toBe("PROCESSING")
+  expect(await openMemory(store).readFacts([job.id])).toHaveLength(1)
+  await busy.came()
+  busy.open()
+  await job.wait()
+})
+
 describe("handlers that are not here", () => {
   it("a ready node waits for a worker with its handler, says so, and goes on when one is there", async () => {
     const store = createMemoryStore()

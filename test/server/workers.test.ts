@@ -188,7 +188,7 @@ describe("/metrics", () => {
     await expect.poll(text).toContain("umbra_queue_depth 1")
     const found = await text()
     for (const line of [
-      'umbra_jobs{status="DISPATCHING"} 2',
+      'umbra_jobs{status="PROCESSING"} 2',
       'umbra_nodes{status="QUEUED"} 2',
       'umbra_nodes{status="PENDING"} 1',
       "umbra_running_attempts 1",
