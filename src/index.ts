@@ -5,6 +5,14 @@
 export type { EventSource, EventType, JobEvent } from "./core/events.ts"
 export type { Json, JsonObject } from "./core/json.ts"
 export type { JobStatus, NodeStatus } from "./core/states.ts"
+export {
+  type LiveGraph,
+  type LiveItem,
+  type LiveItems,
+  type LiveNode,
+  withLive,
+  withLiveItems,
+} from "./core/live-view.ts"
 export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view.ts"
 export * from "./definition/builder.ts"
 export {

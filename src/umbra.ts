@@ -1,7 +1,7 @@
 import type { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
-import type { GraphView, NodeView } from "./core/view.ts"
+import type { GraphView } from "./core/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
@@ -15,9 +15,10 @@ import { localOwner } from "./engine/ids.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
-import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
+import type { ItemPage, ItemPageQuery, NodeWithOutput, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import type { Registered, WorkflowSource } from "./engine/registrations.ts"
+import type { RemoteOverlays } from "./engine/remote-overlays.ts"
 import type { JobCommand } from "./engine/requests.ts"
 import type { Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
@@ -89,6 +90,7 @@ export class Umbra {
   readonly #submissions: Submissions
   readonly #watchers: Watchers
   readonly #live: Live
+  readonly #overlays: RemoteOverlays
   readonly #maxOutputBytes: number
   readonly #broker: RoutedBroker
 
@@ -107,11 +109,13 @@ export class Umbra {
     this.#submissions = wired.submissions
     this.#watchers = wired.watchers
     this.#live = wired.live
+    this.#overlays = wired.overlays
     this.#broker = wired.broker
   }
 
   async start(): Promise<void> {
     await this.#live.start()
+    await this.#overlays.start()
     await this.#engine.start()
   }
 
@@ -233,7 +237,7 @@ export class Umbra {
   }
 
   /** One node, with its output. */
-  node(jobId: string, node: string): Promise<NodeView & { readonly output: Json }> {
+  node(jobId: string, node: string): Promise<NodeWithOutput> {
     return this.queries.node(mustBeJobId(jobId), node)
   }
 
@@ -328,6 +332,7 @@ export class Umbra {
     await this.#broker.close()
     this.#watchers.close()
     await this.#live.close()
+    await this.#overlays.stop()
     await this.#journal.close()
   }
 }

@@ -5,8 +5,10 @@ import type { Plan } from "./definition/plan.ts"
 import { systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
+import { type OverlayQuestion, overlayOf } from "./engine/live-overlay.ts"
 import { mustReachWorkers } from "./engine/pipeline-needs.ts"
 import { Queries } from "./engine/queries.ts"
+import { RemoteOverlays } from "./engine/remote-overlays.ts"
 import { engineSettings } from "./engine/settings.ts"
 import { Submissions } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
@@ -50,6 +52,7 @@ export interface Wired {
   readonly webhooks: Webhooks
   readonly watchers: Watchers
   readonly live: Live
+  readonly overlays: RemoteOverlays
 }
 
 export function wire({
@@ -140,23 +143,43 @@ export function wire({
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })
+  const ownOverlay = (question: OverlayQuestion) =>
+    engine.owns(question.jobId)
+      ? overlayOf(engine.live(question.jobId), question, { broker, lacks: needs => broker.lacks(needs), now })
+      : null
+  const overlays = new RemoteOverlays(journal.feed, ownOverlay)
   const queries = new Queries({
     journal,
     plans: engine.plans,
     largeOutputBytes: figures.largeOutputBytes,
     live: id => engine.live(id),
-    isRunning: (job, task) => isRunning(broker, job, task),
-    lacks: needs => broker.lacks(needs),
+    overlay: question => {
+      const own = ownOverlay(question)
+      return own === null ? overlays.ask(question) : Promise.resolve(own)
+    },
+    now,
   })
-  return { handlers, adapters, engine, broker, queries, submissions, pipelines, webhooks, watchers, live }
+  return {
+    handlers,
+    adapters,
+    engine,
+    broker,
+    queries,
+    submissions,
+    pipelines,
+    webhooks,
+    watchers,
+    live,
+    overlays,
+  }
 }
 
-/** Has a worker got it right now? */
+/** Does its handler run now? */
 export function isRunning(
   broker: RoutedBroker,
   job: LiveJob,
   task: { readonly node: number; readonly item?: number },
 ): boolean {
   const current = currentTask(job, task)
-  return current !== null && broker.isRunning(current)
+  return current !== null && broker.runningTask(current) !== null
 }

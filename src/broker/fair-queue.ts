@@ -44,6 +44,11 @@ export class FairQueue<T extends Queued> {
     if (level.size === 0) this.#levels.splice(at, 1)
   }
 
+  /** The items in the order in which they would be taken. */
+  order(): T[] {
+    return this.#levels.flatMap(level => level.order())
+  }
+
   #level(priority: number): Level<T> {
     let at = 0
     while (at < this.#levels.length && this.#levels[at]!.priority > priority) at += 1
@@ -84,6 +89,14 @@ class Level<T extends Queued> {
     }
     return undefined
   }
+
+  order(): T[] {
+    const copy = new Level<T>(this.priority)
+    for (const workflows of this.#owners.inTurn())
+      for (const line of workflows.inTurn())
+        for (const item of line.items()) if (!item.removed) copy.push(item)
+    return Array.from({ length: copy.size }, () => copy.take()!)
+  }
 }
 
 const newLine = <T>() => new Line<T>()
@@ -105,6 +118,10 @@ class Turns<L> {
     this.#byName.set(name, made)
     this.#names.push(name)
     return made
+  }
+
+  inTurn(): L[] {
+    return this.#names.items().map(name => this.#byName.get(name)!)
   }
 
   next(): L | undefined {
@@ -131,6 +148,10 @@ class Line<T> {
 
   get first(): T | undefined {
     return this.#items[this.#head]
+  }
+
+  items(): T[] {
+    return this.#items.slice(this.#head) as T[]
   }
 
   push(item: T): void {

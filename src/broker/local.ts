@@ -12,7 +12,7 @@ import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
 import { AttemptMeasures } from "./measures.ts"
-import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName } from "./port.ts"
+import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "./port.ts"
 import { nameOf } from "./task-name.ts"
 
 /** What a running attempt reports. None of these throws. */
@@ -109,6 +109,20 @@ export class LocalBroker implements Broker {
 
   runningTask(task: TaskName): RunningTask | null {
     return this.#attempts.get(nameOf(task))?.running() ?? null
+  }
+
+  waits(): TaskWaits {
+    const places = new Map<Lane<Attempt>, Map<string, number>>()
+    return {
+      of: task => {
+        const lane = this.#attempts.get(nameOf(task))?.lane
+        if (lane === undefined) return { reason: "busy" }
+        const inLane = places.get(lane) ?? new Map(lane.queue.order().map(({ key }, at) => [key, at + 1]))
+        places.set(lane, inLane)
+        const position = inLane.get(nameOf(task))
+        return { reason: "busy", queued: inLane.size, ...(position === undefined ? {} : { position }) }
+      },
+    }
   }
 
   dispatch(task: Task): void {

@@ -1,7 +1,7 @@
 import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
-import type { Progress } from "../core/view.ts"
+import type { Progress, TaskWait } from "../core/view.ts"
 
 /** One attempt at one node, on its way to a worker. */
 export interface Task {
@@ -74,6 +74,12 @@ export interface RunningTask {
   readonly ranMs: number
 }
 
+/** Why tasks have not begun. For one answer: what it says is of the moment it was made. */
+export interface TaskWaits {
+  /** Of a task that is ready and that no handler has begun. `isUnserved`: no worker takes it, although one may have the handler. */
+  of(task: TaskName, handler: string, isUnserved: boolean): TaskWait
+}
+
 /** How long an attempt took, by the monotonic clock of the worker's process. */
 export interface AttemptTimes {
   readonly worker: string
@@ -137,6 +143,7 @@ export interface Broker {
   isRunningHere(task: TaskName): boolean
   /** null: no handler has begun the task, or it has ended. */
   runningTask(task: TaskName): RunningTask | null
+  waits(): TaskWaits
   /** Stops taking tasks; resolves when those running here have ended, or after `graceMs`, aborting what is left. */
   drain(graceMs: number): Promise<void>
   /** Absent: all tasks run in this process, and end with it. */

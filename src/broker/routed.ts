@@ -1,6 +1,15 @@
 import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
 import type { AttemptMeasures } from "./measures.ts"
-import type { Broker, BrokerHost, PipelineNeeds, RemoteWorkers, RunningTask, Task, TaskName } from "./port.ts"
+import type {
+  Broker,
+  BrokerHost,
+  PipelineNeeds,
+  RemoteWorkers,
+  RunningTask,
+  Task,
+  TaskName,
+  TaskWaits,
+} from "./port.ts"
 import { RedisBroker, type RedisBrokerParts } from "./redis/broker.ts"
 
 /** Tasks that the engine's process does by itself, beside its workers. */
@@ -81,6 +90,19 @@ export class RoutedBroker implements Broker {
     )
   }
 
+  waits(): TaskWaits {
+    const local = this.#local.waits()
+    const remote = this.#remote?.waits()
+    return {
+      of: (task, handler, isUnserved) => {
+        if (!isUnserved && (this.#lane.runs(handler) || this.#local.runs(handler)))
+          return local.of(task, handler, isUnserved)
+        if (!isUnserved && remote !== undefined) return remote.of(task, handler, isUnserved)
+        return this.#remote?.nobody(handler) ?? { reason: "none", last_worker: null, last_seen_at: null }
+      },
+    }
+  }
+
   async drain(graceMs: number): Promise<void> {
     await Promise.all([this.#lane.drain(graceMs), this.#local.drain(graceMs)])
     // Last: pipelines wait for what workers elsewhere have of theirs.
@@ -104,11 +126,6 @@ export class RoutedBroker implements Broker {
   /** Tasks in this process that wait for a worker, here or elsewhere. */
   get queued(): number {
     return this.#local.queued + (this.#remote?.queued ?? 0)
-  }
-
-  /** Has a worker got it, as opposed to its waiting here? */
-  isRunning(task: TaskName): boolean {
-    return this.isRunningHere(task) || this.#remote?.isSent(task) === true
   }
 }
 

@@ -1,4 +1,6 @@
 /** A job that has ended, for programs and for people. */
+
+import { withLive } from "../core/live-view.ts"
 import type { RouteView } from "../core/pipeline/view.ts"
 import type { GraphView, NodeView } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
@@ -24,7 +26,7 @@ export async function report(
   jobId: string,
   options: Suggested & { readonly json?: boolean },
 ): Promise<number> {
-  const [job, graph] = await Promise.all([jobs.job(jobId), jobs.graph(jobId)])
+  const [job, graph] = await Promise.all([jobs.job(jobId), jobs.graph(jobId).then(withLive)])
   process.stdout.write(
     options.json
       ? `${JSON.stringify(finalJob({ job, graph }), null, 2)}\n`

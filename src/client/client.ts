@@ -29,7 +29,7 @@ import type {
   RemoteEvent,
   RemoteGraph,
   RemoteItemPage,
-  RemoteNode,
+  RemoteNodeWithOutput,
   ReplayJob,
   ReplayOptions,
   Signalled,
@@ -176,11 +176,7 @@ export class UmbraClient implements JobCommands {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, options)
   }
 
-  async node(
-    jobId: string,
-    node: string,
-    options: Signalled = {},
-  ): Promise<RemoteNode & { readonly output: Json }> {
+  async node(jobId: string, node: string, options: Signalled = {}): Promise<RemoteNodeWithOutput> {
     return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, options)
   }
 

@@ -1,6 +1,7 @@
 /** `umbra/client`: a server of Umbra, typed. Browser-safe: it needs `fetch` and no package. */
 export type { EventSource, EventType } from "../core/events.ts"
 export type { Json, JsonObject } from "../core/json.ts"
+export { withLive, withLiveItems } from "../core/live-view.ts"
 export type { JobStatus, NodeStatus } from "../core/states.ts"
 export type { WorkflowStatus } from "../core/view.ts"
 export type { Workflow } from "../definition/builder.ts"

@@ -11,7 +11,7 @@ import type {
   RemoteEvent,
   RemoteGraph,
   RemoteItemPage,
-  RemoteNode,
+  RemoteNodeWithOutput,
   ReplayJob,
   ReplayOptions,
   Signalled,
@@ -36,7 +36,7 @@ export interface JobCommands {
   watch(jobId: string, options?: WatchOptions): AsyncIterable<RemoteEvent>
   job(jobId: string, options?: Signalled): Promise<JobSnapshot>
   graph(jobId: string, options?: Signalled): Promise<RemoteGraph>
-  node(jobId: string, node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }>
+  node(jobId: string, node: string, options?: Signalled): Promise<RemoteNodeWithOutput>
   items(jobId: string, node: string, options?: ItemsOptions): Promise<RemoteItemPage>
   lineage(jobId: string, message: string, options?: LineageOptions): Promise<Lineage>
   deadLetters(jobId: string, options?: DeadLettersOptions): AsyncIterable<DeadLetter>
@@ -87,7 +87,7 @@ export class RemoteJob<Output = Json> {
   }
 
   /** One node, with its output. */
-  node(node: string, options?: Signalled): Promise<RemoteNode & { readonly output: Json }> {
+  node(node: string, options?: Signalled): Promise<RemoteNodeWithOutput> {
     return this.#commands.node(this.id, node, options)
   }
 

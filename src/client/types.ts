@@ -1,8 +1,11 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
+
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
+import type { Json } from "../core/json.ts"
+import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/live-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
+import type { GraphView, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
 import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
@@ -38,17 +41,36 @@ export type RemoteWaitingOn = WaitingOn extends infer W
       ? Written<W, "next_poll_at" | "until">
       : W extends { readonly until: number | null }
         ? Written<W, "until">
-        : W
+        : W extends WorkerWait
+          ? Omit<W, "last_seen_at"> & { readonly last_seen_at?: string | null }
+          : W
   : never
+
+type RemoteTask<T extends LiveNode | LiveItem> = Omit<Written<T, "started_at">, "waiting_on"> & {
+  readonly waiting_on: RemoteWaitingOn | null
+}
+
+/** What is never stored: which handlers run, and where tasks wait. `withLive` merges it into the graph. */
+export type RemoteLiveGraph = Written<Omit<LiveGraph, "nodes">, "at"> & {
+  readonly nodes: readonly RemoteTask<LiveNode>[]
+}
+
+export type RemoteLiveItems = Written<Omit<LiveItems, "items">, "at"> & {
+  readonly items: readonly RemoteTask<LiveItem>[]
+}
 
 export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "finished_at">, "waiting_on"> & {
   readonly waiting_on: RemoteWaitingOn | null
 }
 
-export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for"> & {
+export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live"> & {
   readonly nodes: readonly RemoteNode[]
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
+  /** null: the process that runs the job did not answer in time; absent: the job has ended. */
+  readonly live?: RemoteLiveGraph | null
 }
+
+export type RemoteNodeWithOutput = RemoteNode & Pick<RemoteGraph, "live"> & { readonly output: Json }
 
 export type RemoteItem = Omit<Written<ItemView, "finished_at">, "waiting_on"> & {
   readonly waiting_on: RemoteWaitingOn | null
@@ -64,6 +86,7 @@ export interface RemoteItemPage {
   readonly items: readonly RemoteItem[]
   /** null: this is the last page. */
   readonly next: number | null
+  readonly live?: RemoteLiveItems | null
 }
 
 export type RemoteEvent = Written<JobEvent, "at">

@@ -1,6 +1,6 @@
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
-import { isDone, nodeStatuses, nodeStatusOf, QUEUED, RUNNING } from "./state.ts"
+import { nodeStatuses, nodeStatusOf } from "./state.ts"
 import type { NodeStatus } from "./states.ts"
 import { type ErrorView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
 
@@ -17,18 +17,10 @@ export interface ItemView {
   readonly finished_at: number | null
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
+  /** Never recorded: null without the overlay. */
   readonly progress: Progress | null
   readonly preview?: Json
   readonly child_job_id?: string
-}
-
-interface ItemPageOptions {
-  readonly after: number
-  readonly limit: number
-  readonly isRunning?: (item: number) => boolean
-  readonly progress?: (item: number) => Progress | undefined
-  /** Where items stand in the queue for a slot of their provider, from 1. */
-  readonly places?: ReadonlyMap<number, number | null>
 }
 
 export function itemCounts({ items, state }: ItemList): ItemCounts {
@@ -40,28 +32,25 @@ export function itemCounts({ items, state }: ItemList): ItemCounts {
   return { total: items.length, ...Object.fromEntries(named) }
 }
 
-/** Items behind index `after`, at most `limit`. */
+/** Items behind index `after`, at most `limit`, read off the facts alone. */
 export function itemViews(
   { items, state }: ItemList,
-  { after, limit, isRunning, progress, places }: ItemPageOptions,
+  { after, limit, now }: { readonly after: number; readonly limit: number; readonly now: number },
 ): ItemView[] {
   const views: ItemView[] = []
   for (let index = after + 1; index < Math.min(items.length, after + 1 + limit); index++) {
-    const runs =
-      state.nodeStatus[index] === RUNNING ||
-      (state.nodeStatus[index] === QUEUED && isRunning?.(index) === true)
     const child = state.children.get(index)
     const preview = state.previews.get(index)
     views.push({
       index,
       item: items[index]!,
-      status: runs ? "RUNNING" : nodeStatusOf(state, index),
+      status: nodeStatusOf(state, index),
       attempt: state.attempt[index]!,
       tries: state.tries[index]!,
       finished_at: state.endedAt[index] || null,
-      waiting_on: runs ? null : waitOf(waitingOn(state, index, places?.get(index) ?? null)),
+      waiting_on: waitOf(waitingOn(state, index, now)),
       error: nodeError(state, index),
-      progress: (isDone(state, index) ? undefined : progress?.(index)) ?? null,
+      progress: null,
       ...(preview === undefined ? {} : { preview }),
       ...(child === undefined ? {} : { child_job_id: child }),
     })

@@ -2,9 +2,19 @@ import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
+import { isBegun, type LiveGraph, readyQueue, waitingFor, workflowStatus } from "./live-view.ts"
 import type { RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
-import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
+import {
+  isDone,
+  type JobState,
+  nodeStatusOf,
+  PENDING,
+  QUEUED,
+  RUNNING,
+  resumeToken,
+  WAITING,
+} from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 import { nextTimer } from "./timers.ts"
 
@@ -12,15 +22,10 @@ import { nextTimer } from "./timers.ts"
  * A job's shadow graph as JSON for people and programs: `GET /jobs/{id}/graph` and the CLI. Times are milliseconds
  * since 1970; who tells them to others writes them out (src/engine/iso-times.ts).
  *
- * 1. Nothing here is stored and nothing decides: it is read off the state.
+ * 1. Nothing here is stored and nothing decides: it is read off the state, which is folded from facts, and off a time.
+ *    What is never recorded is the live overlay beside it (live-view.ts).
  * 2. `progress_pct` never falls, and is 100 only for a job that completed: it counts nodes that are done for ever.
  */
-
-/** What only the process that runs the job knows: which nodes a worker has in hand, and how far it is. */
-export interface LiveOverlay {
-  isRunning(node: number): boolean
-  progress?(node: number): Progress | undefined
-}
 
 /** How far a handler says it is. Latest wins; never stored. */
 export interface Progress {
@@ -30,11 +35,12 @@ export interface Progress {
 }
 
 /**
- * How the job as a whole stands; null before and after its life.
- * RUNNING: a node is in a worker's hands (without an overlay: a node has been handed out).
- * READY_TO_RESUME: nothing runs, but a node is ready for a worker: what the job waited for has come.
- * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node or item, or several, wait for a time, a
- * signal, a provider or a slot of one.
+ * How the job as a whole stands; null before it begins and after it has ended.
+ * RUNNING: a node is RUNNING. In the graph alone that is a node whose start was recorded; with the overlay merged in, one
+ * whose handler runs.
+ * READY_TO_RESUME: no node is RUNNING, and at least one is ready for a worker.
+ * WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready; one node or item, or several, wait for a time, a signal,
+ * a provider or a slot of one.
  */
 export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
 
@@ -62,18 +68,39 @@ export type WaitingOn =
       /** Why the last look at the operation failed. */
       readonly poll_error: ErrorView | null
     }
+  /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
+  /** A worker with this handler; with `provider`, one that also knows that provider. */
+  | WorkerWait
+
+export interface WorkerWait extends Partial<TaskWait> {
+  readonly kind: "worker"
+  readonly handler: string
+  readonly provider?: string
+  /** Of a pipeline that the process which owns it cannot run: adapters that are missing there. */
+  readonly adapters?: readonly string[]
+  /** Of such a pipeline: the process has no Redis to reach workers. */
+  readonly redis?: true
+}
+
+/** Why no handler has begun a task that is ready: part of the live overlay only. */
+export interface TaskWait {
   /**
-   * A worker with this handler; with `provider`, one that also knows that provider. Of a pipeline that its owner cannot
-   * run: adapters that are missing there, and whether it has no Redis to reach workers.
+   * busy: workers with the handler live, and have no room yet. none: no live worker has the handler. refused: a worker
+   * did not take the task.
    */
-  | {
-      readonly kind: "worker"
-      readonly handler: string
-      readonly provider?: string
-      readonly adapters?: readonly string[]
-      readonly redis?: true
-    }
+  readonly reason: "busy" | "none" | "refused"
+  /** busy: tasks that wait in the same queue, this one included. */
+  readonly queued?: number
+  /** busy: the place of this task among them, from 1. */
+  readonly position?: number
+  /** none: the worker that had the handler last; null: none is known. */
+  readonly last_worker?: string | null
+  /** none: when that worker last reported. */
+  readonly last_seen_at?: number | null
+  /** refused: what the worker said. none: why no worker can be reached. */
+  readonly cause?: string
+}
 
 export interface ErrorView {
   readonly code: string
@@ -101,6 +128,7 @@ export interface NodeView {
   readonly worker: string | null
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
+  /** Never recorded: null in the graph without its overlay. */
   readonly progress: Progress | null
   readonly preview?: Json
   /** The job that does this node's work, once there is one. */
@@ -126,52 +154,38 @@ export interface GraphView {
   readonly usage: { readonly [key: string]: number }
   /** Of a pipeline. */
   readonly routes?: readonly RouteView[]
+  /** What is never recorded. null: not known; absent: the job has ended. */
+  readonly live?: LiveGraph | null
 }
 
-/** `places`: where nodes stand in the queue for a slot of their provider, from 1. */
-export function graphView(
-  state: JobState,
-  live?: LiveOverlay,
-  places: ReadonlyMap<number, number | null> = new Map(),
-): GraphView {
-  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, live, places))
+/** `now`: retry times that are not after it count as due. */
+export function graphView(state: JobState, { now }: { readonly now: number }): GraphView {
+  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, now))
+  const isOpen = state.status !== "PENDING" && !jobHasEnded(state.status)
   return {
     status: state.status,
-    workflow_status: workflowStatus(state, nodes, live),
+    workflow_status: isOpen ? workflowStatus(nodes) : null,
     resume_token: resumeToken(state),
     progress_pct: progressOf(state),
     nodes,
     edges: edgesOf(state),
-    ready_queue: nodes.filter(isReady).map(({ id }) => id),
-    waiting_for: nodes.flatMap(({ id, waiting_on }) =>
-      waiting_on !== null && isWait(waiting_on) ? [{ node: id, ...waiting_on }] : [],
-    ),
+    ready_queue: readyQueue(nodes),
+    waiting_for: waitingFor(nodes),
     pending_operations: nodes.filter(({ status }) => isBegun(status)).length,
     completed_operations: nodes.length - state.unfinished,
     usage: Object.fromEntries(state.usage),
   }
 }
 
-function nodeView(
-  state: JobState,
-  node: number,
-  live: LiveOverlay | undefined,
-  places: ReadonlyMap<number, number | null>,
-): NodeView {
+function nodeView(state: JobState, node: number, now: number): NodeView {
   const { id, handler } = state.graph.nodes[node]!
-  const list = isDone(state, node) ? undefined : state.lists.get(node)?.state
-  const runs =
-    list === undefined
-      ? state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
-      : state.nodeStatus[node] === WAITING && list.active > 0
-  const status = runs ? "RUNNING" : nodeStatusOf(state, node)
   const started = state.started.get(node)
   const preview = state.previews.get(node)
   const child = state.children.get(node)
   return {
     id,
     handler,
-    status,
+    status: shownStatus(state, node, now),
     attempt: state.attempt[node]!,
     tries: state.tries[node]!,
     losses: state.losses[node]!,
@@ -180,30 +194,48 @@ function nodeView(
     started_at: started?.at ?? null,
     finished_at: state.endedAt[node] || null,
     worker: started?.worker ?? null,
-    waiting_on: runs ? null : waitingOn(state, node, places.get(node) ?? null),
+    waiting_on: waitingOn(state, node, now),
     error: nodeError(state, node),
-    progress: (status === "RUNNING" || status === "WAITING" ? live?.progress?.(node) : undefined) ?? null,
+    progress: null,
     ...(preview === undefined ? {} : { preview }),
     ...(child === undefined ? {} : { child_job_id: child }),
     ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
   }
 }
 
-/** null: it runs, or it is over. */
-/** `position`: its place in the queue for a slot. */
-export function waitingOn(state: JobState, node: number, position: number | null = null): WaitingOn | null {
+/** A node with `for_each` is shown as its items are: RUNNING if one runs, else QUEUED if one is ready for a worker. */
+function shownStatus(state: JobState, node: number, now: number): NodeStatus {
+  const list = state.nodeStatus[node] === WAITING ? state.lists.get(node)?.state : undefined
+  if (list === undefined) return nodeStatusOf(state, node)
+  if (runsItem(list)) return "RUNNING"
+  return hasReadyItem(list, now) ? "QUEUED" : "WAITING"
+}
+
+function runsItem({ started, nodeStatus }: JobState): boolean {
+  for (const item of started.keys()) if (nodeStatus[item] === RUNNING) return true
+  return false
+}
+
+function hasReadyItem({ active, retryAt }: JobState, now: number): boolean {
+  if (active > 0) return true
+  for (const at of retryAt.values()) if (at <= now) return true
+  return false
+}
+
+/** null: its start is on record, or it is over. */
+export function waitingOn(state: JobState, node: number, now: number): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
       return { kind: "dependencies", nodes: openDependencies(state, node) }
     case QUEUED: {
       const provider = state.awaitingSlot.get(node)
-      if (provider !== undefined) return { kind: "slot", provider, position }
+      if (provider !== undefined) return { kind: "slot", provider, position: null }
       const at = state.retryAt.get(node)
-      return at === undefined ? workerView(state.graph.nodes[node]!) : { kind: "retry", at }
+      return at === undefined || at <= now ? workerWait(state.graph.nodes[node]!) : { kind: "retry", at }
     }
     case WAITING: {
       const list = state.lists.get(node)?.state
-      if (list !== undefined) return { kind: "items", waiting: waitingItems(list), until: nextTimer(list) }
+      if (list !== undefined) return itemsWait(state, node, list, now)
       const waiting = state.waiting.get(node)!
       if (waiting.kind === "external") return operationView(state, node, waiting)
       return waitView(waiting)
@@ -213,7 +245,14 @@ export function waitingOn(state: JobState, node: number, position: number | null
   }
 }
 
-function workerView({ handler, provider }: RuleNode): WaitingOn {
+function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
+  if (runsItem(list)) return null
+  if (hasReadyItem(list, now)) return workerWait(state.graph.nodes[node]!)
+  return { kind: "items", waiting: waitingItems(list), until: nextTimer(list) }
+}
+
+/** What a task that is ready waits for, as far as facts tell. */
+export function workerWait({ handler, provider }: RuleNode): WorkerWait {
   return provider == null ? { kind: "worker", handler } : { kind: "worker", handler, provider }
 }
 
@@ -280,43 +319,6 @@ function errorView(
     ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
     ...(item === undefined ? {} : { item }),
   }
-}
-
-function workflowStatus(
-  state: JobState,
-  nodes: readonly NodeView[],
-  live: LiveOverlay | undefined,
-): WorkflowStatus | null {
-  if (state.status === "PENDING" || jobHasEnded(state.status)) return null
-  const ready = nodes.some(isReady)
-  if (nodes.some(({ status }) => status === "RUNNING") || (live === undefined && ready)) return "RUNNING"
-  if (ready) return "READY_TO_RESUME"
-  const waits = nodes.reduce((sum, node) => sum + waitsOf(node), 0)
-  return waits === 1 ? "WAITING_SINGLE" : "WAITING_PARALLEL"
-}
-
-function isReady({ waiting_on }: NodeView): boolean {
-  return waiting_on?.kind === "worker"
-}
-
-function isWait({ kind }: WaitingOn): boolean {
-  switch (kind) {
-    case "dependencies":
-    case "worker":
-      return false
-    default:
-      return true
-  }
-}
-
-/** The items of a list wait side by side, as nodes do. */
-function waitsOf({ waiting_on }: NodeView): number {
-  if (waiting_on === null || !isWait(waiting_on)) return 0
-  return waiting_on.kind === "items" ? Math.max(1, waiting_on.waiting) : 1
-}
-
-function isBegun(status: NodeStatus): boolean {
-  return status === "QUEUED" || status === "RUNNING" || status === "WAITING"
 }
 
 function edgesOf({ graph }: JobState): { from: string; to: string }[] {

@@ -2,7 +2,9 @@
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { Json, JsonObject } from "../core/json.ts"
+import type { LiveGraph, LiveItems, LiveTask } from "../core/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
+import type { ItemPage, NodeWithOutput } from "./queries.ts"
 
 let last = { ms: Number.NaN, text: "" }
 
@@ -12,9 +14,10 @@ export function isoTime(ms: number): string {
   return last.text
 }
 
-export function isoGraph(graph: GraphView) {
+export function isoGraph({ live, ...graph }: GraphView) {
   return {
     ...graph,
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
     nodes: graph.nodes.map(node => isoNode(node)),
     waiting_for: graph.waiting_for.map(({ node, ...waiting }) => ({ node, ...isoWaiting(waiting) })),
   }
@@ -31,7 +34,40 @@ export function isoNode<N extends NodeView>(node: N) {
   }
 }
 
-export function isoItem(item: ItemView) {
+/** `GET /jobs/{job}/nodes/{node}` */
+export function isoNodeWithOutput({ live, ...node }: NodeWithOutput) {
+  return {
+    ...isoNode(node),
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+  }
+}
+
+export function isoItems({ items, next, live }: ItemPage) {
+  return {
+    items: items.map(isoItem),
+    next,
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveItems(live) }),
+  }
+}
+
+function isoLiveNodes({ at, nodes }: LiveGraph) {
+  return { at: isoTime(at), nodes: nodes.map(isoTask) }
+}
+
+function isoLiveItems({ at, items }: LiveItems) {
+  return { at: isoTime(at), items: items.map(isoTask) }
+}
+
+function isoTask<T extends LiveTask>(task: T) {
+  const { started_at, waiting_on } = task
+  return {
+    ...task,
+    started_at: maybeTime(started_at),
+    waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
+  }
+}
+
+function isoItem(item: ItemView) {
   const { finished_at, waiting_on } = item
   return {
     ...item,
@@ -49,6 +85,10 @@ function isoWaiting(waiting: WaitingOn) {
   if (waiting.kind === "external") {
     const { next_poll_at, until } = waiting
     return { ...waiting, next_poll_at: maybeTime(next_poll_at), until: maybeTime(until) }
+  }
+  if (waiting.kind === "worker") {
+    const { last_seen_at, ...rest } = waiting
+    return last_seen_at === undefined ? rest : { ...rest, last_seen_at: maybeTime(last_seen_at) }
   }
   return "until" in waiting ? { ...waiting, until: maybeTime(waiting.until) } : waiting
 }

@@ -1,20 +1,20 @@
-import type { PipelineNeeds } from "../broker/port.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import { type ItemView, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
+import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/live-view.ts"
 import { routeViews } from "../core/pipeline/view.ts"
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt, wakesInTime } from "../core/timers.ts"
-import { type GraphView, graphView, type NodeView, type WaitingOn } from "../core/view.ts"
-import { routesHandler } from "../definition/pipeline/compile.ts"
+import { type GraphView, graphView, type NodeView } from "../core/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, lacksOutput, snapshotOfRow } from "./job-snapshot.ts"
-import { type LiveJob, taskKey } from "./live-job.ts"
+import type { LiveJob } from "./live-job.ts"
+import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
 import {
   decodeRows,
   type FoldedJob,
@@ -26,23 +26,19 @@ import {
   readOutput,
   readWhole,
 } from "./load.ts"
-import { needsOf, withLacking } from "./pipeline-needs.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
 const LOOK_AGAIN_MS = 250
-const anEngine: WaitingOn = { kind: "worker", handler: routesHandler }
-const nothing = (): PipelineNeeds => ({ adapters: [], redis: false })
-/** Each place is a question of its own: a graph shows those of its first nodes. */
-const PLACES = 100
+/** Each position in a queue for slots is a query of its own: a graph shows those of its first nodes. */
+const POSITIONS = 100
 
 export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
-  /** Is a worker of this process at it right now? */
-  isRunning?(job: LiveJob, task: { readonly node: number; readonly item?: number }): boolean
-  /** What of a pipeline's needs is not in this process. */
-  lacks?(needs: PipelineNeeds): PipelineNeeds
+  /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be asked. */
+  overlay?(question: OverlayQuestion): Promise<Overlay | null>
+  now(): number
   /** Nobody else can have the store open: what seems to run was left by a process that died. */
   readonly isAlone?: boolean
 }
@@ -56,7 +52,12 @@ export interface ItemPage {
   readonly items: readonly ItemView[]
   /** `after` of the next page. */
   readonly next: number | null
+  /** What is never recorded. null: not known; absent: the job has ended. */
+  readonly live?: LiveItems | null
 }
+
+/** One node of the graph, with its output and its part of the overlay. */
+export type NodeWithOutput = NodeView & Pick<GraphView, "live"> & { readonly output: Json }
 
 /** What can be asked of the store without owning anything: the journal, folded. */
 export class Queries {
@@ -98,61 +99,72 @@ export class Queries {
     return lacksOutput(row) ? this.snapshot(row) : snapshotOfRow(row)
   }
 
-  /** J19: the shadow graph, with what only this process knows of it where it runs here. */
+  /** J19: the shadow graph, read off durable facts, and its live overlay. */
   async graph(jobId: string): Promise<GraphView> {
     return (await this.#shown(jobId)).view
   }
 
-  /** `only`: of the others it need not say where they stand in queues. */
+  /** `only`: of the others it need not say where they stand in queues for slots. */
   async #shown(jobId: string, only?: string): Promise<{ state: JobState; view: GraphView }> {
-    const { plan, state, view, isHere } = await this.#graph(jobId, only)
+    const { plan, state } = await this.#durable(jobId)
+    const view = await this.#withOverlay(jobId, graphView(state, { now: this.#parts.now() }), only)
     const { pipeline } = plan
     if (pipeline === null) return { state, view }
-    const { journal, lacks = nothing, isAlone = false } = this.#parts
-    const execution = await journal.pipelines.readExecution(jobId)
-    const seemsRun = view.nodes[0]!.status === "RUNNING"
+    const execution = await this.#parts.journal.pipelines.readExecution(jobId)
     // Figures of a process that died would be shown as if they were true now.
-    const routes = routeViews(pipeline.routes, execution?.progress ?? null, seemsRun && !isAlone)
-    const lacking = isHere ? lacks(needsOf(pipeline)) : nothing()
-    const nodes = view.nodes.map(node => ({
-      ...node,
-      waiting_on: withLacking(seemsRun && isAlone ? anEngine : node.waiting_on, lacking),
-    }))
-    return { state, view: { ...view, nodes, routes } }
+    const isRun = withLive(view).nodes[0]!.status === "RUNNING"
+    return {
+      state,
+      view: { ...view, routes: routeViews(pipeline.routes, execution?.progress ?? null, isRun) },
+    }
   }
 
-  async #graph(
-    jobId: string,
-    only?: string,
-  ): Promise<{ plan: Plan; state: JobState; view: GraphView; isHere: boolean }> {
-    const live = this.#parts.live(jobId)
-    const waits = live !== undefined && live.state.awaitingSlot.size > 0
-    const places = waits ? await this.#places(jobId, live.state, only) : undefined
-    if (live !== undefined && !live.gone && live.undurable === 0) {
-      const overlay = {
-        isRunning: (node: number) => this.#parts.isRunning?.(live, { node }) ?? false,
-        progress: (node: number) => live.progress?.get(node),
-      }
-      const { plan, state } = live
-      return { plan, state, view: graphView(state, overlay, places), isHere: true }
-    }
-    const { plan, state } = await this.fold(jobId)
-    const view = graphView(state, undefined, await this.#places(jobId, state, only))
-    return { plan, state, view, isHere: false }
+  /** The job as the store has it: from memory, unless facts of it are on their way to the store. */
+  async #durable(jobId: string): Promise<{ readonly plan: Plan; readonly state: JobState }> {
+    const job = this.#parts.live(jobId)
+    return job !== undefined && !job.gone && job.undurable === 0 ? job : this.fold(jobId)
   }
 
-  /** X5: where the job's nodes stand in the queues for slots. */
-  async #places(
-    jobId: string,
-    { graph, awaitingSlot }: JobState,
-    only?: string,
-  ): Promise<ReadonlyMap<number, number | null>> {
-    const wanted = [...awaitingSlot].filter(([node]) => only === undefined || graph.nodes[node]!.id === only)
-    const places = new Map<number, number | null>()
-    for (const [node, provider] of wanted.slice(0, PLACES)) {
-      places.set(node, await this.#parts.journal.providers.slotPosition({ provider, jobId, node }))
+  async #withOverlay(jobId: string, view: GraphView, only?: string): Promise<GraphView> {
+    if (jobHasEnded(view.status)) return view
+    const byId = new Map(view.nodes.map((node, position) => [node.id, { node, position }]))
+    const live = (await this.#overlay({ jobId }, () => ({
+      at: this.#parts.now(),
+      nodes: view.nodes
+        .filter(({ status }) => status === "RUNNING")
+        .map(({ id, handler }) => ({ id, ...forWorker(handler) })),
+    }))) as LiveGraph | null
+    if (live === null) return { ...view, live }
+    // Facts may have been read before others that the owner knows.
+    const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
+    const waiting = view.nodes.filter(({ id }) => only === undefined || id === only)
+    const slots = await this.#slots(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
+    return {
+      ...view,
+      live: { ...live, nodes: [...tasks, ...slots.map(([{ id }, slot]) => ({ id, ...slot }))] },
     }
-    return places
+  }
+
+  /** `nobody`: the overlay of a job that nothing can run, since this process alone has the store open. */
+  #overlay(question: OverlayQuestion, nobody: () => Overlay): Promise<Overlay | null> {
+    if (this.#parts.isAlone === true) return Promise.resolve(nobody())
+    return this.#parts.overlay?.(question) ?? Promise.resolve(null)
+  }
+
+  /** X5: where nodes or items stand in the queues for slots. */
+  async #slots<T extends Pick<NodeView, "waiting_on">>(
+    tasks: readonly T[],
+    placeOf: (task: T) => { readonly jobId: string; readonly node: number; readonly item?: number },
+  ): Promise<[T, LiveTask][]> {
+    const found: [T, LiveTask][] = []
+    for (const task of tasks) {
+      const { waiting_on } = task
+      if (waiting_on?.kind !== "slot" || found.length === POSITIONS) continue
+      const { provider } = waiting_on
+      const position = await this.#parts.journal.providers.slotPosition({ provider, ...placeOf(task) })
+      found.push([task, { ...notBegun, waiting_on: { ...waiting_on, position } }])
+    }
+    return found
   }
 
   /** A completed job with an output too large for its row: put together from the journal. */
@@ -164,38 +176,51 @@ export class Queries {
   }
 
   /** One node of the graph, with its output. */
-  async node(jobId: string, id: string): Promise<NodeView & { readonly output: Json }> {
+  async node(jobId: string, id: string): Promise<NodeWithOutput> {
     const { state, view } = await this.#shown(jobId, id)
     const node = this.#position(jobId, state, id)
-    return { ...view.nodes[node]!, output: await this.#whole(jobId, state.outputs[node] ?? null) }
+    const output = await this.#whole(jobId, state.outputs[node] ?? null)
+    const { live } = view
+    if (live === undefined || live === null)
+      return { ...view.nodes[node]!, output, ...(live === null ? { live } : {}) }
+    return {
+      ...view.nodes[node]!,
+      output,
+      live: { ...live, nodes: live.nodes.filter(found => found.id === id) },
+    }
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
   async items(jobId: string, id: string, { after = -1, limit = 100 }: ItemPageQuery = {}): Promise<ItemPage> {
-    const live = this.#parts.live(jobId)
-    const isHere = live !== undefined && live.undurable === 0
-    const state = isHere ? live.state : (await this.fold(jobId)).state
+    const { state } = await this.#durable(jobId)
     const node = this.#position(jobId, state, id)
     const list = state.lists.get(node)
-    if (list === undefined) return { items: [], next: null }
-    const isRunning = (item: number) => isHere && (this.#parts.isRunning?.(live, { node, item }) ?? false)
-    const progress = (item: number) => (isHere ? live.progress?.get(taskKey({ node, item })) : undefined)
-    const places = await this.#itemPlaces({ jobId, node, state: list.state }, after, limit)
-    const items = itemViews(list, { after, limit, isRunning, progress, places })
+    const { status } = state
+    const { handler } = state.graph.nodes[node]!
+    const items = list === undefined ? [] : itemViews(list, { after, limit, now: this.#parts.now() })
     const last = after + items.length
-    return { items, next: items.length > 0 && last + 1 < list.items.length ? last : null }
+    const next = items.length > 0 && last + 1 < list!.items.length ? last : null
+    if (jobHasEnded(status)) return { items, next }
+    return { items, next, live: await this.#itemsOverlay({ jobId, node, after, limit }, items, handler) }
   }
 
-  async #itemPlaces(
-    { jobId, node, state }: { jobId: string; node: number; state: JobState },
-    after: number,
-    limit: number,
-  ): Promise<ReadonlyMap<number, number | null>> {
-    const shown = [...state.awaitingSlot].filter(([item]) => item > after && item <= after + limit)
-    const places = new Map<number, number | null>()
-    for (const [item, provider] of shown.slice(0, PLACES))
-      places.set(item, await this.#parts.journal.providers.slotPosition({ provider, jobId, node, item }))
-    return places
+  async #itemsOverlay(
+    question: Required<OverlayQuestion>,
+    items: readonly ItemView[],
+    handler: string,
+  ): Promise<LiveItems | null> {
+    if (items.length === 0) return { at: this.#parts.now(), items: [] }
+    const live = (await this.#overlay(question, () => ({
+      at: this.#parts.now(),
+      items: items
+        .filter(({ status }) => status === "RUNNING")
+        .map(({ index }) => ({ index, ...forWorker(handler) })),
+    }))) as LiveItems | null
+    if (live === null) return null
+    const { jobId, node, after } = question
+    const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
+    const slots = await this.#slots(items, ({ index }) => ({ jobId, node, item: index }))
+    return { ...live, items: [...tasks, ...slots.map(([{ index }, slot]) => ({ index, ...slot }))] }
   }
 
   #position(jobId: string, state: JobState, id: string): number {
@@ -306,6 +331,18 @@ export class Queries {
   #whole(jobId: string, output: Output): Promise<Json> {
     return readWhole(output, seq => readOutput(this.#parts.journal, jobId, seq))
   }
+}
+
+const notBegun: LiveTask = {
+  status: "QUEUED",
+  worker: null,
+  started_at: null,
+  progress: null,
+  waiting_on: null,
+}
+
+function forWorker(handler: string): LiveTask {
+  return { ...notBegun, waiting_on: { kind: "worker", handler } }
 }
 
 export function noSuchJob(jobId: string): UmbraError {

@@ -11,6 +11,7 @@ import { Plans } from "./plans.ts"
 import { Queries } from "./queries.ts"
 import { Questions } from "./questions.ts"
 import { refusalError } from "./refusals.ts"
+import { RemoteOverlays } from "./remote-overlays.ts"
 import type { JobCommand } from "./requests.ts"
 import { engineSettings } from "./settings.ts"
 import { Watchers } from "./watchers.ts"
@@ -35,6 +36,7 @@ export class Reader {
   readonly #journal: Journal
   readonly #queries: Queries
   readonly #questions: Questions
+  readonly #overlays: RemoteOverlays
   readonly #maxSignalBytes: number
 
   constructor(journal: Journal, { maxSignalBytes = 16 * 1024 * 1024 }: ReaderOptions = {}) {
@@ -42,11 +44,14 @@ export class Reader {
     this.#journal = journal
     this.#questions = new Questions({ journal, clock: systemClock })
     this.#maxSignalBytes = maxSignalBytes
+    this.#overlays = new RemoteOverlays(journal.feed, () => null)
     this.#queries = new Queries({
       journal,
       plans: new Plans(journal),
       largeOutputBytes,
       live: () => undefined,
+      overlay: question => this.#overlays.ask(question),
+      now: () => systemClock.now(),
       isAlone: journal.capabilities.exclusive,
     })
   }
@@ -122,8 +127,9 @@ export class Reader {
     }
   }
 
-  close(): Promise<void> {
-    return this.#journal.close()
+  async close(): Promise<void> {
+    await this.#overlays.stop()
+    await this.#journal.close()
   }
 
   /** A job that cannot be folded is a difference of its own; the others are looked at all the same. */

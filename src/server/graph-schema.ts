@@ -32,6 +32,36 @@ const nodeExample = {
   progress: null,
 }
 
+const waitingOn = z.looseObject({ kind: z.enum(waitKinds) })
+
+const liveTask = z.looseObject({
+  status: z.enum(["RUNNING", "QUEUED", "WAITING"]).meta({
+    description: "RUNNING: its handler runs. QUEUED: no handler has begun it, and `waiting_on` says why.",
+  }),
+  worker: z.string().nullable(),
+  started_at: time.nullable().meta({ description: "When its handler began." }),
+  progress: z.looseObject({ percent: z.number().nullable(), message: z.string().nullable() }).nullable(),
+  waiting_on: waitingOn.nullable().meta({
+    description:
+      "Of a task that waits for a worker: `reason` busy with `queued` and `position`, none with `last_worker` and `last_seen_at`, or refused with its `cause`. Of one that waits for a slot: its `position`.",
+  }),
+})
+
+const liveDescription =
+  "What is never stored: which handlers run, and where tasks wait. null: the process that runs the job did not answer within 500 ms. Absent: the job has ended."
+
+const liveGraph = z
+  .object({ at: time, nodes: z.array(liveTask.extend({ id: z.string() })) })
+  .nullable()
+  .optional()
+  .meta({ description: liveDescription })
+
+export const liveItems = z
+  .object({ at: time, items: z.array(liveTask.extend({ index: z.number().int() })) })
+  .nullable()
+  .optional()
+  .meta({ description: liveDescription })
+
 const node = z
   .looseObject({
     id: z.string(),
@@ -42,13 +72,10 @@ const node = z
     queued_at: time.nullable(),
     started_at: time.nullable().meta({ description: "Recorded only for work that takes over a second." }),
     finished_at: time.nullable(),
-    waiting_on: z
-      .looseObject({ kind: z.enum(waitKinds) })
-      .nullable()
-      .meta({
-        description:
-          "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider` and `position`, a child's `job_id`, `waiting` items, a worker with the `handler`; of a pipeline also the `adapters` that its process lacks, and `redis` if it lacks that.",
-      }),
+    waiting_on: waitingOn.nullable().meta({
+      description:
+        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` says more: the `position` in a queue, why no worker has begun, and of a pipeline the `adapters` that its process lacks, and `redis` if it lacks that.",
+    }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
     items: z
       .looseObject({ total: z.number().int() })
@@ -57,7 +84,7 @@ const node = z
   })
   .meta({ id: "Node", examples: [nodeExample] })
 
-export const nodeWithOutput = node.extend({ output: json }).meta({
+export const nodeWithOutput = node.extend({ output: json, live: liveGraph }).meta({
   examples: [
     {
       ...nodeExample,
@@ -74,7 +101,7 @@ export const item = z
     status: z.string(),
     attempt: z.number().int(),
     finished_at: time.nullable(),
-    waiting_on: z.looseObject({ kind: z.enum(waitKinds) }).nullable(),
+    waiting_on: waitingOn.nullable(),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
   })
   .meta({
@@ -96,7 +123,13 @@ export const item = z
 export const graph = z
   .looseObject({
     status: z.string(),
-    workflow_status: z.enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"]).nullable(),
+    workflow_status: z
+      .enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"])
+      .nullable()
+      .meta({
+        description:
+          "RUNNING: the start of a node is on record. READY_TO_RESUME: none is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: none is RUNNING or ready, one or several wait. null: the job has not begun, or has ended.",
+      }),
     resume_token: z.string().meta({ description: "Another one after each resume." }),
     progress_pct: z.number().int().min(0).max(100),
     nodes: z.array(node),
@@ -107,6 +140,7 @@ export const graph = z
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
     routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
+    live: liveGraph,
   })
   .meta({
     id: "Graph",
@@ -123,6 +157,7 @@ export const graph = z
         pending_operations: 1,
         completed_operations: 0,
         usage: { tokens: 1200 },
+        live: { at: "2026-11-15T12:00:01.000Z", nodes: [] },
       },
     ],
   })

@@ -26,7 +26,7 @@ const iso = (ms: number) => new Date(ms).toISOString()
 
 describe("times over the wire", () => {
   it.each(waits)("a graph with a node that waits for $kind is the same after a journey", wait => {
-    const graph = graphView(new Job([{ id: "a", dependencies: [] }]).state)
+    const graph = graphView(new Job([{ id: "a", dependencies: [] }]).state, { now: 0 })
     const node: NodeView = { ...graph.nodes[0]!, waiting_on: wait }
     const here = { ...graph, nodes: [node], waiting_for: [{ node: "a", ...wait }] }
     const there = JSON.parse(JSON.stringify(isoGraph(here))) as RemoteGraph

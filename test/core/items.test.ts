@@ -59,7 +59,7 @@ function followItems({ graph, journal }: Mirror, size: number): void {
     at[event.item] = to
   }
   const list = fold(graph, journal).lists.get(0)!
-  const { items } = graphView(fold(graph, journal)).nodes[0]!
+  const { items } = graphView(fold(graph, journal), { now: 0 }).nodes[0]!
   for (const status of new Set(at)) {
     const count = at.filter(other => other === status).length
     demand(

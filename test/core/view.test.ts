@@ -2,22 +2,24 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { jobOutput } from "../../src/core/job-output.ts"
 import { LargeOutput, shownOutput } from "../../src/core/state.ts"
+import { type LiveGraph, type LiveNode, withLive, withLiveItems } from "../../src/core/live-view.ts"
 import { graphView } from "../../src/core/view.ts"
 import { actions } from "./actions.ts"
 import { chain, dags, fan } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
 import { Simulation } from "./simulation.ts"
 
-const idle = { isRunning: () => false }
 const apart = (...ids: readonly string[]) => ids.map(id => ({ id, dependencies: [] }))
-const nodeOf = (job: Job, id: string, live?: Parameters<typeof graphView>[1]) =>
-  graphView(job.state, live).nodes[job.node(id)]!
+const viewOf = (job: Job) => graphView(job.state, { now: job.now })
+const nodeOf = (job: Job, id: string) => viewOf(job).nodes[job.node(id)]!
+const live = (...nodes: readonly LiveNode[]): LiveGraph => ({ at: 0, nodes })
+const none = { worker: null, started_at: null, progress: null, waiting_on: null }
 
 describe("J19 the graph of a job", () => {
   it("shows nodes, edges, incoming counts, ready queue, operations", () => {
     const job = new Job(fan(2))
     job.complete("first")
-    const view = graphView(job.state, idle)
+    const view = viewOf(job)
     expect(view.edges).toEqual([
       { from: "first", to: "p0" },
       { from: "first", to: "p1" },
@@ -42,7 +44,7 @@ describe("J19 the graph of a job", () => {
     job.fail("retries")
     job.sleep("naps", 60)
     job.awaitSignal("asks", "approve", 90)
-    const view = graphView(job.state, idle)
+    const view = viewOf(job)
     expect(view.nodes.map(node => node.waiting_on)).toEqual([
       { kind: "retry", at: job.now + 15_000 },
       { kind: "timer", until: job.now + 60_000 },
@@ -83,42 +85,120 @@ describe("J19 the graph of a job", () => {
     expect(nodeOf(job, "b").error).toEqual({ code: final.code, message: final.message, node: "a" })
   })
 
-  it("takes from the overlay what runs and how far it is", () => {
-    const job = new Job(apart("a", "b"))
-    const live = {
-      isRunning: (node: number) => node === 0,
-      progress: () => ({ percent: 40, message: "half" }),
-    }
-    expect(nodeOf(job, "a", live)).toMatchObject({
-      status: "RUNNING",
-      waiting_on: null,
-      progress: { percent: 40 },
+  it("counts a retry whose time has come as ready for a worker", () => {
+    const job = new Job(chain("a"))
+    job.fail("a")
+    const at = job.now + 15_000
+    expect(graphView(job.state, { now: at - 1 }).nodes[0]!.waiting_on).toEqual({ kind: "retry", at })
+    expect(graphView(job.state, { now: at })).toMatchObject({
+      workflow_status: "READY_TO_RESUME",
+      ready_queue: ["a"],
+      nodes: [{ waiting_on: { kind: "worker", handler: "work" } }],
     })
-    expect(nodeOf(job, "b", live)).toMatchObject({ status: "QUEUED", progress: null })
-    expect(graphView(job.state, live).ready_queue).toEqual(["b"])
+  })
+
+  it("shows a node with items as they are: RUNNING only once the start of one is recorded", () => {
+    const job = new Job([{ id: "a", dependencies: [], maxParallel: 2 }])
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2, 3] })
+    expect(nodeOf(job, "a")).toMatchObject({ status: "QUEUED", waiting_on: { kind: "worker" } })
+    job.send({ type: "started", node: 0, item: 0, attempt: 1, worker: "w1" })
+    expect(nodeOf(job, "a")).toMatchObject({ status: "RUNNING", waiting_on: null })
+  })
+})
+
+describe("J19 the live overlay", () => {
+  it("makes RUNNING what runs, and says how far it is", () => {
+    const job = new Job(apart("a", "b"))
+    const running = { ...none, status: "RUNNING", worker: "w1", started_at: job.now } as const
+    const overlay = live({ ...running, id: "a", progress: { percent: 40, message: "half" } })
+    const merged = withLive({ ...viewOf(job), live: overlay })
+    expect(merged.nodes).toMatchObject([
+      {
+        status: "RUNNING",
+        worker: "w1",
+        started_at: job.now,
+        waiting_on: null,
+        progress: { percent: 40, message: "half" },
+      },
+      { status: "QUEUED", progress: null, waiting_on: { kind: "worker" } },
+    ])
+    expect(merged).toMatchObject({ workflow_status: "RUNNING", ready_queue: ["b"], pending_operations: 2 })
+  })
+
+  it("makes QUEUED again what is on record as started and does not run", () => {
+    const job = new Job(chain("a"))
+    job.start("a")
+    const waiting_on = { kind: "worker", handler: "work", reason: "none", last_worker: "w1" } as const
+    const merged = withLive({ ...viewOf(job), live: live({ ...none, id: "a", status: "QUEUED", waiting_on }) })
+    expect(merged).toMatchObject({
+      workflow_status: "READY_TO_RESUME",
+      ready_queue: ["a"],
+      nodes: [{ status: "QUEUED", worker: null, started_at: null, waiting_on }],
+    })
+  })
+
+  it("leaves alone what is done, or pending, by the facts", () => {
+    const job = new Job(chain("a", "b"))
+    job.complete("a")
+    const view = viewOf(job)
+    const late = live({ ...none, id: "a", status: "RUNNING" })
+    expect(withLive({ ...view, live: late }).nodes).toEqual(view.nodes)
+    expect(withLive({ ...view, live: null }).nodes).toEqual(view.nodes)
+    expect(withLive(view)).toBe(view)
+  })
+
+  it("tells where a node stands in the queue for a slot", () => {
+    const job = new Job(chain("a"))
+    job.send({ type: "await_slot", node: 0, attempt: 1, provider: "acme" })
+    const waiting_on = { kind: "slot", provider: "acme", position: 3 } as const
+    const overlay = live({ ...none, id: "a", status: "QUEUED", waiting_on })
+    expect(viewOf(job).waiting_for).toEqual([{ node: "a", ...waiting_on, position: null }])
+    expect(withLive({ ...viewOf(job), live: overlay }).waiting_for).toEqual([{ node: "a", ...waiting_on }])
+  })
+
+  it("shows which items run, on their page and in the counts of their node", () => {
+    const page = {
+      items: [
+        { index: 0, status: "QUEUED", waiting_on: { kind: "worker" }, progress: null },
+        { index: 1, status: "QUEUED", waiting_on: { kind: "worker" }, progress: null },
+      ],
+      live: { at: 0, items: [{ ...none, index: 1, status: "RUNNING" }] },
+    } as const
+    expect(withLiveItems(page).items).toMatchObject([
+      { status: "QUEUED", waiting_on: { kind: "worker" } },
+      { status: "RUNNING", waiting_on: null },
+    ])
+    const node = { ...nodeOf(new Job(chain("a")), "a"), items: { total: 5, queued: 3, completed: 2 } }
+    const graph = { ...viewOf(new Job(chain("a"))), nodes: [node] }
+    const overlay = live({ ...none, id: "a", status: "RUNNING", items: { running: 2 } })
+    expect(withLive({ ...graph, live: overlay }).nodes[0]!.items).toEqual({
+      total: 5,
+      queued: 1,
+      running: 2,
+      completed: 2,
+    })
   })
 })
 
 describe("J19 workflow_status", () => {
-  const statusOf = (job: Job, live?: Parameters<typeof graphView>[1]) =>
-    graphView(job.state, live).workflow_status
+  const statusOf = (job: Job) => viewOf(job).workflow_status
 
-  it("RUNNING while a worker has a node, or may have one for all that is known", () => {
+  it("RUNNING once the start of a node is on record, READY_TO_RESUME while one is ready", () => {
     const job = new Job(apart("a", "b"))
-    expect(statusOf(job)).toBe("RUNNING")
+    expect(statusOf(job)).toBe("READY_TO_RESUME")
     job.start("a")
-    expect(statusOf(job, idle)).toBe("RUNNING")
+    expect(statusOf(job)).toBe("RUNNING")
   })
 
   it("WAITING_SINGLE, WAITING_PARALLEL, then READY_TO_RESUME when what it waited for has come", () => {
     const job = new Job([...apart("a", "b"), { id: "c", dependencies: ["a"] }])
     job.awaitSignal("a", "go")
     job.sleep("b", 60)
-    expect(statusOf(job, idle)).toBe("WAITING_PARALLEL")
+    expect(statusOf(job)).toBe("WAITING_PARALLEL")
     job.pass(60)
-    expect(statusOf(job, idle)).toBe("WAITING_SINGLE")
+    expect(statusOf(job)).toBe("WAITING_SINGLE")
     job.send({ type: "signal", name: "go", data: null })
-    expect(statusOf(job, idle)).toBe("READY_TO_RESUME")
+    expect(statusOf(job)).toBe("READY_TO_RESUME")
   })
 
   it("null once the job has ended", () => {
@@ -138,7 +218,7 @@ describe("progress_pct", () => {
         let completed = false
         for (const step of steps) {
           simulation.act(step)
-          const { progress_pct, status } = graphView(simulation.state)
+          const { progress_pct, status } = graphView(simulation.state, { now: 0 })
           completed ||= status === "COMPLETED"
           expect(progress_pct).toBeGreaterThanOrEqual(shown)
           expect(progress_pct === 100).toBe(completed)

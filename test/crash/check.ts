@@ -48,7 +48,7 @@ export async function judgeJobs(parts: {
     plans: new Plans(journal),
     largeOutputBytes: Number.MAX_SAFE_INTEGER,
     live: () => undefined,
-    isRunning: () => false,
+    now: Date.now,
   })
   const acknowledged = await readAcknowledged(folder)
   const violations = [...acknowledged.violations]

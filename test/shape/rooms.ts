@@ -78,7 +78,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings"],
     packages: [],
   },
-  // Types alone (test/client/browser.test.ts): a browser loads nothing of these rooms.
+  // Types alone, but for core/live-view.ts (test/client/browser.test.ts): a browser loads nothing else of these rooms.
   client: { rooms: ["core", "definition", "journal", "engine", "pipeline"], packages: [] },
   // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
   provider: {

@@ -218,7 +218,7 @@ export class Fleet {
   #queries(): Queries {
     const journal = openMemory(this.#store)
     const parts = { journal, plans: new Plans(journal), largeOutputBytes: 1 << 20 }
-    return new Queries({ ...parts, live: () => undefined, isRunning: () => false })
+    return new Queries({ ...parts, live: () => undefined, now: () => 0 })
   }
 
   async #judge(): Promise<void> {

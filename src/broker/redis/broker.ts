@@ -1,5 +1,15 @@
+import type { TaskWait } from "../../core/view.ts"
 import type { Log } from "../../log.ts"
-import type { BrokerHost, Call, CallAnswer, RemoteWorkers, RunningTask, Task, TaskName } from "../port.ts"
+import type {
+  BrokerHost,
+  Call,
+  CallAnswer,
+  RemoteWorkers,
+  RunningTask,
+  Task,
+  TaskName,
+  TaskWaits,
+} from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
 import { type Keys, WORKERS } from "./keys.ts"
@@ -9,7 +19,7 @@ import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { type Control, encodeTask, type Report, type Sender } from "./wire.ts"
+import { type Control, encodeTask, type Report, type Sender, type WorkerNews } from "./wire.ts"
 
 export interface RedisBrokerParts {
   readonly url: string
@@ -45,6 +55,8 @@ export class RedisBroker implements RemoteWorkers {
       log,
       prefix: settings.prefix,
       answerMs: settings.answerSeconds * 1000,
+      channel: keys => keys.news,
+      heard: message => this.#heard(message),
       up: keys => this.#up(keys),
       down: () => this.#down(),
     })
@@ -111,14 +123,30 @@ export class RedisBroker implements RemoteWorkers {
     return this.#tasks.queued
   }
 
-  /** In Redis, or with a worker. */
-  isSent(task: TaskName): boolean {
-    const found = this.#tasks.get(nameOf(task))
-    return found !== undefined && found.state !== "queued"
+  runningTask(task: TaskName): RunningTask | null {
+    const begun = this.#tasks.get(nameOf(task))?.begun ?? null
+    return begun === null ? null : { worker: begun.worker, ranMs: performance.now() - begun.at }
   }
 
-  runningTask(_task: TaskName): RunningTask | null {
-    return null
+  waits(): TaskWaits {
+    const places = new Map<string, Map<string, number>>()
+    return {
+      of: (task, handler) => {
+        if (!this.isUp || !this.runs(handler)) return this.nobody(handler)
+        const ofHandler =
+          places.get(handler) ?? new Map(this.#tasks.notBegun(handler).map(({ name }, at) => [name, at + 1]))
+        places.set(handler, ofHandler)
+        const position = ofHandler.get(nameOf(task))
+        return { reason: "busy", queued: ofHandler.size, ...(position === undefined ? {} : { position }) }
+      },
+    }
+  }
+
+  /** No worker that lives has the handler. */
+  nobody(handler: string): TaskWait {
+    const last = this.#roster.lastSeen(handler)
+    const away = this.isUp ? {} : { cause: "Redis cannot be reached" }
+    return { reason: "none", last_worker: last?.worker ?? null, last_seen_at: last?.at ?? null, ...away }
   }
 
   dispatch(task: Task): void {
@@ -228,6 +256,22 @@ export class RedisBroker implements RemoteWorkers {
     const isRemoved = this.#tasks.remove(task)
     if (isRemoved) this.#wake()
     return isRemoved
+  }
+
+  /** Any process that reaches Redis can say anything there, and a later release more than this one knows. */
+  #heard(message: string): void {
+    try {
+      const news = JSON.parse(message) as WorkerNews
+      if (news.type === "begun") for (const [name, ranMs] of news.tasks) this.#begun(news.worker, name, ranMs)
+    } catch (error) {
+      this.#parts.log.warn({ error: String(error) }, "could not read news of a worker")
+    }
+  }
+
+  #begun(worker: string, name: string, ranMs: number): void {
+    const task = this.#tasks.get(name)
+    if (task === undefined || task.state === "queued" || !Number.isFinite(ranMs)) return
+    task.begun = { worker, at: performance.now() - ranMs }
   }
 
   #deliver(report: Report, from: Sender): void {

@@ -53,11 +53,16 @@ export class Keys {
   }
 
   /**
-   * Channel of what engines say to workers. Keys of another database of the server are other keys, but a channel is the
-   * same for all of them: without the number, workers would believe the engines of another fleet.
+   * Channel on which engines address workers. Keys of another database of the server are other keys, but a channel is the
+   * same for all of them: without the number, workers would obey the engines of another fleet.
    */
   get control(): string {
     return `${this.#channels}:control`
+  }
+
+  /** Channel on which workers address engines. What is said there is a hint: it may be lost. */
+  get news(): string {
+    return `${this.#channels}:news`
   }
 }
 

@@ -8,8 +8,9 @@ export interface LinkParts {
   readonly prefix: string
   readonly answerMs: number
   readonly log: Log
-  /** Hears what is said on the control channel. */
-  readonly heard?: (message: string) => void
+  /** A channel that this process subscribes to. */
+  readonly channel: (keys: Keys) => string
+  readonly heard: (message: string) => void
   readonly up: (keys: Keys) => void
   readonly down: () => void
 }
@@ -23,7 +24,7 @@ interface Life {
 }
 
 /**
- * A process's tie to Redis: one connection for commands, one for those that wait, one that listens if somebody does.
+ * A process's tie to Redis: one connection for commands, one for those that wait, one that listens.
  * They live and end together, on one run of one server, so that all of them mean the same keys. Comes back by itself.
  */
 export class Link {
@@ -103,16 +104,16 @@ export class Link {
       opened.push(connection)
       return { connection, runId: runIdIn(await connection.send(["INFO", "server"])) }
     }
-    const { heard, prefix, url } = this.#parts
+    const { channel, heard, prefix, url } = this.#parts
     const commands = await open()
     const waiting = await open()
-    const listening = heard ? await open() : commands
+    const listening = await open()
     if (waiting.runId !== commands.runId || listening.runId !== commands.runId)
       throw new RedisAwayError("Redis was restarted while this process connected.")
     if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
       throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
     const keys = new Keys(prefix, commands.runId, databaseOf(url))
-    if (heard) await listening.connection.subscribe(keys.control, heard)
+    await listening.connection.subscribe(channel(keys), heard)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
     return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }
   }

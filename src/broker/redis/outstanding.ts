@@ -14,6 +14,8 @@ export interface Outstanding extends Queued {
   state: "queued" | "sent" | "unsure"
   /** In the stream of its handler; null: not known. */
   entry: string | null
+  /** The worker whose handler has begun it, and when by this process's monotonic clock; null: none has, as far as is known. */
+  begun: { readonly worker: string; readonly at: number } | null
   isCancelled: boolean
 }
 
@@ -57,7 +59,8 @@ export class OutstandingTasks {
     if (this.#byName.has(name)) return false
     const { handler, owner, workflow, priority } = task
     const waiting = { name, task, handler, content: task, owner, workflow, priority }
-    this.#queue({ ...waiting, state: "queued", entry: null, isCancelled: false, removed: false })
+    const fresh = { entry: null, begun: null, isCancelled: false, removed: false }
+    this.#queue({ ...waiting, state: "queued", ...fresh })
     return true
   }
 
@@ -65,7 +68,7 @@ export class OutstandingTasks {
   adopt(task: TaskName, handler: string): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
-    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null }
+    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null, begun: null }
     const adopted = { name, task, handler, ...unknown, isCancelled: false, removed: false }
     this.#byName.set(name, { ...adopted, state: "unsure" })
     this.#window(handler).sent += 1
@@ -89,6 +92,7 @@ export class OutstandingTasks {
     this.#window(task.handler).sent -= 1
     task.state = "queued"
     task.entry = null
+    task.begun = null
     this.#queue(task)
   }
 
@@ -100,6 +104,14 @@ export class OutstandingTasks {
     if (task.state === "queued") window.queue.remove(task)
     else window.finished()
     return true
+  }
+
+  /** Tasks of a handler that no worker has begun, in the order in which they are expected to begin. */
+  notBegun(handler: string): Outstanding[] {
+    const sent = this.values().filter(
+      task => task.handler === handler && task.state !== "queued" && task.begun === null,
+    )
+    return [...sent, ...this.#window(handler).queue.order()]
   }
 
   #queue(task: Outstanding): void {

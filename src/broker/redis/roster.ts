@@ -43,6 +43,8 @@ export class Roster {
   /** After a flush: who has not been heard of since. They may still have tasks in hand. */
   readonly #awaited = new Map<string, Awaited>()
   #strangersUntil = 0
+  /** By handler: the worker that was last known to have it. */
+  readonly #lastSeen = new Map<string, { readonly worker: string; readonly at: number }>()
   /** Who died not long ago, for people to see. */
   readonly #dead = new Map<string, Awaited>()
 
@@ -85,6 +87,11 @@ export class Roster {
     return this.#capacities.get(handler) ?? 0
   }
 
+  /** The worker that had the handler last, and when it last reported by its own clock. */
+  lastSeen(handler: string): { readonly worker: string; readonly at: number } | undefined {
+    return this.#lastSeen.get(handler)
+  }
+
   get handlers(): readonly string[] {
     return [...this.#capacities.keys()]
   }
@@ -118,6 +125,8 @@ export class Roster {
     const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#isThere(id))
     this.#bury(gone)
     this.#capacities = capacitiesOf(this.#beats.values())
+    for (const { id, at, handlers } of this.#beats.values())
+      for (const handler of handlers) this.#lastSeen.set(handler, { worker: id, at })
     return {
       served: this.handlers.filter(handler => !served.has(handler)),
       gone: [...gone.map(({ id }) => id), ...silent.filter(id => !before.has(id))],

@@ -71,6 +71,11 @@ export type Control =
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   | { readonly type: "begin"; readonly name: string }
 
+/** What a worker tells all engines at once. */
+export type WorkerNews =
+  /** Handlers that have begun and run, each with how long by the worker's clock. Said once, and again to new owners. */
+  { readonly type: "begun"; readonly worker: string; readonly tasks: readonly (readonly [string, number])[] }
+
 function field(fields: Fields, name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]
   return undefined

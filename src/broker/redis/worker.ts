@@ -14,7 +14,15 @@ import { Presence } from "./presence.ts"
 import { Remembered } from "./remembered.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { type Control, decodeTask, encodeReport, type Fields, labelOf, type Report } from "./wire.ts"
+import {
+  type Control,
+  decodeTask,
+  encodeReport,
+  type Fields,
+  labelOf,
+  type Report,
+  type WorkerNews,
+} from "./wire.ts"
 
 export interface RedisWorkerParts {
   readonly url: string
@@ -35,6 +43,8 @@ interface Held {
   readonly epoch: number
   /** Set while the handler may not run yet: the engine says when. */
   begin: (() => void) | null
+  /** Do the engines know that its handler has begun? */
+  isToldBegun: boolean
 }
 
 /**
@@ -74,6 +84,7 @@ export class RedisWorker implements TaskEvents {
       log,
       prefix: settings.prefix,
       answerMs: settings.answerSeconds * 1000,
+      channel: keys => keys.control,
       heard: message => this.#heard(message),
       up: () => void this.#presence.beat(),
       down: () => this.#presence.away(),
@@ -107,6 +118,7 @@ export class RedisWorker implements TaskEvents {
     this.#every(settings.workerBeatSeconds * 1000, () => void this.#presence.beat())
     this.#every(PROGRESS_MS, () => this.#tellProgress())
     this.#every(ANNOUNCE_MS, () => this.#announceAgain())
+    this.#every(BEGUN_MS, () => this.#tellBegun())
   }
 
   get id(): string {
@@ -160,6 +172,7 @@ export class RedisWorker implements TaskEvents {
   /** What was handed to it and never seen is in nobody else's hand. */
   async #comeBack(keys: Keys, id: string): Promise<void> {
     await this.#owners.read(this.#link, keys)
+    for (const held of this.#held.values()) held.isToldBegun = false
     await this.#deliveries.recover(keys, id)
   }
 
@@ -174,8 +187,16 @@ export class RedisWorker implements TaskEvents {
 
   #obey(control: Control): void {
     if (control.type === "begin") this.#begin(control.name)
-    else if (control.type === "epochs") this.#owners.changed(control.epochs)
+    else if (control.type === "epochs") this.#ownersChanged(control.epochs)
     else if (control.type === "cancel") for (const name of control.names) this.#drop(name)
+  }
+
+  /** The new owners do not know yet which handlers run. */
+  #ownersChanged(epochs: Parameters<OwnerEpochs["changed"]>[0]): void {
+    this.#owners.changed(epochs)
+    const partitions = new Set(epochs.map(([partition]) => partition))
+    for (const held of this.#held.values())
+      if (partitions.has(this.#parts.partitionOf(held.task.jobId))) held.isToldBegun = false
   }
 
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
@@ -228,7 +249,7 @@ export class RedisWorker implements TaskEvents {
       this.#refuse(name, task, entry)
       return
     }
-    this.#held.set(name, { task, entry, epoch, begin: null })
+    this.#held.set(name, { task, entry, epoch, begin: null, isToldBegun: false })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
@@ -296,6 +317,22 @@ export class RedisWorker implements TaskEvents {
     this.#progress.clear()
   }
 
+  /** One message for all handlers that began since the last one, and for none if there are none. */
+  #tellBegun(): void {
+    const { keys } = this.#link
+    if (keys === null) return
+    const tasks: [string, number][] = []
+    for (const [name, held] of this.#held) {
+      const running = held.isToldBegun ? null : this.#pool.runningTask(held.task)
+      if (running === null) continue
+      held.isToldBegun = true
+      tasks.push([name, Math.round(running.ranMs)])
+    }
+    if (tasks.length === 0) return
+    const news: WorkerNews = { type: "begun", worker: this.#presence.id, tasks }
+    this.#link.send(["PUBLISH", keys.news, JSON.stringify(news)]).catch(() => {})
+  }
+
   /** The answer may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
@@ -305,6 +342,7 @@ export class RedisWorker implements TaskEvents {
 }
 
 const PROGRESS_MS = 200
+const BEGUN_MS = 250
 const ANNOUNCE_MS = 1000
 /** Of reports of these kinds the next one says it all. */
 const NEWS: ReadonlySet<Report["kind"]> = new Set(["started", "progress", "preview"])

@@ -1,4 +1,6 @@
 /** `umbra jobs graph JOB`: the shadow graph (J19) as JSON, as Mermaid with the states in colour, or as a tree. */
+
+import { withLive } from "../../core/live-view.ts"
 import type { RouteView } from "../../core/pipeline/view.ts"
 import type { NodeStatus } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
@@ -21,8 +23,8 @@ export interface JobGraphOptions extends PlaceOptions {
 
 const formats: Readonly<Record<GraphFormat, (jobId: string, graph: GraphView) => string>> = {
   json: (jobId, graph) => `${JSON.stringify({ job_id: jobId, ...isoGraph(graph) }, null, 2)}\n`,
-  mermaid,
-  tree: (_, graph) => tree(graph),
+  mermaid: (_, graph) => mermaid(withLive(graph)),
+  tree: (_, graph) => tree(withLive(graph)),
 }
 
 export async function graph(jobId: string, options: JobGraphOptions): Promise<number> {
@@ -42,7 +44,7 @@ const colours: Readonly<Record<NodeStatus, string>> = {
   CANCELLED: "fill:#fff0e6,stroke:#d9480f,color:#321",
 }
 
-function mermaid(_: string, { nodes, edges, routes }: GraphView): string {
+function mermaid({ nodes, edges, routes }: GraphView): string {
   if (routes !== undefined) return mermaidRoutes(routes)
   const positions = new Map(nodes.map(({ id }, index) => [id, index]))
   const used = new Set(nodes.map(({ status }) => status))

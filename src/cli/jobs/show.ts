@@ -1,5 +1,6 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
-import type { GraphView, NodeView } from "../../core/view.ts"
+import { withLive } from "../../core/live-view.ts"
+import type { GraphView, NodeView, WorkerWait } from "../../core/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { exitCode } from "../exit.ts"
@@ -16,7 +17,7 @@ export interface ShowOptions extends PlaceOptions {
 export async function show(jobId: string, options: ShowOptions): Promise<number> {
   const [job, graph] = await withPlace(options, async ({ jobs }) => [
     await jobs.job(jobId),
-    await jobs.graph(jobId),
+    withLive(await jobs.graph(jobId)),
   ])
   const { workflow_status, progress_pct, routes } = graph
   const ofPipeline = routes === undefined ? {} : { routes }
@@ -112,16 +113,33 @@ function waitText({ waiting_on }: NodeView): string {
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
-      if (waiting_on.handler === routesHandler) return engineText(waiting_on)
-      return waiting_on.provider === undefined
-        ? `waits for a worker with handler ${waiting_on.handler}`
-        : `waits for a worker with handler ${waiting_on.handler} and provider ${waiting_on.provider}`
+      return waiting_on.handler === routesHandler ? engineText(waiting_on) : workerText(waiting_on)
     default:
       return ""
   }
 }
 
-function engineText({ adapters = [], redis }: Extract<NodeView["waiting_on"], { kind: "worker" }>): string {
+function workerText(wait: WorkerWait): string {
+  const { handler, provider, reason, queued, position, last_worker, last_seen_at, cause } = wait
+  const which = `handler ${handler}${provider === undefined ? "" : ` and provider ${provider}`}`
+  switch (reason) {
+    case "busy": {
+      const place = position === undefined ? "" : `, position ${position} of ${queued}`
+      return `waits for a worker with ${which}: all are busy${place}`
+    }
+    case "none": {
+      const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
+      const last = last_worker == null ? "" : `; the last was ${last_worker}${seen}`
+      return `waits for a worker with ${which}: ${cause ?? "none is there"}${last}`
+    }
+    case "refused":
+      return `waits for a worker with ${which}: refused, ${cause}`
+    default:
+      return `waits for a worker with ${which}`
+  }
+}
+
+function engineText({ adapters = [], redis }: WorkerWait): string {
   const missing = [...adapters.map(type => `adapter ${type}`), ...(redis ? ["a Redis to reach workers"] : [])]
   const which = missing.length === 0 ? "runs it" : `has ${missing.join(", ")}`
   return `waits for an engine that ${which}`

@@ -120,7 +120,20 @@ function ownRunner(
 }
 
 export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" | "flags">): Runner {
-  const running = new Map<string, Progress>()
+  const running = new Map<string, Progress | null>()
+  let polledAt = Number.NEGATIVE_INFINITY
+  // Which handlers run is not among the events of a job: the picture polls the overlay.
+  const poll = (id: string) => {
+    if (performance.now() - polledAt < POLL_MS) return
+    polledAt = performance.now()
+    jobs.graph(id).then(
+      ({ live }) => {
+        for (const { id: node, status, progress } of live?.nodes ?? [])
+          if (status === "RUNNING") running.set(node, progress ?? running.get(node) ?? null)
+      },
+      () => {},
+    )
+  }
   return {
     name,
     flags,
@@ -148,13 +161,18 @@ export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" 
         yield event
       }
     },
-    activity: () => ({
-      isHere: false,
-      running: [...running].map(([node, progress]) => ({ node, progress })),
-      unserved: [],
-    }),
+    activity: id => {
+      poll(id)
+      return {
+        isHere: false,
+        running: [...running].map(([node, progress]) => ({ node, progress })),
+        unserved: [],
+      }
+    },
   }
 }
+
+const POLL_MS = 1000
 
 /** undefined: it is no pipeline. */
 function routesOf(graph: GraphView, look: () => Promise<GraphView>): Routes | undefined {

@@ -2,13 +2,26 @@
 import type { RemoteEvent, RemoteGraph, RemoteNode } from "../../client/index.ts"
 import type { JobEvent } from "../../core/events.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
+import type { LiveGraph, LiveNode } from "../../core/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../../core/view.ts"
 
-export function graphFrom(graph: RemoteGraph): GraphView {
+export function graphFrom({ live, ...graph }: RemoteGraph): GraphView {
   return {
     ...graph,
+    ...(live === undefined ? {} : { live: live === null ? null : liveFrom(live) }),
     nodes: graph.nodes.map(nodeFrom),
     waiting_for: graph.waiting_for.map(waiting => timed(waiting, waits)) as GraphView["waiting_for"],
+  }
+}
+
+function liveFrom({ at, nodes }: NonNullable<RemoteGraph["live"]>): LiveGraph {
+  return {
+    at: Date.parse(at),
+    nodes: nodes.map(node => {
+      const { waiting_on } = node
+      const waiting = waiting_on === null ? null : timed(waiting_on, waits)
+      return { ...timed(node, ["started_at"]), waiting_on: waiting } as LiveNode
+    }),
   }
 }
 
@@ -31,7 +44,7 @@ export function eventFrom(event: RemoteEvent): JobEvent {
 }
 
 /** What the particulars of a wait call times. */
-const waits = ["at", "until", "next_poll_at"]
+const waits = ["at", "until", "next_poll_at", "last_seen_at"]
 
 /** Only what is called a time is one: an output may hold any text. */
 function timed(value: object, names: readonly string[]): object {

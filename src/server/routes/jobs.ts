@@ -1,7 +1,7 @@
 /** Submitting jobs and looking at them. */
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
-import { isoEvent, isoGraph, isoItem, isoNode } from "../../engine/iso-times.ts"
+import { isoEvent, isoGraph, isoItems, isoNodeWithOutput } from "../../engine/iso-times.ts"
 import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
 import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
@@ -161,7 +161,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         tags,
         summary: "Show the shadow graph",
         description:
-          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. A pipeline has `routes`, with what each has queued, in flight and done.",
+          "Every node that is not done says why: which dependencies, a retry, a timer, a signal, a provider, a slot, a child job, items, a worker. `nodes` are what is stored of the job; `live` says which handlers run right now. A pipeline has `routes`, with what each has queued, in flight and done.",
         params: jobParams,
         response: schema.answers({ 200: views.graph }, ["E301"]),
       },
@@ -203,7 +203,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     },
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      return isoNode(await umbra.node(job_id, request.params.node))
+      return isoNodeWithOutput(await umbra.node(job_id, request.params.node))
     },
   )
   itemRoute(app, parts)
@@ -229,7 +229,13 @@ function itemRoute(app: App, { umbra }: RouteParts): void {
           limit: schema.limit,
         }),
         response: schema.answers(
-          { 200: z.object({ items: z.array(views.item), next: z.number().int().nullable() }) },
+          {
+            200: z.object({
+              items: z.array(views.item),
+              next: z.number().int().nullable(),
+              live: views.liveItems,
+            }),
+          },
           ["E301", "E310"],
         ),
       },
@@ -237,8 +243,7 @@ function itemRoute(app: App, { umbra }: RouteParts): void {
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
       const { after = -1, limit } = request.query
-      const { items, next } = await umbra.items(job_id, request.params.node, { after, limit })
-      return { items: items.map(isoItem), next }
+      return isoItems(await umbra.items(job_id, request.params.node, { after, limit }))
     },
   )
 }

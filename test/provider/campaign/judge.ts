@@ -75,7 +75,7 @@ function indexOf([first]: readonly FakeOperation[]): number {
 function jobJudge(journal: Journal) {
   const plans = new Plans(journal)
   const largeOutputBytes = Number.MAX_SAFE_INTEGER
-  const queries = new Queries({ journal, plans, largeOutputBytes, live: () => undefined })
+  const queries = new Queries({ journal, plans, largeOutputBytes, live: () => undefined, now: Date.now })
   return async (row: JobRow, operations: readonly FakeOperation[], expected: readonly Drawn[]) => {
     const { facts } = await queries.fold(row.id)
     const completed = facts.filter(
