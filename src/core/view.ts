@@ -1,10 +1,21 @@
+import { readyAt } from "./attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
-import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
+import {
+  type EndedAttempt,
+  isDone,
+  isInFlight,
+  type JobState,
+  nodeStatusOf,
+  PENDING,
+  QUEUED,
+  resumeToken,
+  WAITING,
+} from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
 import { nextTimer } from "./timers.ts"
 
@@ -95,10 +106,18 @@ export interface NodeView {
   /** Dependencies that are not done. */
   readonly incoming: number
   readonly queued_at: number | null
-  /** Recorded only for work that takes more than a second. */
+  /** When its handler began. Of an attempt that has not ended: recorded only if it runs longer than a second. */
   readonly started_at: number | null
   readonly finished_at: number | null
   readonly worker: string | null
+  /** How long its handler ran, the time that the node waited afterwards not included; null: not known, or it still runs. */
+  readonly duration_ms: number | null
+  /** From when it was ready, or a retry was due, until its handler began. */
+  readonly queued_ms: number | null
+  /** From when its handler returned a wait, or its items began, until the node ended. */
+  readonly waited_ms: number | null
+  /** Of a node that is tried again: the attempt before the current one. */
+  readonly last_attempt?: LastAttempt
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
   readonly progress: Progress | null
@@ -108,6 +127,28 @@ export interface NodeView {
   /** Of a node with `for_each`: how many of its items are in each state. */
   readonly items?: ItemCounts
 }
+
+/** The last attempt that has ended, of a node that is in flight again. */
+export interface LastAttempt {
+  readonly outcome: EndedAttempt["outcome"]
+  readonly started_at: number | null
+  readonly ended_at: number
+  readonly duration_ms: number | null
+  readonly worker: string | null
+}
+
+/** The times of a node, or of an item. */
+export type AttemptFields = Pick<
+  NodeView,
+  | "queued_at"
+  | "started_at"
+  | "finished_at"
+  | "worker"
+  | "duration_ms"
+  | "queued_ms"
+  | "waited_ms"
+  | "last_attempt"
+>
 
 export interface GraphView {
   readonly status: JobStatus
@@ -165,7 +206,6 @@ function nodeView(
       ? state.nodeStatus[node] === QUEUED && live?.isRunning(node) === true
       : state.nodeStatus[node] === WAITING && list.active > 0
   const status = runs ? "RUNNING" : nodeStatusOf(state, node)
-  const started = state.started.get(node)
   const preview = state.previews.get(node)
   const child = state.children.get(node)
   return {
@@ -176,10 +216,7 @@ function nodeView(
     tries: state.tries[node]!,
     losses: state.losses[node]!,
     incoming: state.remaining[node]!,
-    queued_at: state.queuedAt[node] || null,
-    started_at: started?.at ?? null,
-    finished_at: state.endedAt[node] || null,
-    worker: started?.worker ?? null,
+    ...attemptFields(state, node),
     waiting_on: runs ? null : waitingOn(state, node, places.get(node) ?? null),
     error: nodeError(state, node),
     progress: (status === "RUNNING" || status === "WAITING" ? live?.progress?.(node) : undefined) ?? null,
@@ -189,8 +226,31 @@ function nodeView(
   }
 }
 
-/** null: it runs, or it is over. */
-/** `position`: its place in the queue for a slot. */
+export function attemptFields(state: JobState, node: number): AttemptFields {
+  const queued_at = state.queuedAt[node] || null
+  const started_at = state.startedAt[node] || null
+  const finished_at = state.endedAt[node] || null
+  const waitingSince = state.waitingSince.get(node)
+  const ranUntil = waitingSince ?? finished_at
+  const last = isInFlight(state, node) ? state.lastAttempts.get(node) : undefined
+  return {
+    queued_at,
+    started_at,
+    finished_at,
+    worker: state.workers[node] ?? null,
+    duration_ms: started_at === null || ranUntil === null ? null : ranUntil - started_at,
+    queued_ms: started_at === null ? null : started_at - Math.min(started_at, readyAt(state, node)),
+    waited_ms: waitingSince === undefined || finished_at === null ? null : finished_at - waitingSince,
+    ...(last === undefined ? {} : { last_attempt: lastAttempt(last) }),
+  }
+}
+
+function lastAttempt({ outcome, startedAt, endedAt, worker }: EndedAttempt): LastAttempt {
+  const duration_ms = startedAt === null ? null : endedAt - startedAt
+  return { outcome, started_at: startedAt, ended_at: endedAt, duration_ms, worker }
+}
+
+/** null: it runs, or it is over. `position`: its place in the queue for a slot. */
 export function waitingOn(state: JobState, node: number, position: number | null = null): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
