@@ -1,7 +1,10 @@
+import type { AttemptTimes } from "../core/commands.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Progress, TaskWait } from "../core/view.ts"
+
+export type { AttemptTimes }
 
 /** One attempt at one node, on its way to a worker. */
 export interface Task {
@@ -52,12 +55,17 @@ export type Outcome =
       readonly text: string
       readonly usage?: JsonObject
     }
-  | { readonly type: "failed"; readonly fault: Fault }
-  | { readonly type: "waiting"; readonly waiting: Waiting }
+  | ({ readonly type: "failed"; readonly fault: Fault } & Used)
+  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Used)
   /** X1: the node's provider has taken the work. */
-  | { readonly type: "submitted"; readonly externalId: string }
+  | ({ readonly type: "submitted"; readonly externalId: string } & Used)
   /** Another workflow does the node's work. */
-  | ({ readonly type: "child" } & ChildRequest)
+  | ({ readonly type: "child" } & ChildRequest & Used)
+
+/** What the handler reported to have used; absent: nothing. */
+interface Used {
+  readonly usage?: JsonObject
+}
 
 export interface ChildRequest {
   /** `name`, `name@3` or `name@stable`. */
@@ -78,14 +86,6 @@ export interface RunningTask {
 export interface TaskWaits {
   /** Of a task that is ready and that no handler has begun. `isUnserved`: no worker takes it, although one may have the handler. */
   of(task: TaskName, handler: string, isUnserved: boolean): TaskWait
-}
-
-/** How long an attempt took, by the monotonic clock of the worker's process. */
-export interface AttemptTimes {
-  readonly worker: string
-  /** From the worker's receipt of the task until its handler began. */
-  readonly heldMs: number
-  readonly ranMs: number
 }
 
 /** What the engine is told of a task by whoever runs it. */

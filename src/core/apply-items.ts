@@ -1,10 +1,11 @@
 import { apply, done, end, failFast, progressed, setJobResult } from "./apply.ts"
+import { usedBy } from "./attempt-times.ts"
 import { startAll } from "./begin.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "./facts.ts"
 import { listOf, newItemList, toInner } from "./item-list.ts"
 import { retried } from "./restart.ts"
-import { addList, COMPLETED, isDone, type JobState, ListOutput, WAITING } from "./state.ts"
+import { addList, COMPLETED, isDone, type JobState, ListOutput, setWaitingSince, WAITING } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
 
 /** What happens to the items of a node with `for_each`, and what follows for the node: see item-list.ts. */
@@ -16,6 +17,7 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
   const { node, at } = fact
   const items = listOf(state, fact)
   state.nodeStatus[node] = WAITING
+  setWaitingSince(state, node, at)
   const list = newItemList(state, node, items)
   addList(state, node, list)
   progressed(state)
@@ -27,6 +29,7 @@ export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effe
 
 export function itemHappened(state: JobState, fact: ItemFact, effects: Effects): void {
   const inner = toInner(fact)
+  if ("usage" in fact) usedBy(state, fact.node, fact.usage)
   within(state, fact.node, effects, (list, listEffects) => apply(list, inner, listEffects))
   if (isOwnEvent(fact)) progressed(state)
   conclude(state, fact, effects)

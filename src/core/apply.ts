@@ -1,4 +1,5 @@
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
+import { attemptEnded, ranUntil, used, wereRunning } from "./attempt-times.ts"
 import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
 import { noEffects } from "./effects.ts"
@@ -30,6 +31,7 @@ import {
   RUNNING,
   rememberChild,
   SKIPPED,
+  setWaitingSince,
   skippedOutput,
   WAITING,
 } from "./state.ts"
@@ -51,7 +53,8 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "node_started":
       runs(state, fact.node)
-      state.started.set(fact.node, { at: fact.at, worker: fact.worker })
+      ranUntil(state, fact.node, { ran_ms: fact.ran_ms ?? 0, worker: fact.worker }, fact.at)
+      state.started.set(fact.node, { at: state.startedAt[fact.node]!, worker: fact.worker })
       progressed(state)
       break
     case "node_completed":
@@ -75,11 +78,14 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       forget(state, fact.node)
       expanded(state, fact, effects)
       break
+    case "item_failed":
+    case "items_lost":
+      wereRunning(state, fact)
+      itemHappened(state, fact, effects)
+      break
     case "item_started":
     case "item_completed":
-    case "item_failed":
     case "item_waiting":
-    case "items_lost":
       itemHappened(state, fact, effects)
       break
     case "preview_published":
@@ -99,14 +105,17 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       else itemHappened(state, { ...fact, item: fact.item }, effects)
       break
     case "job_failed":
+      wereRunning(state, fact)
       state.fault = { fault: fact.fault }
       end(state, "FAILED", fact.at, effects)
       break
     case "job_cancelled":
+      wereRunning(state, fact)
       state.cancelReason = fact.reason ?? null
       end(state, "CANCELLED", fact.at, effects)
       break
     case "job_expired":
+      wereRunning(state, fact)
       end(state, "EXPIRED", fact.at, effects)
       break
     case "job_retried":
@@ -146,10 +155,8 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
 function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {
   const waiting = state.waiting.get(fact.node)
   if (waiting?.kind === "signal") takeSignal(state, waiting.name)
-  for (const key in fact.usage) {
-    const amount = fact.usage[key]
-    if (typeof amount === "number") state.usage.set(key, (state.usage.get(key) ?? 0) + amount)
-  }
+  used(state, fact.node, fact.usage)
+  ranUntil(state, fact.node, fact, at)
   setJobResult(state, fact)
   if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node))
     effects.abort(fact.node, fact.attempt)
@@ -188,6 +195,9 @@ export function setJobResult(
 
 function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
   const { node, fault } = fact
+  used(state, node, fact.usage)
+  ranUntil(state, node, fact, at)
+  if (fact.running !== undefined) wereRunning(state, { at, running: fact.running })
   operationFailed(state, fact, effects)
   leaveFlight(state, node)
   forget(state, node)
@@ -199,6 +209,8 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
     else failFast(state, fact, at, effects)
     return
   }
+  const outcome = fact.postponed === true ? "postponed" : "failed"
+  attemptEnded(state, node, { outcome, endedAt: at, retryAt: fact.retry_at })
   state.attempt[node]!++
   state.nodeStatus[node] = QUEUED
   state.queuedAt[node] = at
@@ -249,8 +261,11 @@ export function failFast(
   end(state, "FAILED", at, effects)
 }
 
-function waits(state: JobState, fact: NodeWaiting): void {
+function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): void {
   const { node, waiting } = fact
+  used(state, node, fact.usage)
+  ranUntil(state, node, fact, fact.at)
+  setWaitingSince(state, node, fact.at)
   leaveFlight(state, node)
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
@@ -264,12 +279,14 @@ function waits(state: JobState, fact: NodeWaiting): void {
 
 function lost(state: JobState, fact: TasksLost & { readonly at: number }, effects: Effects): void {
   const isCounted = fact.handed_over !== true
+  wereRunning(state, fact)
   for (const node of fact.nodes) {
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
     if (isCounted) state.suspects.add(node)
     else effects.abort(node, state.attempt[node]!)
+    attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at })
     state.attempt[node]!++
     enqueue(state, node, fact.at, effects)
   }

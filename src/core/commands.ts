@@ -1,4 +1,4 @@
-import type { ListSource, ParentLink, Waiting } from "./facts.ts"
+import type { ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy } from "./plan.ts"
@@ -6,10 +6,11 @@ import type { PollPolicy } from "./plan.ts"
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
   | Submit
-  | ({ readonly type: "started"; readonly worker: string } & Attempted)
+  /** `ranMs`: how long the handler has run so far, if that is known. */
+  | ({ readonly type: "started"; readonly worker: string; readonly ranMs?: number } & Attempted)
   | Completed
-  | ({ readonly type: "failed"; readonly fault: Fault } & Attempted)
-  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Attempted & JobResult)
+  | ({ readonly type: "failed"; readonly fault: Fault } & Reported)
+  | ({ readonly type: "waiting"; readonly waiting: Waiting } & Reported & JobResult)
   /** The list of a node with `for_each`. */
   | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)
   | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
@@ -47,6 +48,20 @@ export interface Attempted {
   readonly item?: number
 }
 
+/** How long an attempt took, by the monotonic clock of the worker's process. */
+export interface AttemptTimes {
+  readonly worker: string
+  /** From the worker's receipt of the task until its handler began. */
+  readonly heldMs: number
+  readonly ranMs: number
+}
+
+/** What a worker reports with the end of an attempt; `times` is absent where no handler ran. */
+export interface Reported extends Attempted {
+  readonly times?: AttemptTimes
+  readonly usage?: JsonObject
+}
+
 interface Some {
   readonly only?: readonly Attempted[]
 }
@@ -76,14 +91,13 @@ export interface JobResult {
   readonly jobFault?: Fault
 }
 
-export interface Completed extends JobResult, Attempted {
+export interface Completed extends JobResult, Reported {
   readonly type: "completed"
   readonly output: Json
-  readonly usage?: JsonObject
 }
 
 /** A provider has taken the work and given it a name. */
-export interface Submitted extends Attempted {
+export interface Submitted extends Reported {
   readonly type: "submitted"
   readonly provider: string
   readonly externalId: string
@@ -128,6 +142,8 @@ export interface Circumstances {
   readonly random: number
   /** Known losses of one node's process after which it is failed. */
   readonly lossLimit: number
+  /** The job's attempts whose handler runs now. Called only for commands that may end some of them. */
+  readonly running?: () => readonly RunningAttempt[]
 }
 
 /** Why nothing changed. */

@@ -1,5 +1,5 @@
 import type { Attempted, Circumstances, Command, JobResult, Refusal } from "./commands.ts"
-import { decide } from "./decide.ts"
+import { decideFacts } from "./decide.ts"
 import type { Fact } from "./facts.ts"
 import { type ItemList, toOuter } from "./item-list.ts"
 import { isDone, type JobState, resumeToken } from "./state.ts"
@@ -21,7 +21,7 @@ export function decideItem(
   const list = state.lists.get(command.node)
   if (list === undefined) return { refused: "no_such_node" }
   const inner = { ...rest, ...tokenOf(state, list, command), node: item } as Command
-  const decided = decide(list.state, inner, given)
+  const decided = decideFacts(list.state, inner, given)
   return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
 }
 
@@ -34,7 +34,7 @@ function tokenOf(state: JobState, list: ItemList, command: ItemCommand): { reado
 /** What is due among the items of one list at a time: the last item of a job is then alone. */
 export function wakeItems(state: JobState, result: JobResult, given: Circumstances): readonly Fact[] {
   for (const [node, list] of openLists(state)) {
-    const decided = decide(list.state, { type: "wake" }, given)
+    const decided = decideFacts(list.state, { type: "wake" }, given)
     if (!("refused" in decided)) return outerFacts(node, decided, result)
   }
   return []
@@ -48,7 +48,7 @@ export function recoverItems(
 ): readonly Fact[] {
   const lost: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decide(list.state, { type: "recover", ...ofNode(only, node) }, given)
+    const decided = decideFacts(list.state, { type: "recover", ...ofNode(only, node) }, given)
     if ("refused" in decided) continue
     const facts = outerFacts(node, decided, {})
     if (facts[0]?.type === "item_failed") return facts
@@ -65,7 +65,7 @@ export function handOverItems(
 ): readonly Fact[] {
   const facts: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decide(list.state, { type: "hand_over", ...ofNode(only, node) }, given)
+    const decided = decideFacts(list.state, { type: "hand_over", ...ofNode(only, node) }, given)
     if (!("refused" in decided)) facts.push(...outerFacts(node, decided, {}))
   }
   return facts

@@ -1,4 +1,14 @@
-import type { Attempted, Circumstances, Command, Completed, JobResult, Refusal, Submit } from "./commands.ts"
+import { ranFields, wholeMs, withRunning } from "./attempt-times.ts"
+import type {
+  Attempted,
+  Circumstances,
+  Command,
+  Completed,
+  JobResult,
+  Refusal,
+  Reported,
+  Submit,
+} from "./commands.ts"
 import { operationNews, submitted } from "./decide-external.ts"
 import {
   decideItem,
@@ -8,9 +18,10 @@ import {
   recoverItems,
   wakeItems,
 } from "./decide-items.ts"
-import type { Fact, Waiting } from "./facts.ts"
+import type { Fact, Ran, Waiting } from "./facts.ts"
 import { type Fault, isRateLimited } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
+import type { JsonObject } from "./json.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
 import { outputWhenDue } from "./timers.ts"
@@ -26,6 +37,16 @@ import { wholeTime } from "./whole-time.ts"
  *    asks for time spends nothing.
  */
 export function decide(state: JobState, command: Command, given: Circumstances): readonly Fact[] | Refusal {
+  const decided = decideFacts(state, command, given)
+  return given.running === undefined ? decided : withRunning(state, decided, given.running)
+}
+
+/** The rules alone: also those of the items of a list, of which the whole job's `running` says nothing. */
+export function decideFacts(
+  state: JobState,
+  command: Command,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
   switch (command.type) {
     case "submit":
       return submit(state, command, given)
@@ -94,17 +115,17 @@ function decideResult(
     case "started":
       return state.started.has(node)
         ? refuse("duplicate")
-        : [{ type: "node_started", at, node, attempt, worker: command.worker }]
+        : [{ type: "node_started", at, node, attempt, worker: command.worker, ...ranSoFar(command.ranMs) }]
     case "completed":
-      return [completed(command, at)]
+      return [completed(state, command, at)]
     case "failed":
-      return [attemptFailed(state, node, command.fault, given)]
+      return [{ ...attemptFailed(state, node, command.fault, given), ...reported(state, command) }]
     case "waiting":
       return startWaiting(state, command, at)
     case "await_slot":
       return [{ type: "slot_awaited", at, node, attempt, provider: command.provider }]
     case "submitted":
-      return [submitted(command, given)]
+      return [{ ...submitted(command, given), ...reported(state, command) }]
     case "expand":
       return [{ type: "node_expanded", at, node, attempt, ...listFields(command), ...jobResult(command) }]
     case "skip":
@@ -112,6 +133,16 @@ function decideResult(
     case "preview":
       return [{ type: "preview_published", at, node, attempt, data: command.data }]
   }
+}
+
+function ranSoFar(ranMs: number | undefined): { ran_ms?: number } {
+  return ranMs === undefined ? {} : { ran_ms: wholeMs(ranMs) }
+}
+
+/** What the worker said of the attempt besides its outcome. */
+function reported(state: JobState, { times, usage }: Reported): Ran & { usage?: JsonObject } {
+  const ran = ranFields(state, times)
+  return usage === undefined ? ran : { ...ran, usage }
 }
 
 function listFields({ items, source }: Extract<Command, { type: "expand" }>) {
@@ -169,14 +200,14 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
   ]
 }
 
-function completed(command: Completed, at: number): Fact {
+function completed(state: JobState, command: Completed, at: number): Fact {
   return {
     type: "node_completed",
     at,
     node: command.node,
     attempt: command.attempt,
     output: command.output,
-    ...(command.usage === undefined ? {} : { usage: command.usage }),
+    ...reported(state, command),
     ...jobResult(command),
   }
 }
@@ -187,7 +218,7 @@ function startWaiting(
   at: number,
 ): readonly Fact[] {
   const { node, attempt, waiting } = command
-  const fact: Fact = { type: "node_waiting", at, node, attempt, waiting }
+  const fact: Fact = { type: "node_waiting", at, node, attempt, waiting, ...reported(state, command) }
   if (waiting.kind !== "signal") return [fact]
   const kept = state.signals.get(waiting.name)
   if (kept === undefined || kept.length === 0) return [fact]
@@ -219,7 +250,7 @@ function wake(state: JobState, command: JobResult, given: Circumstances): readon
   for (const [node, waiting] of state.waiting) {
     if (waiting.until === undefined || waiting.until > at) continue
     // J17: what a provider does not do in its own time expires like the job.
-    if (waiting.kind === "external") return [...facts, { type: "job_expired", at }]
+    if (waiting.kind === "external") return [...facts, { type: "job_expired", at, node }]
     const output = outputWhenDue(waiting)
     // The job ends here: whatever else is due ends with it.
     if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), given)]

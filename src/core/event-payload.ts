@@ -5,6 +5,7 @@ import { placeOf } from "./item-list.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { type JobState, shownOutput, skippedOutput } from "./state.ts"
 import type { JobStatus, NodeStatus } from "./states.ts"
+import { attemptFields } from "./view.ts"
 
 /** What an event says besides its name: the particulars of the fact that caused it. */
 
@@ -79,18 +80,20 @@ export function nodePayload(
 ): JsonObject {
   switch (to) {
     case "QUEUED":
-      return queuedPayload(fact, isNamed)
+      return queuedPayload(state, node, { fact, isNamed })
     case "RUNNING":
-      return fact.type === "node_started" ? { worker: fact.worker } : {}
+      return fact.type === "node_started" ? { worker: fact.worker, started_at: state.startedAt[node]! } : {}
     case "WAITING":
       if (state.lists.has(node)) return { items: state.lists.get(node)!.items.length }
-      return fact.type === "node_waiting" ? { waiting: fact.waiting as unknown as Json } : {}
+      return fact.type === "node_waiting"
+        ? { waiting: fact.waiting as unknown as Json, ...reportedPayload(state, node, fact) }
+        : {}
     case "COMPLETED":
       return completedPayload(state, node, fact)
     case "SKIPPED":
       return { output: skippedOutput }
     case "FAILED":
-      return failedPayload(state, node)
+      return { ...failedPayload(state, node), ...(isNamed ? reportedPayload(state, node, fact) : {}) }
     case "CANCELLED":
       return { reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type }
     case "PENDING":
@@ -98,19 +101,43 @@ export function nodePayload(
   }
 }
 
-function queuedPayload(fact: Fact, isNamed: boolean): JsonObject {
-  if (isNamed && fact.type === "node_failed")
-    return { reason: "retry", fault: faultJson(fact.fault), retry_at: fact.retry_at ?? fact.at }
+function queuedPayload(
+  state: JobState,
+  node: number,
+  { fact, isNamed }: { fact: Fact; isNamed: boolean },
+): JsonObject {
+  if (isNamed && fact.type === "node_failed") {
+    const fault = faultJson(fact.fault)
+    return {
+      ...{ reason: "retry", fault, retry_at: fact.retry_at ?? fact.at },
+      ...reportedPayload(state, node, fact),
+    }
+  }
   if (fact.type === "tasks_lost") return { reason: fact.handed_over ? "handed_over" : "lost" }
   return { reason: fact.type === "job_retried" ? "job_retried" : "dependencies_done" }
 }
 
 function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
-  const usage =
-    (fact.type === "node_completed" || fact.type === "item_completed") && fact.usage !== undefined
-      ? { usage: fact.usage }
-      : {}
-  return { output: shownOutput(state.outputs[node] ?? null), ...usage }
+  return { output: shownOutput(state.outputs[node] ?? null), ...reportedPayload(state, node, fact) }
+}
+
+/** What a worker said with the end of its attempt: how long it ran, how long it had been queued, what it used. */
+function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+  switch (fact.type) {
+    case "node_completed":
+    case "node_failed":
+    case "node_waiting": {
+      const { ran_ms, usage } = fact
+      const { queued_ms } = attemptFields(state, node)
+      return {
+        ...(ran_ms === undefined ? {} : { duration_ms: ran_ms }),
+        ...(ran_ms === undefined || queued_ms === null ? {} : { queued_ms }),
+        ...(usage === undefined ? {} : { usage }),
+      }
+    }
+    default:
+      return {}
+  }
 }
 
 function failedPayload(state: JobState, node: number): JsonObject {

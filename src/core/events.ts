@@ -1,7 +1,8 @@
 import { apply } from "./apply.ts"
+import { attemptStart } from "./attempt-times.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload.ts"
-import type { Fact } from "./facts.ts"
+import type { Fact, RunningAttempt } from "./facts.ts"
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
@@ -23,7 +24,10 @@ import { type JobStatus, type NodeStatus, nodeMayBecome } from "./states.ts"
 export interface JobEvent {
   readonly type: EventType
   readonly source: EventSource
-  /** When it was decided. Milliseconds since 1970. */
+  /**
+   * When it was decided; of a start that no fact of its own records, when the handler began. So it may be earlier than
+   * that of the event before. Milliseconds since 1970.
+   */
   readonly at: number
   /** Of the fact that caused it. */
   readonly seq: number
@@ -80,11 +84,13 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   apply(state, fact, collecting(dispatched, items))
   events.tellJobGoingOn()
   const tellNamed = () => {
-    for (const [index, node] of named.entries()) events.tellNode(node, was[index]!, true)
+    for (const [index, node] of named.entries()) events.tellNode(node, events.wasOr(was[index]!, node), true)
   }
   // A node begins before its items do, and ends after them.
   if (fact.type === "node_expanded") tellNamed()
-  items.tell(state, change => events.tellItem(change))
+  items.tell(state, change =>
+    events.tellItem({ ...change, was: events.wasOr(change.was, change.node, change.item) }),
+  )
   if (fact.type !== "node_expanded") tellNamed()
   if (all !== null) {
     for (let node = 0; node < all.length; node++)
@@ -98,7 +104,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
 function namedNodes(fact: Fact): readonly number[] {
   if (fact.type === "tasks_lost") return fact.nodes
   if (isNoTransition(fact)) return []
-  if (fact.type === "items_lost") return []
+  if (fact.type === "items_lost" || fact.type === "job_expired") return []
   return "node" in fact && fact.node !== undefined ? [fact.node] : []
 }
 
@@ -131,6 +137,8 @@ class EventList {
   readonly #fact: Fact
   readonly #source: EventSource
   readonly #named: readonly number[]
+  /** What was told to have begun before it was lost. */
+  readonly #begun = new Set<string>()
   #job: JobStatus
 
   constructor(before: JobState, jobId: string, { seq, fact }: RecordedFact) {
@@ -172,9 +180,17 @@ class EventList {
     })
   }
 
+  /** The state before the fact, or RUNNING for an attempt whose start has been told meanwhile. */
+  wasOr(was: NodeStatus, node: number, item?: number): NodeStatus {
+    return this.#begun.size > 0 && this.#begun.has(`${node}/${item}`) ? "RUNNING" : was
+  }
+
   /** `of`: the job, or one of its lists. */
   #tellLost(of: JobState, position: number, which: { node: string; item?: number }): void {
-    const started = of.started.get(position)
+    const ran = this.#running(of, position)
+    const started = of.started.get(position) ?? ran
+    if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
+      this.#tellBegun(of, position, which, ran)
     const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true
     this.#add({
       type: "attempt.lost",
@@ -185,6 +201,29 @@ class EventList {
         ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
         ...(isHandedOver ? { handed_over: true } : {}),
       },
+    })
+  }
+
+  /** The lost attempt as the fact tells it, if it tells that it ran. */
+  #running(of: JobState, position: number): Begun | undefined {
+    const { running, at } = this.#fact as Fact & { readonly running?: readonly RunningAttempt[] }
+    const found = running?.find(({ node, item }) =>
+      of === this.#state ? item === undefined && node === position : item === position,
+    )
+    return found && { at: attemptStart(of, position, found.ran_ms, at), worker: found.worker }
+  }
+
+  #tellBegun(of: JobState, position: number, which: { node: string; item?: number }, begun: Begun): void {
+    this.#begun.add(`${"node" in this.#fact ? this.#fact.node : position}/${which.item}`)
+    this.#add({
+      type: which.item === undefined ? "node.running" : "item.running",
+      source: "worker",
+      at: begun.at,
+      ...which,
+      attempt: of.attempt[position]!,
+      from: "QUEUED",
+      to: "RUNNING",
+      payload: { worker: begun.worker },
     })
   }
 
@@ -213,9 +252,11 @@ class EventList {
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     let from = was
-    for (const between of statesBetween(was, to)) {
+    const begun = begunOf(this.#state, node, to)
+    for (const between of statesBetween(was, to, begun !== null)) {
       const attempt = "attempt" in fact && !("item" in fact) ? fact.attempt : this.#state.attempt[node]!
-      this.#addNode(node, { from, to: between, attempt, source: this.#source, payload: {} })
+      const source = isNamed ? this.#source : "worker"
+      this.#addNode(node, { from, to: between, attempt, source, ...startPayload(between, begun) })
       from = between
     }
     this.#addNode(node, {
@@ -235,12 +276,14 @@ class EventList {
     const source = isNamed ? this.#source : "engine"
     let from = was
     const which = { ...this.#idOf(node), item }
-    const add = (next: NodeStatus, of: number, payload: JsonObject) => {
-      this.#add({ type: `item.${lower(next)}`, source, ...which, attempt: of, from, to: next, payload })
+    const add = (next: NodeStatus, of: number, told: { payload: JsonObject; at?: number }) => {
+      this.#add({ type: `item.${lower(next)}`, source, ...which, attempt: of, from, to: next, ...told })
       from = next
     }
-    for (const between of statesBetween(was, to)) add(between, attempt, {})
-    add(to, list.attempt[item]!, nodePayload(list, item, { fact, to, isNamed }))
+    const begun = begunOf(list, item, to)
+    for (const between of statesBetween(was, to, begun !== null))
+      add(between, attempt, startPayload(between, begun))
+    add(to, list.attempt[item]!, { payload: nodePayload(list, item, { fact, to, isNamed }) })
   }
 
   #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
@@ -263,22 +306,26 @@ class EventList {
       attempt: number
       source: EventSource
       payload: JsonObject
+      at?: number
     },
   ): void {
-    const { from, to, attempt, source, payload } = event
-    this.#add({ type: `node.${lower(to)}`, source, ...this.#idOf(node), attempt, from, to, payload })
+    const { to, source, ...rest } = event
+    this.#add({ type: `node.${lower(to)}`, source, ...this.#idOf(node), to, ...rest })
   }
 
   #idOf(node: number): { node: string } {
     return { node: this.#state.graph.nodes[node]!.id }
   }
 
-  #add(event: Omit<JobEvent, "at" | "seq" | "correlation_id" | "idempotency_key">): void {
-    const { type, source, ...rest } = event
+  /** `at`: absent: when the fact was decided. */
+  #add(
+    event: Omit<JobEvent, "at" | "seq" | "correlation_id" | "idempotency_key"> & { readonly at?: number },
+  ): void {
+    const { type, source, at = this.#fact.at, ...rest } = event
     this.list.push({
       type,
       source,
-      at: this.#fact.at,
+      at,
       seq: this.#seq,
       correlation_id: this.#jobId,
       idempotency_key: `${this.#jobId}:${this.#seq}:${this.list.length}`,
@@ -287,9 +334,29 @@ class EventList {
   }
 }
 
-/** Not recorded, but certain: what has a result has run, what runs has been queued. */
-function statesBetween(from: NodeStatus, to: NodeStatus): readonly NodeStatus[] {
-  if (nodeMayBecome(from, to)) return []
+interface Begun {
+  readonly at: number
+  readonly worker: string | null
+}
+
+/** When and where the attempt began that has come to this state, as far as facts tell; null: they do not. */
+function begunOf(state: JobState, node: number, to: NodeStatus): Begun | null {
+  if (to !== "QUEUED") {
+    const at = state.startedAt[node]!
+    return at === 0 ? null : { at, worker: state.workers[node] ?? null }
+  }
+  const last = state.lastAttempts.get(node)
+  return last === undefined || last.startedAt === null ? null : { at: last.startedAt, worker: last.worker }
+}
+
+function startPayload(to: NodeStatus, begun: Begun | null): { payload: JsonObject; at?: number } {
+  if (to !== "RUNNING" || begun === null) return { payload: {} }
+  return { at: begun.at, payload: begun.worker === null ? {} : { worker: begun.worker } }
+}
+
+/** Not recorded, but certain: what has a result has run, what runs has been queued. `ran`: a worker has said so. */
+function statesBetween(from: NodeStatus, to: NodeStatus, ran: boolean): readonly NodeStatus[] {
+  if (nodeMayBecome(from, to)) return ran && from === "QUEUED" && to !== "RUNNING" ? ["RUNNING"] : []
   return nodeMayBecome(from, "RUNNING") ? ["RUNNING"] : ["QUEUED", "RUNNING"]
 }
 

@@ -63,15 +63,43 @@ export interface ParentLink {
   readonly path: readonly string[]
 }
 
+/**
+ * How long the handler of the attempt ran whose result the fact records, measured by the worker's monotonic clock. The
+ * start is `at - ran_ms`, not before the attempt was queued (core/attempt-times.ts).
+ */
+export interface Ran {
+  /** Absent: no handler ran for this fact, or a release before 0.2 wrote it. */
+  readonly ran_ms?: number
+  /** How long the worker held the task before its handler began. Absent: less than a millisecond. */
+  readonly held_ms?: number
+  /** Absent although `ran_ms` is there: the worker that the latest fact before this one named, among the facts of the job's nodes or among those of the items of one node. */
+  readonly worker?: string
+}
+
+/** An attempt whose handler ran when the fact was decided that ended it. */
+export interface RunningAttempt {
+  readonly node: number
+  readonly item?: number
+  readonly ran_ms: number
+  readonly worker: string
+}
+
+/** Attempts that ran until the fact ended them; at most 1,000. Absent: none is known. */
+interface Ends {
+  readonly running?: readonly RunningAttempt[]
+}
+
 /** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */
 export interface NodeStarted {
   readonly type: "node_started"
   readonly node: number
   readonly attempt: number
   readonly worker: string
+  /** How long the handler had run by then. Absent: it begins now, or this was not known. */
+  readonly ran_ms?: number
 }
 
-export interface NodeCompleted {
+export interface NodeCompleted extends Ran {
   readonly type: "node_completed"
   readonly node: number
   readonly attempt: number
@@ -86,11 +114,13 @@ export interface NodeCompleted {
 }
 
 /** With `retry_at` the node is tried again; without, it has failed for good and the job with it. */
-export interface NodeFailed {
+export interface NodeFailed extends Ran, Ends {
   readonly type: "node_failed"
   readonly node: number
   readonly attempt: number
   readonly fault: Fault
+  /** What the handler reported to have used before it failed. */
+  readonly usage?: JsonObject
   readonly retry_at?: number
   /** The operation that the node waited for could not be followed any more; it may still run. */
   readonly abandoned?: true
@@ -98,11 +128,12 @@ export interface NodeFailed {
   readonly postponed?: true
 }
 
-export interface NodeWaiting {
+export interface NodeWaiting extends Ran {
   readonly type: "node_waiting"
   readonly node: number
   readonly attempt: number
   readonly waiting: Waiting
+  readonly usage?: JsonObject
 }
 
 /** What a node waits for after its handler has returned. */
@@ -145,7 +176,7 @@ export interface NodeSkipped {
  * The process that had these attempts is gone. They go back to the queue with the next attempt number. `handed_over`: it
  * ended in order, so the nodes are not to blame.
  */
-export interface TasksLost {
+export interface TasksLost extends Ends {
   readonly type: "tasks_lost"
   readonly nodes: readonly number[]
   readonly handed_over?: true
@@ -199,18 +230,21 @@ export interface PollScheduled {
 }
 
 /** No node is to blame: the job cannot go on (its facts cannot be stored, its plan is gone). */
-export interface JobFailed {
+export interface JobFailed extends Ends {
   readonly type: "job_failed"
   readonly fault: Fault
 }
 
-export interface JobCancelled {
+export interface JobCancelled extends Ends {
   readonly type: "job_cancelled"
   readonly reason?: string
 }
 
-export interface JobExpired {
+/** With `node`: an operation of that node, or of that item of it, was not finished in its provider's time. */
+export interface JobExpired extends Ends {
   readonly type: "job_expired"
+  readonly node?: number
+  readonly item?: number
 }
 
 export interface JobRetried {
@@ -255,9 +289,10 @@ export interface ItemStarted {
   readonly item: number
   readonly attempt: number
   readonly worker: string
+  readonly ran_ms?: number
 }
 
-export interface ItemCompleted {
+export interface ItemCompleted extends Ran {
   readonly type: "item_completed"
   readonly node: number
   readonly item: number
@@ -270,26 +305,28 @@ export interface ItemCompleted {
 }
 
 /** Without `retry_at`: the node has failed, and the job with it. */
-export interface ItemFailed {
+export interface ItemFailed extends Ran, Ends {
   readonly type: "item_failed"
   readonly node: number
   readonly item: number
   readonly attempt: number
   readonly fault: Fault
+  readonly usage?: JsonObject
   readonly retry_at?: number
   readonly abandoned?: true
   readonly postponed?: true
 }
 
-export interface ItemWaiting {
+export interface ItemWaiting extends Ran {
   readonly type: "item_waiting"
   readonly node: number
   readonly item: number
   readonly attempt: number
   readonly waiting: Waiting
+  readonly usage?: JsonObject
 }
 
-export interface ItemsLost {
+export interface ItemsLost extends Ends {
   readonly type: "items_lost"
   readonly node: number
   readonly items: readonly number[]

@@ -91,6 +91,7 @@ function innerOf(fact: Fact): Fact {
 
 function namedItems(fact: Fact): { node: number; item: number }[] {
   if (fact.type === "items_lost") return fact.items.map(item => ({ node: fact.node, item }))
+  if (fact.type === "job_expired") return []
   if (!("item" in fact) || fact.item === undefined || fact.node === undefined) return []
   return [{ node: fact.node, item: fact.item }]
 }

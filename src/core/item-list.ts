@@ -1,4 +1,4 @@
-import type { Fact, ItemFact, NodeExpanded } from "./facts.ts"
+import type { Fact, ItemFact, NodeExpanded, Ran } from "./facts.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RuleNode } from "./plan.ts"
 import { isDone, isInFlight, type JobState, newJobState, wholeOutput } from "./state.ts"
@@ -126,22 +126,22 @@ function positionsInFlight(state: JobState, now: number): number[] {
 export function toInner(fact: ItemFact): Fact {
   switch (fact.type) {
     case "item_started": {
-      const { at, item, attempt, worker } = fact
-      return { type: "node_started", at, node: item, attempt, worker }
+      const { item, ...rest } = fact
+      return { ...rest, type: "node_started", node: item }
     }
     case "item_completed": {
       const { at, item, attempt, output, usage, overtaken } = fact
-      const inner = { type: "node_completed", at, node: item, attempt, output } as const
+      const inner = { type: "node_completed", at, node: item, attempt, output, ...ranOf(fact) } as const
       if (usage === undefined && overtaken === undefined) return inner
       return { ...inner, ...(usage && { usage }), ...(overtaken && { overtaken }) }
     }
     case "item_failed": {
-      const { item, type: _, ...rest } = fact
+      const { item, type: _, running: _running, ...rest } = fact
       return { ...rest, type: "node_failed", node: item }
     }
     case "item_waiting": {
-      const { at, item, attempt, waiting } = fact
-      return { type: "node_waiting", at, node: item, attempt, waiting }
+      const { item, ...rest } = fact
+      return { ...rest, type: "node_waiting", node: item }
     }
     case "items_lost":
       return { type: "tasks_lost", at: fact.at, nodes: fact.items, ...handedOver(fact) }
@@ -174,10 +174,17 @@ export function toOuter(node: number, fact: Fact): Fact {
       return { ...fact, node, item: fact.node }
     // What a provider does not do in its time ends the whole job.
     case "job_expired":
-      return fact
+      return fact.node === undefined ? fact : { ...fact, node, item: fact.node }
     default:
       throw new TypeError(`${fact.type} does not happen to an item`)
   }
+}
+
+/** Present fields only: facts are compared, and written, as they are. */
+function ranOf({ ran_ms, held_ms, worker }: Ran): Ran {
+  if (ran_ms === undefined) return {}
+  const ran = held_ms === undefined ? { ran_ms } : { ran_ms, held_ms }
+  return worker === undefined ? ran : { ...ran, worker }
 }
 
 function handedOver(fact: { readonly handed_over?: true }): { readonly handed_over?: true } {

@@ -124,6 +124,16 @@ export interface JobState {
   /** When the node was last queued, and when it ended; 0: not yet. */
   readonly queuedAt: Float64Array
   readonly endedAt: Float64Array
+  /** When the handler of the current attempt began, as far as facts tell; 0: not known, or not yet. */
+  readonly startedAt: Float64Array
+  /** The worker that ran it. */
+  readonly workers: (string | undefined)[]
+  /** The worker that the latest fact named. */
+  worker: string | undefined
+  /** Of nodes whose handler returned a wait, or whose items run: since when. */
+  waitingSince: ReadonlyMap<number, number>
+  /** Of nodes that were tried again: the attempt before the current one. */
+  lastAttempts: ReadonlyMap<number, EndedAttempt>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
   /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: somebody has to work on them. */
@@ -155,6 +165,8 @@ export interface JobState {
   readonly previews: Map<number, Json>
   readonly signals: Map<string, Json[]>
   readonly usage: Map<string, number>
+  /** By node that reported some. */
+  nodeUsage: ReadonlyMap<number, Usage>
   /** By node with `for_each`, once its list is known. */
   lists: ReadonlyMap<number, ItemList>
   /** Nodes that may be begun at once. */
@@ -179,6 +191,21 @@ export interface JobState {
   earliestTimer: number
 }
 
+/** An attempt that has ended, while the node is tried again. */
+export interface EndedAttempt {
+  readonly outcome: "failed" | "postponed" | "lost" | "handed_over" | "cancelled"
+  /** null: not known, or its handler never began. */
+  readonly startedAt: number | null
+  readonly endedAt: number
+  readonly worker: string | null
+  /** When the next attempt was due; null: at once. */
+  readonly retryAt: number | null
+}
+
+export interface Usage {
+  [key: string]: number
+}
+
 export interface Polls {
   readonly count: number
   /** In a row. */
@@ -186,7 +213,10 @@ export interface Polls {
   readonly fault: Fault | null
 }
 
-/** Most jobs have none: three maps less for each. */
+/** Most jobs have none: so many maps less for each. */
+const noTimes: ReadonlyMap<number, number> = new Map()
+const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
+const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
@@ -223,6 +253,11 @@ export function newJobState(
     outputs: new Array(size),
     queuedAt: new Float64Array(size),
     endedAt: new Float64Array(size),
+    startedAt: new Float64Array(size),
+    workers: new Array(size),
+    worker: undefined,
+    waitingSince: noTimes,
+    lastAttempts: noAttempts,
     unfinished: size,
     active: 0,
     retryAt: new Map(),
@@ -240,6 +275,7 @@ export function newJobState(
     previews: new Map(),
     signals: new Map(),
     usage: new Map(),
+    nodeUsage: noUsage,
     lists: noLists,
     places,
     room: places,
@@ -257,6 +293,27 @@ export function newJobState(
 export function addList(state: JobState, node: number, list: ItemList): void {
   if (state.lists === noLists) state.lists = new Map()
   ;(state.lists as Map<number, ItemList>).set(node, list)
+}
+
+export function setWaitingSince(state: JobState, node: number, at: number): void {
+  if (state.waitingSince === noTimes) state.waitingSince = new Map()
+  ;(state.waitingSince as Map<number, number>).set(node, at)
+}
+
+export function setLastAttempt(state: JobState, node: number, ended: EndedAttempt): void {
+  if (state.lastAttempts === noAttempts) state.lastAttempts = new Map()
+  ;(state.lastAttempts as Map<number, EndedAttempt>).set(node, ended)
+}
+
+/** The amounts that the node has used so far, to be added to. */
+export function usageOf(state: JobState, node: number): Usage {
+  if (state.nodeUsage === noUsage) state.nodeUsage = new Map()
+  const usages = state.nodeUsage as Map<number, Usage>
+  const known = usages.get(node)
+  if (known !== undefined) return known
+  const none: Usage = Object.create(null)
+  usages.set(node, none)
+  return none
 }
 
 export function rememberChild(state: JobState, node: number, jobId: string): void {

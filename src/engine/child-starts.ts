@@ -1,5 +1,5 @@
 import type { ChildRequest } from "../broker/port.ts"
-import type { Attempted, Submit } from "../core/commands.ts"
+import type { Attempted, Reported, Submit } from "../core/commands.ts"
 import type { Waiting } from "../core/facts.ts"
 import { isCurrent, placeOf } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
@@ -46,7 +46,7 @@ export class ChildStarts {
     this.#versions = new Versions(parts.journal, () => parts.clock.random())
   }
 
-  async start(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
+  async start(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
     const id = lastChild(job, at) ?? childJobId(job.id, at.node, at.item)
     for (;;) {
       const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
@@ -61,7 +61,7 @@ export class ChildStarts {
 
   async #begin(
     job: LiveJob,
-    at: Attempted,
+    at: Reported,
     { id, request }: { id: string; request: ChildRequest },
   ): Promise<void> {
     const { owner, plans, settings } = this.#parts
@@ -94,7 +94,7 @@ export class ChildStarts {
     })
   }
 
-  async #resume(job: LiveJob, at: Attempted, child: LiveJob): Promise<void> {
+  async #resume(job: LiveJob, at: Reported, child: LiveJob): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
       const result = await childResult(journal, child)
@@ -104,7 +104,7 @@ export class ChildStarts {
     owner.letGo(child)
   }
 
-  #goOn(job: LiveJob, at: Attempted, child: LiveJob): void {
+  #goOn(job: LiveJob, at: Reported, child: LiveJob): void {
     const { owner } = this.#parts
     if (jobHasEnded(child.state.status)) {
       const decided = owner.act(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
@@ -116,7 +116,7 @@ export class ChildStarts {
     this.#wait(job, at, child)
   }
 
-  #wait(job: LiveJob, at: Attempted, child: LiveJob): void {
+  #wait(job: LiveJob, at: Reported, child: LiveJob): void {
     const { workflow, workflowVersion } = child.state
     const waiting: Waiting = {
       kind: "child",

@@ -1,5 +1,5 @@
 import type { ChildRequest } from "../broker/port.ts"
-import type { Attempted } from "../core/commands.ts"
+import type { Reported } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
 import type { JobState } from "../core/state.ts"
@@ -30,13 +30,13 @@ export class Family {
     this.#starts = new ChildStarts(parts)
   }
 
-  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void> {
+  childWanted(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
     return this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
       .catch(error => this.#notStarted(job, at, error))
       .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
   }
 
-  #notStarted(job: LiveJob, at: Attempted, error: unknown): void {
+  #notStarted(job: LiveJob, at: Reported, error: unknown): void {
     if (!isWanted(job, at) || isMoved(error)) return
     if (!(error instanceof UmbraError)) {
       this.#parts.owner.setAside(job, error)

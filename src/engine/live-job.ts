@@ -116,6 +116,9 @@ export function encodeFact(fact: Fact, outputText?: string): string {
 function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string): string {
   let text = `{"node":${fact.node},"attempt":${fact.attempt}`
   if (fact.type === "item_completed") text += `,"item":${fact.item}`
+  if (fact.ran_ms !== undefined) text += `,"ran_ms":${fact.ran_ms}`
+  if (fact.held_ms !== undefined) text += `,"held_ms":${fact.held_ms}`
+  if (fact.worker !== undefined) text += `,"worker":${JSON.stringify(fact.worker)}`
   if (fact.usage !== undefined) text += `,"usage":${JSON.stringify(fact.usage)}`
   if (fact.job_output !== undefined) text += `,"job_output":${JSON.stringify(fact.job_output)}`
   if (fact.job_fault !== undefined) text += `,"job_fault":${JSON.stringify(fact.job_fault)}`

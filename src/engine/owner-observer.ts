@@ -1,5 +1,5 @@
 import type { ChildRequest } from "../broker/port.ts"
-import type { Attempted } from "../core/commands.ts"
+import type { Reported } from "../core/commands.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
@@ -10,7 +10,7 @@ export interface OwnerObserver {
   progressed(job: LiveJob, node: number): void
   parked(wakeAt: number | null): void
   /** A node wants another workflow to do its work. Resolves when what comes of it is decided. */
-  childWanted(job: LiveJob, at: Attempted, request: ChildRequest): Promise<void>
+  childWanted(job: LiveJob, at: Reported, request: ChildRequest): Promise<void>
   /** It has ended, and its relatives do not know. Told again whenever it is loaded. */
   unsettled(job: LiveJob): void
   fenced(partition: number): void

@@ -25,6 +25,7 @@ import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
 import type { Providers } from "./providers.ts"
+import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
 import type { EngineSettings } from "./settings.ts"
 import { StoreNews } from "./store-news.ts"
 import { abandon, inherit, release } from "./succession.ts"
@@ -111,6 +112,7 @@ export class Owner implements LaneEvents {
     this.#reports = new TaskReports({
       ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
       external: this.external,
+      running: task => this.broker.runningTask(task),
       dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })
     this.broker = parts.broker({
@@ -190,6 +192,7 @@ export class Owner implements LaneEvents {
       now: this.#clock.now(),
       random: this.#clock.random(),
       lossLimit: this.#settings.lossLimit,
+      ...(mayEndAttempts(command) ? { running: () => runningAttempts(job, this.broker) } : {}),
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided

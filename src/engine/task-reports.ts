@@ -1,4 +1,11 @@
-import type { Outcome, RemoteTaskEvents, TaskName, TaskNews } from "../broker/port.ts"
+import type {
+  AttemptTimes,
+  Outcome,
+  RemoteTaskEvents,
+  RunningTask,
+  TaskName,
+  TaskNews,
+} from "../broker/port.ts"
 import type { Attempted, Command, External } from "../core/commands.ts"
 import { isCurrent, placeOf } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
@@ -16,6 +23,8 @@ export interface TaskReportsParts {
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly undecided: Undecided
   readonly external: Pick<ExternalWork, "providers" | "capacity">
+  /** null: no handler runs it now. */
+  readonly running: (task: TaskName) => RunningTask | null
   /** Takes a task to a worker once more. */
   readonly dispatch: (job: LiveJob, attempted: Attempted) => void
 }
@@ -34,7 +43,13 @@ export class TaskReports implements RemoteTaskEvents {
     // Whoever asks whether to begin what is over, or somebody else's by now, must not.
     if (job === null || !isCurrent(job.state, attempted))
       return task.announce ? Promise.reject(new Error("the attempt is not current")) : Promise.resolve()
-    this.#parts.command(job, { type: "started", ...attempted, worker })
+    const ranMs = this.#parts.running(task)?.ranMs
+    this.#parts.command(job, {
+      type: "started",
+      ...attempted,
+      worker,
+      ...(ranMs === undefined ? {} : { ranMs }),
+    })
     return task.announce ? this.#parts.durable(job) : Promise.resolve()
   }
 
@@ -62,20 +77,22 @@ export class TaskReports implements RemoteTaskEvents {
     if (job !== null) this.#parts.command(job, { type: "preview", ...attemptedBy(task), data })
   }
 
-  finished(task: TaskName, outcome: Outcome): void {
+  finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#jobOf(task)
     if (job === null) return
     const { command, observer, undecided } = this.#parts
     const key = taskKey(task)
     job.running.delete(key)
     job.progress?.delete(key)
-    if (outcome.type === "child")
-      undecided.add(job.partition, observer.childWanted(job, attemptedBy(task), outcome))
-    else {
+    if (outcome.type === "child") {
+      const { usage } = outcome
+      const at = { ...attemptedBy(task), times, ...(usage === undefined ? {} : { usage }) }
+      undecided.add(job.partition, observer.childWanted(job, at, outcome))
+    } else {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
-      command(job, commandOf(attemptedBy(task), outcome, terms), text)
+      command(job, commandOf(attemptedBy(task), outcome, terms, times), text)
     }
   }
 
@@ -84,13 +101,16 @@ export class TaskReports implements RemoteTaskEvents {
     for (const task of tasks) {
       const job = this.#jobOf(task)
       if (job === null) continue
-      job.running.delete(taskKey(task))
       job.progress?.delete(taskKey(task))
       const lost = byJob.get(job)
       if (lost === undefined) byJob.set(job, [attemptedBy(task)])
       else lost.push(attemptedBy(task))
     }
-    for (const [job, only] of byJob) this.#parts.command(job, { type: "recover", only })
+    for (const [job, only] of byJob) {
+      this.#parts.command(job, { type: "recover", only })
+      // Until then they count as running: the fact tells which of them were.
+      for (const task of only) job.running.delete(taskKey(task))
+    }
   }
 
   /** What is known to have begun is a new attempt. The rest just goes to somebody else. */
@@ -98,9 +118,9 @@ export class TaskReports implements RemoteTaskEvents {
     const job = this.#jobOf(task)
     if (job === null) return
     const attempted = attemptedBy(task)
-    job.running.delete(taskKey(task))
     job.progress?.delete(taskKey(task))
     this.#parts.command(job, { type: "hand_over", only: [attempted] })
+    job.running.delete(taskKey(task))
     if (isCurrent(job.state, attempted)) this.#parts.dispatch(job, attempted)
   }
 

@@ -1,0 +1,155 @@
+import type { AttemptTimes, Refusal } from "./commands.ts"
+import type { Fact, Ran, RunningAttempt } from "./facts.ts"
+import { placeOf } from "./item-list.ts"
+import type { JsonObject } from "./json.ts"
+import { type EndedAttempt, type JobState, setLastAttempt, usageOf } from "./state.ts"
+
+/**
+ * When attempts began, and what they used.
+ *
+ * 1. A worker reports durations, never times: its wall clock may differ from the owner's. The owner reckons backwards
+ *    from the time of its own fact, and clamps the start to the attempt's interval [ready, at].
+ * 2. A fact names the worker only if it is another one than the fact before it named: in a job that one process runs
+ *    the name is written once.
+ */
+
+/** The fields of a fact that ends an attempt. `state`: before the fact. */
+export function ranFields(state: JobState, times: AttemptTimes | undefined): Ran {
+  if (times === undefined) return {}
+  const ran_ms = wholeMs(times.ranMs)
+  const held_ms = wholeMs(times.heldMs)
+  const { worker } = times
+  if (worker !== state.worker) return held_ms === 0 ? { ran_ms, worker } : { ran_ms, held_ms, worker }
+  return held_ms === 0 ? { ran_ms } : { ran_ms, held_ms }
+}
+
+export function wholeMs(ms: number): number {
+  return ms > 0 ? Math.round(ms) : 0
+}
+
+/** When the current attempt could begin: when it was queued, or, of a retry, when it was due. */
+export function readyAt(state: JobState, node: number): number {
+  const queuedAt = state.queuedAt[node]!
+  if (state.lastAttempts.size === 0) return queuedAt
+  return Math.max(queuedAt, state.lastAttempts.get(node)?.retryAt ?? 0)
+}
+
+/** Folds the times of a fact that says how long the node's handler has run until `at`. */
+export function ranUntil(state: JobState, node: number, { ran_ms, worker }: Ran, at: number): void {
+  if (ran_ms === undefined) return
+  if (worker !== undefined) state.worker = worker
+  state.workers[node] = state.worker
+  state.startedAt[node] = attemptStart(state, node, ran_ms, at)
+}
+
+/** When the handler of the current attempt began, if it had run so long by `at`. */
+export function attemptStart(state: JobState, node: number, ranMs: number, at: number): number {
+  return Math.min(at, Math.max(at - ranMs, readyAt(state, node)))
+}
+
+/** Folds what ran when a fact ended it. The names in such lists are not what a later fact refers to. */
+export function wereRunning(state: JobState, fact: { readonly at: number } & RunningList): void {
+  for (const { node, item, ran_ms, worker } of fact.running ?? []) {
+    const place = placeOf(state, item === undefined ? { node } : { node, item })
+    if (place === null) continue
+    const { worker: named } = place.state
+    ranUntil(place.state, place.position, { ran_ms, worker }, fact.at)
+    place.state.worker = named
+  }
+}
+
+interface RunningList {
+  readonly running?: readonly RunningAttempt[]
+}
+
+/** The node is tried again: its attempt becomes the last one, and the next has not begun. */
+export function attemptEnded(
+  state: JobState,
+  node: number,
+  ended: Pick<EndedAttempt, "outcome" | "endedAt"> & { readonly retryAt?: number | undefined },
+): void {
+  const { outcome, endedAt, retryAt = null } = ended
+  const startedAt = state.startedAt[node] || null
+  setLastAttempt(state, node, {
+    outcome,
+    startedAt,
+    endedAt,
+    worker: state.workers[node] ?? null,
+    retryAt,
+  })
+  state.startedAt[node] = 0
+  state.workers[node] = undefined
+  if (state.waitingSince.size > 0) (state.waitingSince as Map<number, number>).delete(node)
+}
+
+/** Every attempt's usage counts, whatever came of it. */
+export function used(state: JobState, node: number, usage: JsonObject | undefined): void {
+  for (const key in usage) {
+    const amount = usage[key]
+    if (typeof amount === "number") state.usage.set(key, (state.usage.get(key) ?? 0) + amount)
+  }
+  usedBy(state, node, usage)
+}
+
+export function usedBy(state: JobState, node: number, usage: JsonObject | undefined): void {
+  if (usage === undefined) return
+  const sums = usageOf(state, node)
+  for (const key in usage) {
+    const amount = usage[key]
+    if (typeof amount === "number") sums[key] = (sums[key] ?? 0) + amount
+  }
+}
+
+/** What facts of one decision name at most: the fact of a job with thousands of tasks stays small. */
+const MOST_RUNNING = 1000
+
+/** Adds to the facts that end attempts which of those were running. Changes nothing else. */
+export function withRunning(
+  state: JobState,
+  decided: readonly Fact[] | Refusal,
+  running: () => readonly RunningAttempt[],
+): readonly Fact[] | Refusal {
+  if ("refused" in decided || !decided.some(fact => endsSome(state, fact))) return decided
+  const all = running()
+  if (all.length === 0) return decided
+  return decided.map(fact => {
+    if (!endsSome(state, fact)) return fact
+    const ended = all.filter(attempt => ends(fact, attempt)).slice(0, MOST_RUNNING)
+    return ended.length === 0 ? fact : { ...fact, running: ended }
+  })
+}
+
+function endsSome(state: JobState, fact: Fact): boolean {
+  switch (fact.type) {
+    case "job_cancelled":
+    case "job_expired":
+    case "job_failed":
+    case "tasks_lost":
+    case "items_lost":
+      return true
+    case "node_failed":
+      return fact.retry_at === undefined
+    case "item_failed": {
+      if (fact.retry_at !== undefined) return false
+      const list = state.lists.get(fact.node)!.state
+      return !list.goesOn || list.unfinished - list.failures === 1
+    }
+    default:
+      return false
+  }
+}
+
+function ends(fact: Fact, { node, item }: RunningAttempt): boolean {
+  switch (fact.type) {
+    case "tasks_lost":
+      return item === undefined && fact.nodes.includes(node)
+    case "items_lost":
+      return node === fact.node && item !== undefined && fact.items.includes(item)
+    case "node_failed":
+      return node !== fact.node
+    case "item_failed":
+      return node !== fact.node || item !== fact.item
+    default:
+      return true
+  }
+}
