@@ -23,7 +23,12 @@ export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, maxIte
   try {
     if (at.item !== undefined) return { task: renderTask(job, at, fetched, eachOf(job, at.node, at.item)) }
     const { when, forEach } = planNode
-    if (when !== null && !isTruthy(when.render(scopeOf(job, fetched)))) return { skip: true }
+    if (when !== null) {
+      const condition = when.render(scopeOf(job, fetched))
+      if (typeof condition === "string" && job.plan.rules >= 2)
+        return { fault: textCondition(planNode, condition) }
+      if (!isTruthy(condition)) return { skip: true }
+    }
     if (forEach !== null) return itemsOf(job, forEach.render(scopeOf(job, fetched)), planNode, maxItems)
     return { task: renderTask(job, at, fetched) }
   } catch (error) {
@@ -53,6 +58,12 @@ function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number)
   if (list.length <= maxItems) return { items: list, ...sourceOf(job, planNode, list) }
   const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
   return { fault: { code: "E434", message, retryable: false } }
+}
+
+function textCondition({ id }: PlanNode, text: string): Fault {
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+  const message = `when of node "${id}" yields the text ${shown}, which is no condition. Write an expression that yields true or false, such as a comparison.`
+  return { code: "E435", message, retryable: false }
 }
 
 function kindOf(value: Json): string {
