@@ -1,11 +1,11 @@
 // Jobs in PostgreSQL: several processes may run this at once and share the work. Tables go to the schema `umbra`.
-// Run it: DATABASE_URL=postgres://user:password@localhost/database node examples/postgres.js
+// Run it: UMBRA_DATABASE_URL=postgres://user:password@localhost/database node examples/postgres.js
 import { defineHandler, openReader, openUmbra } from "umbra"
 
-const url = process.env.DATABASE_URL
+const url = process.env.UMBRA_DATABASE_URL
 if (url === undefined) {
   console.log(
-    "skipped: set DATABASE_URL to a PostgreSQL database (postgres://user:password@localhost/database)",
+    "skipped: set UMBRA_DATABASE_URL to a PostgreSQL database (postgres://user:password@localhost/database)",
   )
   process.exit(0)
 }

@@ -73,6 +73,7 @@ export const errorTable = {
   E432: kind("workflow would run inside itself", 422),
   E433: kind("for_each without a list", 422),
   E434: kind("list of for_each too long", 422),
+  E435: kind("when yields text", 422),
 
   E501: kind("storage unavailable", 503, true),
   E502: kind("storage refused the data", 422),

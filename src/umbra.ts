@@ -202,8 +202,8 @@ export class Umbra {
   }
 
   /** As `register`, of a workflow that was compiled with `handlers` and `adapters` of this process. */
-  registerPlan(plan: Plan, owner: string): Promise<Registered> {
-    return this.#submissions.registrations.registerPlan(plan, owner)
+  registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
+    return this.#submissions.registrations.registerPlan(plan, owner, pushedBy)
   }
 
   /** Handlers that come later: nodes that wait for one of them start at once. */

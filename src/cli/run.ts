@@ -50,8 +50,8 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const early = earlySignals()
   try {
     await keepFolder(location)
-    for (const { canonical } of others) await umbra.register(canonical as unknown as WorkflowDefinition)
-    const definition = plan.canonical as unknown as WorkflowDefinition
+    for (const { document } of others) await umbra.register(document as unknown as WorkflowDefinition)
+    const definition = plan.document as unknown as WorkflowDefinition
     const { id } = await umbra.submit(definition, input as never, submitOptions(options))
     const title = `${plan.name}  job ${id}  in ${storeName(location)}`
     const stream = options.json ? process.stderr : process.stdout

@@ -12,20 +12,29 @@ export interface StoreOptions {
 
 const STANDARD_FOLDER = "./.umbra"
 
-/**
- * A flag counts before a variable, and Umbra's own variables before DATABASE_URL, which is often there for another
- * program: it is followed only if it names a PostgreSQL.
- */
-export function storeLocation(options: StoreOptions, environment: Environment = process.env): string {
+/** A flag counts before a variable. DATABASE_URL belongs to an application: it is ignored, and a warning says so. */
+export function storeLocation(
+  options: StoreOptions,
+  environment: Environment = process.env,
+  warn: (line: string) => void = warnOnce,
+): string {
   const { UMBRA_DATABASE_URL, UMBRA_DATA_DIR, DATABASE_URL } = environment
-  const shared = DATABASE_URL && isPostgres(DATABASE_URL) ? DATABASE_URL : undefined
-  const location =
-    options.databaseUrl ??
-    options.dataDir ??
-    (UMBRA_DATABASE_URL || UMBRA_DATA_DIR || shared || STANDARD_FOLDER)
+  const given = options.databaseUrl ?? options.dataDir ?? (UMBRA_DATABASE_URL || UMBRA_DATA_DIR || undefined)
+  if (given === undefined && DATABASE_URL && isPostgres(DATABASE_URL)) warn(ignored)
+  const location = given ?? STANDARD_FOLDER
   if (options.databaseUrl !== undefined || (options.dataDir === undefined && UMBRA_DATABASE_URL))
     mustBePostgres(location)
   return location
+}
+
+const ignored = `umbra: DATABASE_URL is ignored; jobs are in ${STANDARD_FOLDER}. To use that database set UMBRA_DATABASE_URL or give --database-url; otherwise name a folder (UMBRA_DATA_DIR, --data-dir).`
+
+let hasWarned = false
+
+/** A command asks for its location several times. */
+function warnOnce(line: string): void {
+  if (!hasWarned) process.stderr.write(`${line}\n`)
+  hasWarned = true
 }
 
 function mustBePostgres(location: string): void {

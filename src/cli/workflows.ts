@@ -39,7 +39,7 @@ export async function show(reference: string, options: WorkflowsOptions): Promis
   const facts = [
     ["workflow", workflow.name],
     ["version", versionText(workflow.version, versions)],
-    ["stored", workflow.created_at],
+    ["stored", `${workflow.created_at}${workflow.pushed_by == null ? "" : ` by ${workflow.pushed_by}`}`],
     ["hash", workflow.hash],
     ["about", definition.description ?? ""],
     "routes" in definition

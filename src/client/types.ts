@@ -217,6 +217,8 @@ export interface WorkflowVersion {
   readonly version: number
   readonly hash: string
   readonly created_at: string
+  /** "token ID", "jwt SUBJECT" or "local"; null: not recorded, as of versions pushed before 0.2. */
+  readonly pushed_by: string | null
 }
 
 export interface StoredWorkflow extends WorkflowVersion {

@@ -22,6 +22,13 @@ import { checkStructure } from "./structure.ts"
 import { Suggester } from "./suggest.ts"
 import { compileTemplates } from "./templates.ts"
 
+/**
+ * The rules of definitions. A stored version is compiled under those that it was pushed under, so that it keeps its
+ * meaning. 1: text that a condition (`when`) yields counts as true unless it is empty. 2: such text is a fault, and
+ * a condition that can only yield text is a problem of the document.
+ */
+export const currentRules = 2
+
 export interface AnalysisOptions {
   readonly handlers: HandlerCatalog
   /** For pipelines; left out, no adapter is known. */
@@ -30,6 +37,8 @@ export interface AnalysisOptions {
   readonly limits?: Partial<DefinitionLimits>
   /** Parts of the document could not be read, so nothing follows from what is not there. */
   readonly isPartial?: boolean
+  /** Those of a stored version; default `currentRules`. */
+  readonly rules?: number
 }
 
 /** A node without problems, with its templates compiled and its references resolved. */
@@ -59,10 +68,12 @@ export interface AnalysedWorkflow {
   readonly successors: Adjacency
   readonly inDegrees: Int32Array
   readonly order: Int32Array
+  readonly rules: number
 }
 
 export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Work<Analysis> {
   const limits = { ...defaultLimits, ...options.limits }
+  const { rules = currentRules } = options
   const problems = new ProblemList(options.locate)
   const suggest = new Suggester()
   // A value takes two bytes of text at least.
@@ -76,7 +87,7 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
     const { adapters = noAdapters, isPartial = false } = options
     const pipeline =
       source.nodes === undefined
-        ? yield* analysePipeline(source, { ...shape, adapters, isPartial })
+        ? yield* analysePipeline(source, { ...shape, adapters, isPartial, rules })
         : both(shape)
     return pipeline === undefined ? { problems: problems.sorted() } : { problems: [], pipeline }
   }
@@ -95,7 +106,10 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
     definitions.push(checkNodeShape(node, definitions.length, shape))
     yield
   }
-  const nodes = new NodeAnalysis({ ...shape, handlers: options.handlers, sources: head.nodes, definitions })
+  const nodes = new NodeAnalysis({
+    ...shape,
+    ...{ handlers: options.handlers, sources: head.nodes, definitions, rules },
+  })
   const analysed = yield* nodes.analyse()
   const output =
     head.output == null ? null : compileTemplates(sortedCopy(head.output), () => ["output"], problems)
@@ -115,7 +129,7 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
     positions: nodes.positions,
     input: head.input == null ? null : (sortedCopy(head.input) as JsonObject),
     output: output as ValueTemplate | null,
-    ...{ dependencies, successors, inDegrees, order },
+    ...{ dependencies, successors, inDegrees, order, rules },
   }
   return { problems: [], workflow }
 }

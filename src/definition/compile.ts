@@ -10,10 +10,11 @@ import {
 } from "./analysis.ts"
 import { withoutDefaults } from "./canonical.ts"
 import { hashOf } from "./hash.ts"
+import { sortedCopy } from "./json-value.ts"
 import { pipelinePlan } from "./pipeline/compile.ts"
 import type { Plan, PlanNode } from "./plan.ts"
 import type { Problem } from "./problem.ts"
-import { defaultRetryPolicy, type RetryDefinition, retryDefaults } from "./schema.ts"
+import { defaultRetryPolicy, type NodeDefinition, type RetryDefinition, retryDefaults } from "./schema.ts"
 
 export type CompileResult =
   | { readonly plan: Plan; readonly problems?: undefined }
@@ -31,8 +32,8 @@ export function* compilation(source: unknown, options: AnalysisOptions): Work<Co
 }
 
 function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
-  const { head, dependencies, successors, inDegrees, order, positions, input, output } = workflow
-  const canonical = yield* canonicalOf(workflow)
+  const { head, dependencies, successors, inDegrees, order, positions, input, output, rules } = workflow
+  const { canonical, document } = yield* formsOf(workflow)
   const hash = yield* hashOf(canonical)
   const nodes: PlanNode[] = []
   const providers = new Set<string>()
@@ -45,7 +46,7 @@ function* planOf(workflow: AnalysedWorkflow): Work<Plan> {
     name: head.name,
     hash,
     nodes: Object.freeze(nodes),
-    ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical },
+    ...{ positions, inDegrees, successors, dependencies, order, input, output, canonical, document, rules },
     exits: exitsOf(successors),
     providers: Object.freeze([...providers]),
     ttlSeconds: head.ttl_seconds ?? null,
@@ -86,27 +87,48 @@ function exitsOf({ starts }: Adjacency): Int32Array {
 }
 
 /**
- * The definition with its keys sorted, what equals a default left out, and all dependencies written down in document
- * order. It is itself a definition, and compiles to the same plan.
+ * The canonical form: the definition with its keys sorted, what equals a default left out, and all dependencies written
+ * down in document order. The document that is stored also has the values of `retry` that were written although they
+ * are the default. Both are definitions themselves, and compile to the same plan.
  */
-function* canonicalOf({ head, nodes, dependencies, input, output }: AnalysedWorkflow): Work<JsonObject> {
+function* formsOf(workflow: AnalysedWorkflow): Work<Record<"canonical" | "document", JsonObject>> {
+  const { head, nodes, dependencies, input, output } = workflow
   const { starts, items } = dependencies
   const canonicalNodes: JsonObject[] = []
+  const documentNodes: JsonObject[] = []
+  let isSame = true
   for (const [i, node] of nodes.entries()) {
     const ids: string[] = new Array(starts[i + 1]! - starts[i]!)
     for (let k = 0; k < ids.length; k++) ids[k] = nodes[items[starts[i]! + k]!]!.definition.id
-    canonicalNodes.push(canonicalNode(node, ids))
+    const canonical = canonicalNode(node, ids)
+    const document = withWrittenRetry(canonical, node.definition)
+    if (document !== canonical) isSame = false
+    canonicalNodes.push(canonical)
+    documentNodes.push(document)
     yield
   }
-  return Object.freeze({
-    ...(head.description == null ? {} : { description: head.description }),
-    ...(input === null ? {} : { input }),
-    name: head.name,
-    nodes: canonicalNodes,
-    ...(output === null ? {} : { output: output.source }),
-    ...(head.ttl_seconds == null ? {} : { ttl_seconds: head.ttl_seconds }),
-  })
+  const form = (of: readonly JsonObject[]): JsonObject =>
+    Object.freeze({
+      ...(head.description == null ? {} : { description: head.description }),
+      ...(input === null ? {} : { input }),
+      name: head.name,
+      nodes: of,
+      ...(output === null ? {} : { output: output.source }),
+      ...(head.ttl_seconds == null ? {} : { ttl_seconds: head.ttl_seconds }),
+    })
+  const canonical = form(canonicalNodes)
+  return { canonical, document: isSame ? canonical : form(documentNodes) }
 }
+
+/** `retry` as it was written, also where it says the default: that may be another elsewhere. */
+function withWrittenRetry(canonical: JsonObject, { retry }: NodeDefinition): JsonObject {
+  const written = retry == null ? undefined : withoutDefaults(retry, noDefaults)
+  const kept = Object.keys(canonical.retry ?? {}).length
+  if (written === undefined || Object.keys(written).length === kept) return canonical
+  return sortedCopy({ ...canonical, retry: written }) as JsonObject
+}
+
+const noDefaults = Object.fromEntries(Object.keys(retryDefaults).map(key => [key, undefined]))
 
 function canonicalNode(
   { definition, config, when, forEach }: AnalysedNode,

@@ -5,8 +5,9 @@
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
-import { isTemplate } from "../template/index.ts"
-import { valueAt } from "./json-value.ts"
+import { compileTemplate, compileValue, isTemplate } from "../template/index.ts"
+import type { ValueTemplate } from "../template/types.ts"
+import { valueAt, withValueAt } from "./json-value.ts"
 import type { DocumentPath, ProblemList } from "./problem.ts"
 import type { Suggester } from "./suggest.ts"
 
@@ -36,6 +37,20 @@ export function checkConfig(
   }
 }
 
+/**
+ * The config without the white space around an expression, wherever the schema takes no text: with it the template would
+ * yield text, and never the number or boolean that is meant.
+ */
+export function trimExpressions(owner: Configured, config: ValueTemplate): ValueTemplate {
+  let trimmed = config.source
+  for (const { path, template } of config.templates) {
+    const source = template.source.trim()
+    if (source === template.source || !compileTemplate(source).isExpression) continue
+    if (refusesText(owner, config.source, path)) trimmed = withValueAt(trimmed, path, source)
+  }
+  return trimmed === config.source ? config : compileValue(trimmed).value
+}
+
 interface ConfigIssue {
   readonly path: readonly (string | number)[]
   readonly message: string
@@ -48,6 +63,8 @@ interface RichIssue {
   readonly message: string
   readonly path?: StandardSchemaV1.Issue["path"]
   readonly code?: string
+  /** Of `invalid_type`. */
+  readonly expected?: string
   readonly keys?: readonly string[]
   /** Issues of each branch of a union, with paths from the union's value. */
   readonly errors?: readonly (readonly RichIssue[])[]
@@ -56,7 +73,8 @@ interface RichIssue {
 function configIssues(owner: Configured, config: Json, suggest: Suggester): ConfigIssue[] {
   const result = runSchema(owner, config)
   if (result?.issues === undefined) return []
-  const certain = (result.issues as readonly RichIssue[]).filter(issue => isCertain(issue, config))
+  const isSure = (issue: RichIssue) => isCertain(issue, config) || isAboutText(issue, owner, config)
+  const certain = (result.issues as readonly RichIssue[]).filter(isSure)
   const known = keysOfShape(owner.config)
   const issues: ConfigIssue[] = []
   const misspelt = new Set<string | number>()
@@ -86,11 +104,60 @@ function keysOfShape(schema: unknown): string[] {
 }
 
 function wording(issue: RichIssue, path: readonly (string | number)[], config: Json): string {
+  if (yieldsText(valueAt(config, path))) {
+    const wanted = issue.code === "invalid_type" ? (yielded[issue.expected ?? ""] ?? "it") : "it"
+    return `"${path.at(-1)}" yields text here. Write one expression that yields ${wanted}: "{{ … }}" with nothing around it.`
+  }
   const isMissing = path.length > 0 && valueAt(config, path) === undefined
   if (!isMissing) return issue.message
   // What may be anything but must be there: zod has no better word for it.
   const message = issue.message.replace(/, received undefined$/, "").replace(/^.*nonoptional$/, "Add it")
   return `"${path.at(-1)}" is missing. ${message}`
+}
+
+const yielded: Readonly<Record<string, string>> = {
+  int: "a whole number",
+  number: "a number",
+  boolean: "true or false",
+  array: "a list",
+  object: "a mapping",
+  record: "a mapping",
+}
+
+/** Is it a template that is more than one expression? Whatever that reads, it yields text. */
+function yieldsText(value: unknown): boolean {
+  if (typeof value !== "string" || !isTemplate(value)) return false
+  const [found] = compileValue(value).value.templates
+  return found !== undefined && !found.template.isExpression
+}
+
+/** Such a template is certain not to fit where the schema takes no text. */
+function isAboutText(issue: RichIssue, owner: Configured, config: Json): boolean {
+  const path = keysOf(issue)
+  return isTypeIssue(issue) && yieldsText(valueAt(config, path)) && refusesText(owner, config, path)
+}
+
+/** Some schemas convert text: they must refuse such as reads as a number or a boolean, too. */
+const likelyTexts = ["1", "true"]
+
+function refusesText(owner: Configured, config: Json, path: readonly (string | number)[]): boolean {
+  return likelyTexts.every(text => {
+    const issues = runSchema(owner, withValueAt(config, path, text))?.issues ?? []
+    return (issues as readonly RichIssue[]).some(issue => isTypeIssue(issue) && isAt(issue, path))
+  })
+}
+
+/** Is any value of this type wrong, whatever the type's value is? Of a union: for each of its branches. */
+function isTypeIssue({ code, errors = [] }: RichIssue): boolean {
+  if (code !== "invalid_union") return code === "invalid_type"
+  return (
+    errors.length > 0 && errors.every(branch => branch.some(inner => isTypeIssue(inner) && isAt(inner, [])))
+  )
+}
+
+function isAt(issue: RichIssue, path: readonly (string | number)[]): boolean {
+  const keys = keysOf(issue)
+  return keys.length === path.length && keys.every((key, i) => key === path[i])
 }
 
 /** A schema that is asynchronous or throws on text where it expects something else is left to the run. */

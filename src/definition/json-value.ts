@@ -16,6 +16,17 @@ export function valueAt(source: unknown, path: readonly PropertyKey[]): unknown 
   return value
 }
 
+/** A copy with another value at a path that exists. */
+export function withValueAt(source: Json, [key, ...rest]: readonly (string | number)[], value: Json): Json {
+  if (key === undefined) return value
+  const copy = (Array.isArray(source) ? [...source] : { ...(source as JsonObject) }) as Record<
+    PropertyKey,
+    Json
+  >
+  copy[key] = withValueAt(copy[key]!, rest, value)
+  return copy as Json
+}
+
 /** Bounds on a value: `depth` of nesting, and `values` in all (objects of code may share parts without end). */
 export interface JsonBounds {
   readonly depth: number

@@ -3,7 +3,7 @@ import type { Adjacency } from "../core/plan.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import type { Work } from "../turns.ts"
 import type { AnalysedNode } from "./analysis.ts"
-import { checkConfig } from "./config.ts"
+import { checkConfig, trimExpressions } from "./config.ts"
 import { RowBuilder } from "./graph.ts"
 import type { HandlerCatalog, HandlerSpec } from "./handler.ts"
 import type { ShapeContext } from "./issues.ts"
@@ -30,6 +30,7 @@ export interface NodeAnalysisOptions extends ShapeContext {
   readonly sources: readonly unknown[]
   /** The same entries where their shape is right. */
   readonly definitions: readonly (SoundNode | undefined)[]
+  readonly rules: number
 }
 
 const nothingRead = new Int32Array(0)
@@ -114,7 +115,8 @@ export class NodeAnalysis {
 
   #node(definition: SoundNode, position: number): AnalysedNode {
     const handler = this.#handler(definition, position)
-    const config = this.#compile(definition.config ?? emptyObject, position, "config")
+    const given = this.#compile(definition.config ?? emptyObject, position, "config")
+    const config = handler === undefined ? given : trimExpressions(handler, given)
     if (handler?.config !== undefined) {
       const path = () => ["nodes", position, "config"]
       const title = `handler "${handler.name}"`
@@ -124,17 +126,34 @@ export class NodeAnalysis {
       const message = `Handler "${handler.name}" needs "provider": it does the node's work. Add it to the node.`
       this.#options.problems.add("E101", ["nodes", position, "handler"], message)
     }
-    const when = definition.when == null || definition.when === true ? null : definition.when
     const node = {
       definition: definition as NodeDefinition,
       config,
-      when: when === null ? null : this.#compile(when, position, "when"),
-      forEach: definition.for_each == null ? null : this.#compile(definition.for_each, position, "for_each"),
+      when: this.#when(definition, position),
+      forEach:
+        definition.for_each == null ? null : this.#expression(definition.for_each, position, "for_each"),
       reads: nothingRead as Int32Array,
     }
-    if (node.forEach !== null) this.#checkForEach(node.forEach, position)
     node.reads = this.#edges(node, position, handler?.storesConfig === true)
     return node
+  }
+
+  #when({ when }: SoundNode, position: number): ValueTemplate | null {
+    if (when == null || when === true) return null
+    return this.#options.rules < 2
+      ? this.#compile(when, position, "when")
+      : this.#expression(when, position, "when")
+  }
+
+  /** One expression, or a literal; white space around the expression is ignored. */
+  #expression(value: unknown, position: number, key: "when" | "for_each"): ValueTemplate {
+    const compiled = this.#compile(typeof value === "string" ? value.trim() : value, position, key)
+    const whole = compiled.templates[0]
+    if (whole === undefined || whole.path.length > 0 || whole.template.isExpression) return compiled
+    const yields = key === "when" ? "true or false" : "a list"
+    const message = `"${key}" yields text here. Write one expression that yields ${yields}: "{{ … }}" with nothing around it.`
+    this.#options.problems.add("E101", ["nodes", position, key], message)
+    return compiled
   }
 
   #compile(value: unknown, position: number, key: string): ValueTemplate {
@@ -153,14 +172,6 @@ export class NodeAnalysis {
       `No handler is called "${definition.handler}". ${advice}`,
     )
     return undefined
-  }
-
-  #checkForEach(forEach: ValueTemplate, position: number): void {
-    const whole = forEach.templates[0]
-    if (whole === undefined || whole.path.length > 0 || whole.template.isExpression) return
-    const message =
-      '"for_each" yields text here. Write one expression that yields a list: "{{ … }}" with nothing around it.'
-    this.#options.problems.add("E101", ["nodes", position, "for_each"], message)
   }
 
   #edges(node: AnalysedNode, position: number, storesConfig: boolean): Int32Array {

@@ -28,8 +28,12 @@ export interface Plan extends Graph {
   /** Providers that its nodes use, each once. */
   readonly providers: readonly string[]
   readonly ttlSeconds: number | null
-  /** The definition in canonical form: what is stored, and what `hash` is of. */
+  /** The definition in canonical form: what `hash` is of. */
   readonly canonical: Json
+  /** What is stored: the canonical form, and values of `retry` that were written although they are the default. */
+  readonly document: Json
+  /** The rules of definitions (analysis.ts) under which it was compiled. */
+  readonly rules: number
   /** A document with routes: its one node runs them. null: a document with nodes. */
   readonly pipeline: PipelinePlan | null
 }

@@ -56,7 +56,7 @@ export const nodeSchema = z.strictObject({
   when: z
     .union([z.boolean(), z.string()])
     .nullish()
-    .describe("A template; if it yields false the node is skipped. Default true."),
+    .describe('One expression, "{{ … }}"; if it yields false the node is skipped. Default true.'),
   provider: label("External service whose slots and rate limit the node uses.").nullish(),
   for_each: z
     .union([z.string(), z.array(z.unknown())])

@@ -61,8 +61,8 @@ export class Registrations {
   }
 
   /** As `register`, for whoever has compiled it. */
-  async registerPlan(plan: Plan, owner: string): Promise<Registered> {
-    return registered(await this.#store(plan, owner))
+  async registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
+    return registered(await this.#store(plan, owner, pushedBy))
   }
 
   resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
@@ -110,17 +110,22 @@ export class Registrations {
     return { owner, name, version, plan: await this.#parts.plans.get(owner, name, version) }
   }
 
-  async #store(plan: Plan, owner: string): Promise<NewlyStored> {
-    const definition = JSON.stringify(plan.canonical)
+  async #store(plan: Plan, owner: string, pushedBy = "local"): Promise<NewlyStored> {
+    const definition = JSON.stringify(plan.document)
     const row = await this.#parts.journal.putWorkflow({
       owner,
       name: plan.name,
       hash: plan.hash,
       definition,
       createdAt: this.#parts.now(),
+      pushedBy,
+      rules: plan.rules,
     })
-    this.#parts.plans.add(row, plan)
-    return { owner, name: row.name, version: row.version, plan, unchanged: row.unchanged }
+    const { name, version, unchanged } = row
+    const { plans } = this.#parts
+    // A version that was stored under earlier rules keeps them, whoever pushes the same content again.
+    const inForce = row.rules === plan.rules ? plans.add(row, plan) : await plans.get(owner, name, version)
+    return { owner, name, version, plan: inForce, unchanged }
   }
 }
 

@@ -23,8 +23,14 @@ export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, maxIte
   try {
     if (at.item !== undefined) return { task: renderTask(job, at, fetched, eachOf(job, at.node, at.item)) }
     const { when, forEach } = planNode
-    if (when !== null && !isTruthy(when.render(scopeOf(job, fetched)))) return { skip: true }
-    if (forEach !== null) return itemsOf(job, forEach.render(scopeOf(job, fetched)), planNode, maxItems)
+    if (when !== null) {
+      const condition = when.render(scopeOf(job, fetched, at.node))
+      if (typeof condition === "string" && job.plan.rules >= 2)
+        return { fault: textCondition(planNode, condition) }
+      if (!isTruthy(condition)) return { skip: true }
+    }
+    if (forEach !== null)
+      return itemsOf(job, forEach.render(scopeOf(job, fetched, at.node)), planNode, maxItems)
     return { task: renderTask(job, at, fetched) }
   } catch (error) {
     return { fault: renderingFault(error, planNode) }
@@ -34,7 +40,7 @@ export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, maxIte
 function renderTask(job: LiveJob, at: Attempted, fetched: Fetched, each?: Each): Task {
   const { config } = job.plan.nodes[at.node]!
   if (config.templates.length === 0) return taskOf(job, at, config.source, fetched)
-  const scope = scopeOf(job, fetched, each)
+  const scope = scopeOf(job, fetched, at.node, each)
   const late: LateTemplate[] = []
   const rendered = config.render(scope, { late: (template, path) => postpone(late, template, path, scope) })
   return taskOf(job, at, rendered, fetched, late)
@@ -53,6 +59,12 @@ function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number)
   if (list.length <= maxItems) return { items: list, ...sourceOf(job, planNode, list) }
   const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
   return { fault: { code: "E434", message, retryable: false } }
+}
+
+function textCondition({ id }: PlanNode, text: string): Fault {
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+  const message = `when of node "${id}" yields the text ${shown}, which is no condition. Write an expression that yields true or false, such as a comparison.`
+  return { code: "E435", message, retryable: false }
 }
 
 function kindOf(value: Json): string {
@@ -132,7 +144,7 @@ export function renderJobOutput(
   const { plan } = job
   if (plan.output === null) return {}
   try {
-    return { jobOutput: plan.output.render(scopeOf(job, new Map(fetched).set(last.node, last.output))) }
+    return { jobOutput: plan.output.render(scopeOf(job, new Map(fetched).set(last.node, last.output), null)) }
   } catch (error) {
     return { jobFault: renderingFault(error, null) }
   }
@@ -146,6 +158,9 @@ export function largeInputs(job: LiveJob, node: number): number[] {
 
 export function largeInputsOfOutput(job: LiveJob): number[] {
   const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
+  // An id that is computed may be that of any node.
+  if (read.some(({ name, path }) => name === "nodes" && path.length === 0))
+    return largeOf(job, [...job.plan.nodes.keys()])
   const nodes = read.map(({ name, path }) =>
     job.plan.positions.get(name === "nodes" ? String(path[0]) : name),
   )

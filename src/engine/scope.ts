@@ -15,8 +15,11 @@ export interface Each {
   readonly index: number
 }
 
-/** What a job's templates can read. Nothing is copied: a look-up goes to the state itself. */
-export function scopeOf(job: LiveJob, fetched: Fetched, each?: Each): Scope {
+/**
+ * What the templates of a node can read: its dependencies, and no other node, whether that has ended or not. null: the
+ * job's output, which can read all of them. Nothing is copied: a look-up goes to the state itself.
+ */
+export function scopeOf(job: LiveJob, fetched: Fetched, node: number | null, each?: Each): Scope {
   const names = {
     input: job.state.input,
     get job() {
@@ -25,10 +28,35 @@ export function scopeOf(job: LiveJob, fetched: Fetched, each?: Each): Scope {
   }
   return {
     names: each === undefined ? names : Object.assign(names, each),
-    node: id => outputOf(job, job.plan.positions.get(id), fetched),
+    node: id => {
+      const other = job.plan.positions.get(id)
+      return other !== undefined && canRead(job, node, other) ? outputOf(job, other, fetched) : undefined
+    },
     nodeIds: () =>
-      job.plan.nodes.filter((_, node) => isDone(job.state, node) || fetched.has(node)).map(node => node.id),
+      readable(job, node)
+        .filter(other => isDone(job.state, other) || fetched.has(other))
+        .map(other => job.plan.nodes[other]!.id),
   }
+}
+
+function canRead({ plan }: LiveJob, node: number | null, other: number): boolean {
+  if (node === null) return true
+  // Rows are sorted.
+  const { starts, items } = plan.dependencies
+  let low = starts[node]!
+  let high = starts[node + 1]!
+  while (low < high) {
+    const middle = (low + high) >>> 1
+    if (items[middle]! < other) low = middle + 1
+    else high = middle
+  }
+  return low < starts[node + 1]! && items[low] === other
+}
+
+function readable({ plan }: LiveJob, node: number | null): readonly number[] {
+  if (node === null) return [...plan.nodes.keys()]
+  const { starts, items } = plan.dependencies
+  return [...items.subarray(starts[node], starts[node + 1])]
 }
 
 function jobName({ id, state }: LiveJob): JsonObject {

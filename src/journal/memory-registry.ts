@@ -123,8 +123,8 @@ export class MemoryRegistry implements Registry {
   #versions({ owner, name }: WorkflowKey): VersionRow[] {
     const versions = this.#store().workflows.get(pair(owner, name)) ?? []
     return versions
-      .flatMap(({ hash, createdAt, deletedAt }, index) =>
-        deletedAt === null ? [{ version: index + 1, hash, createdAt }] : [],
+      .flatMap(({ hash, createdAt, deletedAt, pushedBy }, index) =>
+        deletedAt === null ? [{ version: index + 1, hash, createdAt, pushedBy }] : [],
       )
       .reverse()
   }

@@ -15,7 +15,7 @@ export interface MemoryStore {
   readonly partitions: { owner: string | null; epoch: number }[]
   readonly engines: Map<string, { place: string; beat: number; follows: boolean; purgedBeat: number | null }>
   /** By owner and name; the index is the version less one. */
-  readonly workflows: Map<string, (port.NewWorkflow & { deletedAt: number | null })[]>
+  readonly workflows: Map<string, (Required<port.NewWorkflow> & { deletedAt: number | null })[]>
   readonly jobs: Map<string, port.JobRow>
   /** Per partition, the jobs that have an alarm and when it rings. */
   readonly waiting: Map<string, number>[]

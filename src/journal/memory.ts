@@ -149,12 +149,14 @@ class MemoryJournal implements port.Journal {
     const versions = this.#store.workflows.get(key) ?? []
     const latest = versions.at(-1)
     // What was deleted is nobody's content: the same again is a new version.
-    const before = latest && { version: versions.length, hash: latest.deletedAt === null ? latest.hash : "" }
+    const isSame = latest?.deletedAt === null && latest.definition === workflow.definition
+    const before = latest && { version: versions.length, hash: isSame ? latest.hash : "" }
     const next = nextVersion(before, workflow.hash)
     if (latest !== undefined && next.unchanged) return { ...latest, ...next }
-    versions.push({ ...workflow, deletedAt: null })
+    const stored = { pushedBy: null, rules: 1, ...workflow, deletedAt: null }
+    versions.push(stored)
     this.#store.workflows.set(key, versions)
-    return { ...workflow, ...next, deletedAt: null }
+    return { ...stored, ...next }
   }
 
   async readWorkflow(key: { readonly owner: string; readonly name: string; readonly version?: number }) {

@@ -286,9 +286,13 @@ export interface NewWorkflow {
   readonly owner: string
   readonly name: string
   readonly hash: string
-  /** Canonical JSON. */
+  /** Canonical JSON, with what was written although it is the default. */
   readonly definition: string
   readonly createdAt: number
+  /** A token, the subject of a JWT, "local". null: not known, as of versions pushed before 0.2. */
+  readonly pushedBy?: string | null
+  /** Under which rules of definitions it was checked. Left out: 1, those of 0.1. */
+  readonly rules?: number
 }
 
 export interface WorkflowRow extends NewWorkflow {
@@ -297,6 +301,8 @@ export interface WorkflowRow extends NewWorkflow {
   readonly unchanged: boolean
   /** When its workflow was deleted. */
   readonly deletedAt: number | null
+  readonly pushedBy: string | null
+  readonly rules: number
 }
 
 export interface KeyClaim {

@@ -67,6 +67,7 @@ export interface VersionRow {
   readonly version: number
   readonly hash: string
   readonly createdAt: number
+  readonly pushedBy: string | null
 }
 
 export interface WorkflowSummary extends VersionRow {

@@ -18,7 +18,7 @@ export function maybeNumber(row: Row, column: number): number | null {
   return value === null ? null : Number(value)
 }
 
-function maybeText(row: Row, column: number): string | null {
+export function maybeText(row: Row, column: number): string | null {
   return row[column] ?? null
 }
 
@@ -66,6 +66,8 @@ export function workflowRow(key: { readonly owner: string; readonly name: string
     createdAt: number(row, 3),
     unchanged: row[4] === "t",
     deletedAt: maybeNumber(row, 5),
+    pushedBy: maybeText(row, 6),
+    rules: number(row, 7),
   }
 }
 

@@ -173,8 +173,14 @@ export class SqlJournal implements port.Journal {
   }
 
   async putWorkflow(workflow: port.NewWorkflow) {
-    const { owner, name, hash, definition, createdAt } = workflow
-    const row = await this.#untilThere("putWorkflow", [owner, name, hash, definition, String(createdAt)])
+    const { owner, name, hash, definition, createdAt, pushedBy = null, rules = 1 } = workflow
+    const content = [owner, name, hash, definition]
+    const row = await this.#untilThere("putWorkflow", [
+      ...content,
+      String(createdAt),
+      pushedBy,
+      String(rules),
+    ])
     return rows.workflowRow(workflow, row)
   }
 
@@ -288,7 +294,7 @@ export class SqlJournal implements port.Journal {
   }
 
   /** No row means that somebody else committed first; a new statement sees what they wrote. */
-  async #untilThere(statement: "putWorkflow" | "claimKey", parameters: string[]): Promise<Row> {
+  async #untilThere(statement: "putWorkflow" | "claimKey", parameters: (string | null)[]): Promise<Row> {
     for (;;) {
       const [row] = await this.#database.query(statement, parameters)
       if (row) return row

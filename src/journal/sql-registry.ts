@@ -28,6 +28,7 @@ export class SqlRegistry implements Registry {
       version: rows.number(row, 1),
       hash: rows.text(row, 2),
       createdAt: rows.number(row, 3),
+      pushedBy: rows.maybeText(row, 4),
     }))
   }
 
@@ -38,6 +39,7 @@ export class SqlRegistry implements Registry {
       version: rows.number(row, 0),
       hash: rows.text(row, 1),
       createdAt: rows.number(row, 2),
+      pushedBy: rows.maybeText(row, 3),
     }))
   }
 

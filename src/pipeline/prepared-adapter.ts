@@ -1,13 +1,16 @@
 /** An adapter with the config that a route gives it, ready to be called. */
 import type { Json } from "../core/json.ts"
 import { Breaker } from "../core/pipeline/breaker.ts"
+import { isObject } from "../definition/json-value.ts"
 import type { AdapterPlan, RoutePlan } from "../definition/pipeline/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Scope } from "../template/types.ts"
+import { isTruthy } from "../template/values.ts"
 import { Redactor } from "../worker/redact.ts"
 import { checkSchema } from "../worker/schema.ts"
 import { type SecretSource, secretNamed } from "../worker/secrets.ts"
 import type { Adapter } from "./adapter.ts"
+import { filter } from "./adapters/filter.ts"
 
 export interface Adapters {
   get(type: string): Adapter | undefined
@@ -48,6 +51,7 @@ export class PreparedAdapter {
   readonly breaker: Breaker | null
   readonly #plan: AdapterPlan
   readonly #names: { readonly [name: string]: Json }
+  readonly #rules: number
   readonly #constant: { readonly config: unknown } | null
 
   constructor(
@@ -59,6 +63,7 @@ export class PreparedAdapter {
     this.adapter = adapter
     this.#plan = plan
     this.#names = names
+    this.#rules = route.rules
     this.breaker = route.breaker === null ? null : new Breaker(route.breaker)
     const reads = plan.config.templates.flatMap(({ template }) => template.references)
     // What does not read the message is the same for all of them.
@@ -81,12 +86,18 @@ export class PreparedAdapter {
   #checked(config: Json): unknown {
     const { config: schema } = this.adapter
     if (schema === undefined) return config
-    return checkSchema({ schema, value: config, what: `config of adapter "${this.type}"`, code: "E403" })
+    const value = this.#rules < 2 && this.adapter === filter ? withTextCondition(config) : config
+    return checkSchema({ schema, value, what: `config of adapter "${this.type}"`, code: "E403" })
   }
 
   #scope(message: Json): Scope {
     return { names: { ...this.#names, message }, node: () => undefined, nodeIds: () => [] }
   }
+}
+
+/** In a pipeline stored under rules 1 text is a condition of `filter`, too. */
+function withTextCondition(config: Json): Json {
+  return isObject(config) ? { ...config, when: isTruthy((config.when ?? null) as Json) } : config
 }
 
 function secretsRead({ config }: AdapterPlan): string[] {

@@ -12,6 +12,8 @@ export interface RouteCall {
     readonly position: number
     readonly adapters: readonly { readonly type: string; readonly config: Json }[]
     readonly outbound: { readonly [kind: string]: number }
+    /** Left out by engines of 0.1: 1. */
+    readonly rules?: number
   }
   readonly message: Delivery
   /** Names of the message, and of its parent. */
@@ -44,5 +46,6 @@ export function routeOf(plan: RoutePlan, position: number): RouteCall["route"] {
     position,
     adapters: plan.adapters.map(({ type, config }) => ({ type, config: config.source })),
     outbound: Object.fromEntries(plan.outbound),
+    rules: plan.rules,
   }
 }

@@ -38,6 +38,7 @@ function passRoute(parts: RouteWorkerParts, call: RouteCall, context: HandlerCon
     name: call.route.name,
     adapters: call.route.adapters.map(({ type, config }) => ({ type, config: compileValue(config).value })),
     outbound: new Map(Object.entries(call.route.outbound)),
+    rules: call.route.rules ?? 1,
   }
   const names = { input: call.input, job: call.job }
   const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets: parts.secrets, names })

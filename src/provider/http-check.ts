@@ -4,7 +4,7 @@
  */
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
-import { compileValue } from "../template/index.ts"
+import { compileTemplate, compileValue } from "../template/index.ts"
 import { type HttpProviderDefinition, type HttpProviderSpec, httpProviderSchema } from "./http-spec.ts"
 
 /** Throws E605. */
@@ -15,7 +15,7 @@ export function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpe
     const problems = error.issues.map(({ path, message }) => `${path.join(".") || "provider"}: ${message}`)
     throw new UmbraError("E605", `Provider ${name} is not right. ${problems.join("; ")}.`)
   }
-  const problem = syntaxProblem(data) ?? nameProblem(data) ?? endlessProblem(data)
+  const problem = syntaxProblem(data) ?? nameProblem(data) ?? textProblem(data) ?? endlessProblem(data)
   if (problem === undefined) return data
   throw new UmbraError("E605", `Provider ${name}: ${problem}`)
 }
@@ -48,6 +48,21 @@ function nameProblem(spec: HttpProviderSpec): string | undefined {
       const place = [part, ...path].join(".")
       return `the template at ${place} reads "${unknown.name}", which is not there. There is ${known.join(", ")}.`
     }
+  }
+  return undefined
+}
+
+/** What is compared with a number or boolean, or is one, must be one expression: anything else yields text. */
+function textProblem(spec: HttpProviderSpec): string | undefined {
+  for (const part of ["poll", "webhook"] as const) {
+    const { status, done = [], failed = [], retryable, progress } = spec[part] ?? {}
+    const isText = (source: unknown) => typeof source === "string" && !compileTemplate(source).isExpression
+    const wrong = (key: string, yields: string) =>
+      `${part}.${key} yields text. Write one expression that yields ${yields}: "{{ … }}" with nothing around it.`
+    if (isText(retryable)) return wrong("retryable", "true or false")
+    if (isText(progress)) return wrong("progress", "a number")
+    const other = [...done, ...failed].find(value => typeof value !== "string")
+    if (other !== undefined && isText(status)) return wrong("status", `values such as ${other}`)
   }
   return undefined
 }

@@ -38,7 +38,10 @@ function failedNews(
   const error = attempt(spec.error, names)
   const why = typeof error === "string" ? error : error === null ? String(status) : JSON.stringify(error)
   const retryable = attempt(spec.retryable, names)
-  return { status: "failed", message: `The provider says: ${why}`, retryable: retryable !== false }
+  const message = `The provider says: ${why}`
+  if (typeof retryable !== "string") return { status: "failed", message, retryable: retryable !== false }
+  const told = "`retryable` of its definition yields text, which is no condition, so it is not tried again."
+  return { status: "failed", message: `${message} (${told})`, retryable: false }
 }
 
 /** What is only shown may be missing. */

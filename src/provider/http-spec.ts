@@ -2,6 +2,8 @@
 import { z } from "zod"
 
 const template = z.string().min(1)
+/** One whose value is compared or counted: white space around it would make it text. */
+const expression = z.string().trim().min(1)
 const seconds = z.number().positive()
 const scalar = z.union([z.string(), z.number(), z.boolean()])
 
@@ -16,13 +18,13 @@ const request = (method: "GET" | "POST" | "DELETE") =>
 
 /** How an answer, or a webhook, tells how an operation stands. */
 const outcome = {
-  status: template.describe("What tells the state, for example `{{ body.status }}`."),
+  status: expression.describe("What tells the state, for example `{{ body.status }}`."),
   done: z.array(scalar).min(1).describe("Values of `status` that mean done."),
   failed: z.array(scalar).default([]).describe("Values that mean failed. All others: it still runs."),
   output: z.unknown().default("{{ body }}").describe("The node's output once it is done."),
   error: template.optional().describe("Why it failed."),
-  retryable: z.union([z.boolean(), template]).default(true).describe("May a new operation succeed?"),
-  progress: template.optional().describe("0 to 100, while it runs."),
+  retryable: z.union([z.boolean(), expression]).default(true).describe("May a new operation succeed?"),
+  progress: expression.optional().describe("0 to 100, while it runs."),
   message: template.optional().describe("What to show while it runs."),
   preview: z.unknown().optional().describe("Partial results, while it runs."),
 }

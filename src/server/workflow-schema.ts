@@ -43,10 +43,19 @@ const versionExample = {
   version: 3,
   hash: "9f2c41d0",
   created_at: "2026-11-15T12:00:00.000Z",
+  pushed_by: "jwt ada",
 }
 
 export const storedVersion = z
-  .object({ name: z.string(), version: z.number().int(), hash: z.string(), created_at: time })
+  .object({
+    name: z.string(),
+    version: z.number().int(),
+    hash: z.string(),
+    created_at: time,
+    pushed_by: z.string().nullable().meta({
+      description: 'A token ("token ID"), the subject of a JWT ("jwt ada"), or "local". null: not recorded.',
+    }),
+  })
   .meta({
     id: "WorkflowVersion",
     examples: [versionExample],

@@ -8,8 +8,8 @@ import type { diff } from "./workflow-schema.ts"
 
 const iso = (time: number): string => new Date(time).toISOString()
 
-export function summaryView(name: string, { version, hash, createdAt }: VersionRow) {
-  return { name, version, hash, created_at: iso(createdAt) }
+export function summaryView(name: string, { version, hash, createdAt, pushedBy }: VersionRow) {
+  return { name, version, hash, created_at: iso(createdAt), pushed_by: pushedBy }
 }
 
 export function versionView(row: WorkflowRow) {

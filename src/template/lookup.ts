@@ -99,7 +99,9 @@ export function readChild(
   if (isNodes(run, object, frame)) {
     const output = run.scope.node(String(key))
     if (output !== undefined) return output
-    return new Missing(() => missing(path(run, expression, key), "finished nodes are", run.scope.nodeIds()))
+    return new Missing(() =>
+      missing(path(run, expression, key), "nodes that can be read here are", run.scope.nodeIds()),
+    )
   }
   const value = read(object)
   if (value instanceof Missing) return value

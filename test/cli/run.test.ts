@@ -1,4 +1,4 @@
-import { existsSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { bringDatabase } from "../support/embedded.ts"
@@ -127,18 +127,30 @@ describe("umbra run", () => {
     expect(JSON.parse(shown.stdout)).toMatchObject({ labels: { team: "a" }, workflow: "greeting" })
   })
 
-  it("finds the database in UMBRA_DATABASE_URL, DATABASE_URL or a settings file", async () => {
+  it("finds the database in UMBRA_DATABASE_URL or a settings file", async () => {
     writeFileSync(path("umbra.yaml"), `database_url: ${database.url}\nconcurrency: 5\n`)
     const parameters = ["run", path("greeting.yaml"), "--input", '{"name":"Ada"}', "--json"]
     const starts = [
       umbra(parameters, { env: { UMBRA_DATABASE_URL: database.url } }),
-      umbra(parameters, { env: { DATABASE_URL: database.url } }),
       umbra([...parameters, "--config", path("umbra.yaml")]),
     ]
     const known = (await Promise.all(starts)).map(({ stdout }) => JSON.parse(stdout).job_id)
     expect(await jobIds(onPostgres())).toEqual(expect.arrayContaining(known))
     expect(await jobIds(["--config", path("umbra.yaml")])).toEqual(expect.arrayContaining(known))
   })
+})
+
+it("ignores DATABASE_URL, and says so in one line on standard error", async () => {
+  const cwd = path("beside-an-application")
+  mkdirSync(cwd)
+  const parameters = ["run", path("greeting.yaml"), "--input", '{"name":"Ada"}', "--json"]
+  const { stdout, stderr } = await umbra(parameters, { cwd, env: { DATABASE_URL: database.url } })
+  const { job_id: id } = JSON.parse(stdout)
+  expect(stderr.split("\n").filter(line => line.includes("DATABASE_URL"))).toEqual([
+    expect.stringMatching(/^umbra: DATABASE_URL is ignored; jobs are in \.\/\.umbra\./),
+  ])
+  expect(existsSync(join(cwd, ".umbra", "database"))).toBe(true)
+  expect(await jobIds(onPostgres())).not.toContain(id)
 })
 
 describe("umbra run refuses what cannot be used, with exit 2 and without a trace", () => {

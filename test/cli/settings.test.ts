@@ -73,12 +73,26 @@ describe("where the jobs are", () => {
     ["a flag before everything", { dataDir: "d" }, { UMBRA_DATABASE_URL: url }, "d"],
     ["a URL flag before everything", { databaseUrl: url }, { UMBRA_DATA_DIR: "d" }, url],
     ["our URL before our folder", {}, { UMBRA_DATABASE_URL: url, UMBRA_DATA_DIR: "d" }, url],
-    ["our folder before DATABASE_URL", {}, { UMBRA_DATA_DIR: "d", DATABASE_URL: url }, "d"],
-    ["DATABASE_URL", {}, { DATABASE_URL: url }, url],
+    ["our folder", {}, { UMBRA_DATA_DIR: "d", DATABASE_URL: url }, "d"],
     ["not a DATABASE_URL of another kind", {}, { DATABASE_URL: "mysql://x" }, "./.umbra"],
     ["./.umbra", {}, {}, "./.umbra"],
   ])("%s", (_, options, environment, expected) => {
-    expect(storeLocation(options, environment)).toBe(expected)
+    const warnings: string[] = []
+    expect(storeLocation(options, environment, line => warnings.push(line))).toBe(expected)
+    expect(warnings).toEqual([])
+  })
+
+  it("is never DATABASE_URL; a warning names the cure if no location of Umbra was given", () => {
+    const warnings: string[] = []
+    const locate = (environment: object) =>
+      storeLocation({}, { DATABASE_URL: url, ...environment }, line => warnings.push(line))
+    expect(locate({ UMBRA_DATABASE_URL: `${url}2` })).toBe(`${url}2`)
+    expect(warnings).toEqual([])
+    expect(locate({})).toBe("./.umbra")
+    expect(warnings).toEqual([
+      expect.stringMatching(/DATABASE_URL is ignored.*UMBRA_DATABASE_URL or give --database-url/),
+    ])
+    expect(warnings[0]).not.toContain("secret")
   })
 
   it("is told without user and password", () => {

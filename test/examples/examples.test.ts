@@ -15,7 +15,7 @@ interface Start {
 }
 
 async function run(file: string, parameters: readonly string[] = [], { env = {}, node = [] }: Start = {}) {
-  const { DATABASE_URL: _url, ...clean } = process.env
+  const { UMBRA_DATABASE_URL: _url, ...clean } = process.env
   const child = spawn(process.execPath, [...node, join(root, file), ...parameters], {
     cwd: root,
     env: { ...clean, NO_COLOR: "1", ...env },
@@ -58,11 +58,11 @@ describe("the examples run as they are", () => {
   })
 
   it("postgres.js, and says what it needs where it has none", async () => {
-    expect((await run("examples/postgres.js")).stdout).toMatch(/^skipped: set DATABASE_URL/)
+    expect((await run("examples/postgres.js")).stdout).toMatch(/^skipped: set UMBRA_DATABASE_URL/)
     const database = await freshDatabase()
     try {
       const { code, stdout, stderr } = await run("examples/postgres.js", [], {
-        env: { DATABASE_URL: database.url },
+        env: { UMBRA_DATABASE_URL: database.url },
       })
       expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
       expect(stdout).toMatch(/^one job\n25\nCOMPLETED \d+ events\n$/)

@@ -80,6 +80,15 @@ describe("a provider that is plain REST", () => {
       { state: "broken", why: "no film", again: false },
       { status: "failed", message: "The provider says: no film", retryable: false },
     ],
+    [
+      { state: "broken", why: "no film", again: "false" },
+      {
+        status: "failed",
+        message:
+          "The provider says: no film (`retryable` of its definition yields text, which is no condition, so it is not tried again.)",
+        retryable: false,
+      },
+    ],
     [{ state: "broken" }, { status: "failed", message: "The provider says: broken", retryable: true }],
     [{ state: "queued" }, { status: "running" }],
     [
@@ -93,6 +102,23 @@ describe("a provider that is plain REST", () => {
     })
     const provider = httpProvider(definition(service.url), allow)
     expect(await provider.poll!({ externalId: "a/b" }, ctx)).toEqual(news)
+  })
+
+  it("refuses a template that can only yield text where a boolean or number is meant", () => {
+    const { poll, ...rest } = definition("https://acme.example")
+    const load = (over: object) => () => httpProvider({ ...rest, poll: { ...poll!, ...over } }, allow)
+    expect(load({ retryable: "{% if body.again %}true{% endif %}" })).toThrow(/poll\.retryable yields text/)
+    expect(load({ retryable: "false" })).toThrow(/poll\.retryable yields text/)
+    expect(load({ progress: "{{ body.percent }} %" })).toThrow(/poll\.progress yields text/)
+    expect(load({ status: "s{{ body.state }}" })).toThrow(/poll\.status yields text.*values such as 2/)
+    expect(load({ status: "s{{ body.state }}", done: ["s2"] })).not.toThrow()
+  })
+
+  it("ignores white space around such an expression", async () => {
+    const service = await startServer((_, response) => json(response, { state: 2, url: "u" }))
+    const { poll, ...rest } = definition(service.url)
+    const provider = httpProvider({ ...rest, poll: { ...poll!, status: "{{ body.state }}\n" } }, allow)
+    expect(await provider.poll!({ externalId: "x" }, ctx)).toMatchObject({ status: "completed" })
   })
 
   it("fails a look whose answer is no answer", async () => {

@@ -40,8 +40,10 @@ export class StoreWorkflows implements PlaceWorkflows {
       owner: this.#owner,
       name: plan.name,
       hash: plan.hash,
-      definition: JSON.stringify(plan.canonical),
+      definition: JSON.stringify(plan.document),
       createdAt: Date.now(),
+      pushedBy: "local",
+      rules: plan.rules,
     })
     return { name, version, hash: plan.hash, unchanged }
   }

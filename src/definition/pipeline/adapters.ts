@@ -2,7 +2,7 @@
 import { compileValue } from "../../template/index.ts"
 import type { ValueTemplate } from "../../template/types.ts"
 import type { AdapterCatalog, AdapterSpec } from "../adapter.ts"
-import { checkConfig } from "../config.ts"
+import { checkConfig, trimExpressions } from "../config.ts"
 import type { ShapeContext } from "../issues.ts"
 import { emptyObject, sortedCopy } from "../json-value.ts"
 import type { DocumentPath } from "../problem.ts"
@@ -14,6 +14,7 @@ import { checkAdapter, type SoundInit } from "./shape.ts"
 export interface PipelineContext extends ShapeContext {
   readonly adapters: AdapterCatalog
   readonly isPartial: boolean
+  readonly rules: number
 }
 
 /** What templates of pipelines may read. */
@@ -61,7 +62,8 @@ function analyseAdapter(
   const { problems, suggest } = context
   const spec = adapter.type === undefined ? undefined : findAdapter(adapter.type, path, context)
   const configPath = [...path, "config"]
-  const config = compileTemplates(sortedCopy(adapter.config ?? emptyObject), () => configPath, problems)
+  const given = compileTemplates(sortedCopy(adapter.config ?? emptyObject), () => configPath, problems)
+  const config = spec === undefined ? given : trimExpressions(spec, given)
   if (spec !== undefined)
     checkConfig({ owner: spec, title: titleOf(spec), config: config.source, path: () => configPath }, context)
   const site = spec?.storesConfig === true ? sites.storedConfig : sites.config

@@ -18,6 +18,7 @@ export interface AnalysedPipeline {
   readonly positions: ReadonlyMap<string, number>
   readonly readers: ReadonlyMap<string, number>
   readonly init: readonly InitPlan[]
+  readonly rules: number
 }
 
 export interface AnalysedRoute {
@@ -70,6 +71,7 @@ export function* analysePipeline(
     })),
     positions,
     readers,
+    rules: context.rules,
     init: inits!.map(({ queue }, i) => ({ route: readers.get(queue ?? first!)!, body: bodies![i]! })),
   }
 }

@@ -46,27 +46,27 @@ const oneNode = {
 }
 
 export function* pipelinePlan(analysed: AnalysedPipeline): Work<Plan> {
-  const { head, input, positions, readers, init } = analysed
+  const { head, input, positions, readers, init, rules } = analysed
   const canonical = canonicalOf(analysed)
   const hash = yield* hashOf(canonical)
   const pipeline: PipelinePlan = Object.freeze({
-    routes: Object.freeze(analysed.routes.map(routePlan)),
+    routes: Object.freeze(analysed.routes.map(route => routePlan(route, rules))),
     ...{ positions, readers, init },
     maxHops: head.max_hops ?? null,
   })
   return Object.freeze({
     ...oneNode,
-    ...{ name: head.name, hash, input, canonical, pipeline },
+    ...{ name: head.name, hash, input, canonical, document: canonical, pipeline, rules },
     ttlSeconds: head.ttl_seconds ?? null,
   })
 }
 
-function routePlan({ definition, adapters, outbound }: AnalysedRoute): RoutePlan {
+function routePlan({ definition, adapters, outbound }: AnalysedRoute, rules: number): RoutePlan {
   const { error_handling: handling } = definition
   return Object.freeze({
     name: definition.name,
     inbound: definition.inbound,
-    ...{ adapters, outbound },
+    ...{ adapters, outbound, rules },
     runOn: definition.run_on ?? routeDefaults.run_on,
     concurrency: definition.concurrency ?? routeDefaults.concurrency,
     prefetch: definition.prefetch ?? routeDefaults.prefetch,

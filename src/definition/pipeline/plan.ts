@@ -51,6 +51,8 @@ export interface RoutePlan {
   readonly deadLetter: boolean
   /** null: none. */
   readonly breaker: BreakerPlan | null
+  /** The rules of definitions under which the pipeline was stored. */
+  readonly rules: number
 }
 
 export interface AdapterPlan {

@@ -20,10 +20,10 @@ with recursive names as (
   ) as n
   where names.live < $3::text::bigint
 )
-select names.name, latest.version, latest.hash, latest.created_at
+select names.name, latest.version, latest.hash, latest.created_at, latest.pushed_by
 from names
 cross join lateral (
-  select w.version, w.hash, w.created_at
+  select w.version, w.hash, w.created_at, w.pushed_by
   from umbra.workflows as w
   where w.owner = $1::text and w.name = names.name and w.deleted_at is null
   order by w.version desc

@@ -1,22 +1,33 @@
--- A new version unless the latest has this content and is not deleted. No row: somebody else took the version number
--- meanwhile; the caller sends the statement again and sees theirs.
+-- A new version unless the latest has this content and is not deleted. The text is compared beside the hash: a value that
+-- was written although it is the default is part of the text alone. No row: another process took the version number
+-- meanwhile; the caller sends the statement again and sees that version.
 with latest as (
-  select version, hash, definition, created_at, deleted_at
+  select version, hash, definition, created_at, deleted_at, pushed_by, rules
   from umbra.workflows
   where owner = $1::text and name = $2::text
   order by version desc
   limit 1
 ),
 same as (
-  select version, hash, definition, created_at from latest where hash = $3::text and deleted_at is null
+  select version, hash, definition, created_at, pushed_by, rules
+  from latest
+  where hash = $3::text and definition::text = $4::text and deleted_at is null
 ),
 added as (
-  insert into umbra.workflows (owner, name, version, hash, definition, created_at)
-  select $1::text, $2::text, coalesce((select version from latest), 0) + 1, $3::text, $4::text::json, $5::text::bigint
+  insert into umbra.workflows (owner, name, version, hash, definition, created_at, pushed_by, rules)
+  select
+    $1::text,
+    $2::text,
+    coalesce((select version from latest), 0) + 1,
+    $3::text,
+    $4::text::json,
+    $5::text::bigint,
+    $6::text,
+    $7::text::int
   where not exists (select from same)
   on conflict do nothing
-  returning version, hash, definition, created_at
+  returning version, hash, definition, created_at, pushed_by, rules
 )
-select version, hash, definition, created_at, false, null from added
+select version, hash, definition, created_at, false, null, pushed_by, rules from added
 union all
-select version, hash, definition, created_at, true, null from same
+select version, hash, definition, created_at, true, null, pushed_by, rules from same

@@ -9,7 +9,15 @@ export const filter = defineAdapter({
   config: z.strictObject({
     when: z
       .unknown()
-      .describe("The message goes on if this is true: not null, false, 0, an empty text, list or mapping."),
+      .superRefine((value, context) => {
+        if (typeof value !== "string") return
+        const message =
+          "Text is no condition. Write one expression that yields true or false, such as \"{{ message.kind == 'order' }}\""
+        context.addIssue({ code: "invalid_type", expected: "boolean", input: value, message })
+      })
+      .describe(
+        "The message goes on if this is true: not null, false, 0, an empty list or mapping. Text is refused.",
+      ),
     otherwise: z
       .string()
       .min(1)

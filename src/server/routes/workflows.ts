@@ -167,7 +167,11 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
     },
     async (request, reply) => {
       const plan = await planOf(request.body, request.headers["content-type"])
-      const { unchanged, ...found } = await umbra.registerPlan(plan, request.caller.owner)
+      const { unchanged, ...found } = await umbra.registerPlan(
+        plan,
+        request.caller.owner,
+        request.caller.name,
+      )
       return reply.code(unchanged ? 200 : 201).send({ ...found, unchanged })
     },
   )

@@ -92,6 +92,7 @@ describe("P2 the plan of a pipeline", () => {
       retry: { maxAttempts: 1, initialSeconds: 1, maxSeconds: 60, multiplier: 2, jitter: 0 },
       deadLetter: false,
       breaker: { failureRate: 0.5, minCalls: 2, windowSeconds: 30, openSeconds: 15, trialCalls: 3 },
+      rules: 2,
     })
     expect(store?.adapters[0]?.config.source).toEqual({ key: "{{ secrets.KEY }}" })
   })

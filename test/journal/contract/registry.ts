@@ -5,7 +5,7 @@ import type { TokenLimits } from "../../../src/journal/registry.ts"
 import { newId, type Stage } from "../fixture.ts"
 
 const put = (journal: Journal, owner: string, name: string, hash: string) =>
-  journal.putWorkflow({ owner, name, hash, definition: `{"hash":"${hash}"}`, createdAt: 5 })
+  journal.putWorkflow({ owner, name, hash, definition: `{"hash":"${hash}"}`, createdAt: 5, pushedBy: "ada" })
 
 export function registryContract(stage: () => Stage): void {
   describe("the registry", () => {
@@ -16,9 +16,9 @@ export function registryContract(stage: () => Stage): void {
       await put(journal, "not the lister", "four", "a")
       const list = (over: object) => peer.registry.listWorkflows({ owner: "lister", limit: 10, ...over })
       expect(await list({})).toEqual([
-        { name: "one", version: 2, hash: "b", createdAt: 5 },
-        { name: "three", version: 1, hash: "a", createdAt: 5 },
-        { name: "two", version: 1, hash: "a", createdAt: 5 },
+        { name: "one", version: 2, hash: "b", createdAt: 5, pushedBy: "ada" },
+        { name: "three", version: 1, hash: "a", createdAt: 5, pushedBy: "ada" },
+        { name: "two", version: 1, hash: "a", createdAt: 5, pushedBy: "ada" },
       ])
       expect((await list({ limit: 2 })).map(row => row.name)).toEqual(["one", "three"])
       expect((await list({ after: "one", limit: 1 })).map(row => row.name)).toEqual(["three"])

@@ -41,6 +41,32 @@ export function workflowsContract(stage: () => Stage): void {
       })
     })
 
+    it("keep by whom and under which rules they were pushed; 0.1 recorded neither", async () => {
+      const { journal, peer } = stage()
+      const key = { owner: "author", name: "pushed" }
+      const pushed = { ...workflow("pushed", "b"), pushedBy: "token 7", rules: 2 }
+      expect(await journal.putWorkflow(workflow("pushed", "a"))).toMatchObject({ pushedBy: null, rules: 1 })
+      expect(await journal.putWorkflow(pushed)).toMatchObject({ pushedBy: "token 7", rules: 2 })
+      expect(await journal.putWorkflow({ ...pushed, pushedBy: "jwt ada", rules: 3 })).toMatchObject({
+        ...{ unchanged: true, pushedBy: "token 7", rules: 2 },
+      })
+      expect(await peer.readWorkflow({ ...key, version: 1 })).toMatchObject({ pushedBy: null, rules: 1 })
+      expect(await peer.readWorkflow(key)).toMatchObject({ pushedBy: "token 7", rules: 2 })
+      const versions = await peer.registry.listVersions({ ...key, limit: 9 })
+      expect(versions.map(({ pushedBy }) => pushedBy)).toEqual(["token 7", null])
+      const found = await peer.registry.listWorkflows({ owner: "author", limit: 1, after: "pushe" })
+      expect(found).toMatchObject([{ name: "pushed", version: 2, pushedBy: "token 7" }])
+    })
+
+    it("are a new version if the text differs although the hash is the same", async () => {
+      const { journal } = stage()
+      const one = workflow("text", "a")
+      await journal.putWorkflow(one)
+      const other = { ...one, definition: '{"z":1,"hash":"a","written":true}' }
+      expect(await journal.putWorkflow(other)).toMatchObject({ version: 2, unchanged: false })
+      expect(await journal.putWorkflow(other)).toMatchObject({ version: 2, unchanged: true })
+    })
+
     it("J20 put at once with different content get different versions, with the same content one", async () => {
       const { journal, peer } = stage()
       const different = Array.from({ length: 12 }, (_, n) =>

@@ -20,11 +20,9 @@ describe("transform", () => {
 describe("filter", () => {
   it.each<[Json, boolean]>([
     [true, true],
-    ["no", true],
     [{ a: 1 }, true],
     [false, false],
     [0, false],
-    ["", false],
     [[], false],
     [{}, false],
     [null, false],
@@ -32,6 +30,10 @@ describe("filter", () => {
     const { answer, emitted } = await run(builtIn("filter"), { body: { id: 1 }, config: { when } })
     expect(answer).toEqual(goesOn ? { id: 1 } : undefined)
     expect(emitted).toEqual([])
+  })
+
+  it.each(["no", ""])("refuses the text %j as a condition", async when => {
+    await expect(run(builtIn("filter"), { config: { when } })).rejects.toMatchObject({ code: "E403" })
   })
 
   it("emits the others with a kind of their own, if it has one", async () => {
