@@ -123,6 +123,7 @@ export const errorTable = {
   E709: kind("message ended its process too often", 422),
   E710: kind("workflow does not fit here", 422),
   E711: kind("not possible on workers", 422),
+  E712: kind("too many dead letters", 422),
   E720: kind("adapters cannot be loaded", 400),
   E721: kind("file not allowed", 403),
   E722: kind("file of a pipeline cannot be read", 500, true),

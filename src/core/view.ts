@@ -2,7 +2,7 @@ import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
-import type { RouteView } from "./pipeline/view.ts"
+import type { DeadLettersView, RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
 import { isDone, type JobState, nodeStatusOf, PENDING, QUEUED, resumeToken, WAITING } from "./state.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "./states.ts"
@@ -126,6 +126,8 @@ export interface GraphView {
   readonly usage: { readonly [key: string]: number }
   /** Of a pipeline. */
   readonly routes?: readonly RouteView[]
+  /** Of a pipeline. */
+  readonly dead_letters?: DeadLettersView
 }
 
 /** `places`: where nodes stand in the queue for a slot of their provider, from 1. */
