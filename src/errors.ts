@@ -29,6 +29,8 @@ export const errorTable = {
   E111: kind("reference to an unknown name", 422),
   E112: kind("secret where it would be stored", 422),
   E113: kind("queue that no route reads", 422),
+  E114: kind("emitted kind without a queue", 422),
+  E115: kind("adapter that cannot work at its place", 422),
 
   E201: kind("missing value in a template", 422),
   E202: kind("template cannot be evaluated", 422),
