@@ -29,6 +29,8 @@ export const errorTable = {
   E111: kind("reference to an unknown name", 422),
   E112: kind("secret where it would be stored", 422),
   E113: kind("queue that no route reads", 422),
+  E114: kind("emitted kind without a queue", 422),
+  E115: kind("adapter that cannot work at its place", 422),
 
   E201: kind("missing value in a template", 422),
   E202: kind("template cannot be evaluated", 422),
@@ -124,6 +126,7 @@ export const errorTable = {
   E709: kind("message ended its process too often", 422),
   E710: kind("workflow does not fit here", 422),
   E711: kind("not possible on workers", 422),
+  E712: kind("too many dead letters", 422),
   E720: kind("adapters cannot be loaded", 400),
   E721: kind("file not allowed", 403),
   E722: kind("file of a pipeline cannot be read", 500, true),

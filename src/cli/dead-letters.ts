@@ -2,12 +2,13 @@
 import type { DeadLetter, DeadLetterPage, ReplayJob } from "../client/index.ts"
 import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
+import type { DeadLetterFlags } from "./left-dead-letters.ts"
 import { withPlace } from "./place/open.ts"
 import type { Place, PlaceOptions } from "./place/place.ts"
 import { seeToItsEnd, withRunner } from "./place/runner.ts"
 import { count, type Paint, paintFor, printable, shorten } from "./terminal.ts"
 
-export interface DeadLettersCommandOptions extends PlaceOptions {
+export interface DeadLettersCommandOptions extends PlaceOptions, DeadLetterFlags {
   readonly route?: string
   readonly limit: number
   readonly after?: string

@@ -11,6 +11,7 @@ import { exitCode, exitCodeOf } from "./exit.ts"
 import { jobsProgram } from "./jobs/program.ts"
 import {
   adaptersOption,
+  allowDeadLettersOption,
   handlersOption,
   privateAddressesOption,
   providersOption,
@@ -59,7 +60,7 @@ withSubmission(withStore(program.command("run")))
   .summary("run a workflow and show it until it has ended")
   .description(
     "Runs a workflow (YAML or JSON; - reads standard input) in this process. Exit 0 if the job COMPLETED, 1 if it " +
-      "ended otherwise, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
+      "ended otherwise or messages of a pipeline failed for good, 2 if the workflow or its input is invalid. Ctrl-C cancels the job.",
   )
   .argument("<file>", "the workflow")
   .addOption(handlersOption())
@@ -67,6 +68,7 @@ withSubmission(withStore(program.command("run")))
   .addOption(providersOption())
   .addOption(withOption())
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
+  .addOption(allowDeadLettersOption())
   .addOption(privateAddressesOption())
   .action(async (file, options) => finish((await import("./run.ts")).run(file, options)))
 
@@ -74,12 +76,13 @@ withStore(program.command("resume"))
   .summary("finish what an earlier process left")
   .description(
     "Runs the unfinished jobs of a store until each has ended or waits for something far away. Exit 0 if all that " +
-      "ended are COMPLETED, else 1.",
+      "ended are COMPLETED and no message of a pipeline failed for good, else 1.",
   )
   .addOption(handlersOption())
   .addOption(adaptersOption())
   .addOption(providersOption())
   .option("--patience <seconds>", "stay for waits up to this long", seconds, 60)
+  .addOption(allowDeadLettersOption())
   .addOption(privateAddressesOption())
   .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")
   .action(async options => finish((await import("./resume.ts")).resume(options)))

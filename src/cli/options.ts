@@ -50,6 +50,9 @@ export const withOption = (): Option =>
 export const privateAddressesOption = (): Option =>
   new Option("--allow-private-addresses", "let nodes call private, loopback and link-local addresses")
 
+export const allowDeadLettersOption = (): Option =>
+  new Option("--allow-dead-letters", "exit 0 although messages of a pipeline failed for good")
+
 /** Where the jobs are, and the settings. */
 export function withStore(command: Command): Command {
   const stored = command

@@ -2,6 +2,7 @@
 import { Command, Option } from "commander"
 import {
   adaptersOption,
+  allowDeadLettersOption,
   countFrom1,
   handlersOption,
   ownerOption,
@@ -34,7 +35,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     .summary("submit a job of a stored workflow")
     .description(
       "Submits a job of a stored workflow and prints its id. With --wait it shows the job until it has ended: exit 0 if " +
-        "it COMPLETED, else 1.",
+        "it COMPLETED and no message of a pipeline failed for good, else 1.",
     )
     .argument("<workflow>", "name, name@3 or name@stable")
     .option("--wait", "stay until the job has ended; on a folder or a database its nodes run in this process")
@@ -42,6 +43,7 @@ export function placeCommands(program: Command, finish: Finish): void {
     .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(privateAddressesOption())
+    .addOption(allowDeadLettersOption())
     .addOption(ownerOption())
     .addOption(json())
     .action(async (name, options) => finish((await import("./submit.ts")).submit(name, options)))
@@ -53,6 +55,7 @@ export function placeCommands(program: Command, finish: Finish): void {
         "change of a job's state, until Ctrl-C.",
     )
     .argument("[job]", "the job's id")
+    .addOption(allowDeadLettersOption())
     .addOption(ownerOption())
     .option("--json", "print a line of JSON per event")
     .action(async (job, options) => finish((await import("./watch.ts")).watch(job, options)))
@@ -92,6 +95,7 @@ function pipelineCommands(program: Command, finish: Finish): void {
     .option("--workflow <name>", "with --replay: another version of the pipeline, for example crawl@4")
     .option("--wait", "with --replay: stay until the new job has ended, as `umbra submit --wait` does")
     .addOption(adaptersOption())
+    .addOption(allowDeadLettersOption())
     .addOption(privateAddressesOption())
     .addOption(json())
     .action(async (job, options) => finish((await import("./dead-letters.ts")).deadLetters(job, options)))

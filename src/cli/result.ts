@@ -1,16 +1,20 @@
 /** A job that has ended, for programs and for people. */
-
 import { withLive } from "../core/live-view.ts"
-import type { RouteView } from "../core/pipeline/view.ts"
 import type { GraphView, NodeView } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
-import { exitCode } from "./exit.ts"
-import { deadLetteredIn } from "./routes-table.ts"
+import {
+  type DeadLetterFlags,
+  deadLettersText,
+  exitCodeWith,
+  type LeftDeadLetters,
+  leftDeadLetters,
+} from "./left-dead-letters.ts"
 import { count, duration, type Paint, paintFor, printable } from "./terminal.ts"
 
 export interface JobWithNodes {
   readonly job: JobSnapshot
   readonly graph: GraphView
+  readonly left: LeftDeadLetters | null
 }
 
 /** For the commands that are suggested: how they find the job, and how they can run it. */
@@ -24,31 +28,28 @@ export interface Suggested {
 export async function report(
   jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<GraphView> },
   jobId: string,
-  options: Suggested & { readonly json?: boolean },
+  options: Suggested & DeadLetterFlags & { readonly json?: boolean },
 ): Promise<number> {
   const [job, graph] = await Promise.all([jobs.job(jobId), jobs.graph(jobId).then(withLive)])
+  const left = await leftDeadLetters(jobs, jobId, graph)
   process.stdout.write(
     options.json
-      ? `${JSON.stringify(finalJob({ job, graph }), null, 2)}\n`
-      : resultText({ job, graph }, paintFor(process.stdout), options),
+      ? `${JSON.stringify(finalJob({ job, graph, left }), null, 2)}\n`
+      : resultText({ job, graph, left }, paintFor(process.stdout), options),
   )
-  return job.status === "COMPLETED" ? exitCode.ok : exitCode.failed
+  return exitCodeWith(job.status, left, options)
 }
 
 /** `umbra run --json` */
-function finalJob({ job, graph }: JobWithNodes) {
+function finalJob({ job, graph, left }: JobWithNodes) {
   const { job_id, status, output, error } = job
   const { routes } = graph
   const nodes = graph.nodes.map(nodeSummary)
-  return { job_id, status, output, error, nodes, ...(routes === undefined ? {} : { routes }) }
-}
-
-/** What became of its messages has been shown; what is left is what to do about those that failed. */
-function messagesText({ job_id }: JobSnapshot, routes: readonly RouteView[], flags: string): string {
-  const dead = deadLetteredIn(routes)
-  if (dead === 0) return ""
-  const paint = paintFor(process.stdout)
-  return `${paint.yellow(`${count(dead, "message")} failed for good.`)} See why: umbra dead-letters ${job_id}${flags}\n`
+  return {
+    ...{ job_id, status, output, error, nodes },
+    ...(routes === undefined ? {} : { routes }),
+    ...(left === null ? {} : { dead_letters: { count: left.count, first: left.first } }),
+  }
 }
 
 export function nodeSummary(node: NodeView) {
@@ -68,15 +69,22 @@ const MOST_LINES = 40
 const MOST_COLUMNS = 4000
 
 function resultText(
-  { job, graph: { routes } }: JobWithNodes,
+  { job, graph: { routes }, left }: JobWithNodes,
   paint: Paint,
-  { flags, runningFlags, runsHere }: Suggested,
+  { flags, runningFlags, runsHere, allowDeadLetters }: Suggested & DeadLetterFlags,
 ): string {
   const { job_id, status, workflow, created_at, finished_at } = job
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
-  const messages = routes === undefined ? null : messagesText(job, routes, flags)
-  if (status === "COMPLETED")
-    return `${paint.green(`✓ ${workflow} completed`)}${took}\n${messages ?? outputText(job, flags)}`
+  const messages = deadLettersText(left, paint, flags)
+  // What became of the messages of a pipeline has been shown already.
+  const output = routes === undefined ? outputText(job, flags) : ""
+  if (status === "COMPLETED" && messages !== "") {
+    const exit = allowDeadLetters
+      ? ""
+      : paint.dim("Exit code 1: messages were lost on the way. --allow-dead-letters makes it 0.\n")
+    return `${paint.yellow(`⚠ ${workflow} completed with dead letters`)}${took}\n${output}${messages}${exit}`
+  }
+  if (status === "COMPLETED") return `${paint.green(`✓ ${workflow} completed`)}${took}\n${output}`
   const why = errorText(job)
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
@@ -88,7 +96,7 @@ function resultText(
     finished_at === null
       ? paint.yellow(`◔ ${workflow} is ${status}`)
       : paint.red(`✗ ${workflow} is ${status}`)
-  return `${said}${took}${why === "" ? "" : `\n  ${why}`}\n${messages ?? ""}${paint.dim(next)}`
+  return `${said}${took}${why === "" ? "" : `\n  ${why}`}\n${messages}${paint.dim(next)}`
 }
 
 export function errorText({ error }: Pick<JobSnapshot, "error">): string {

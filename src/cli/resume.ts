@@ -3,6 +3,7 @@
  * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
  */
 import type { PipelineNeeds } from "../broker/port.ts"
+import type { DeadLettersView } from "../core/pipeline/view.ts"
 import { type JobStatus, jobHasEnded, jobStatuses } from "../core/states.ts"
 import type { GraphView, WaitingOn } from "../core/view.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
@@ -14,13 +15,19 @@ import { openUmbra, type Umbra } from "../umbra.ts"
 import { loadUserAdapters } from "./adapters.ts"
 import { exitCode } from "./exit.ts"
 import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
+import {
+  type DeadLetterFlags,
+  firstError,
+  type LeftDeadLetters,
+  leftDeadLetters,
+} from "./left-dead-letters.ts"
 import { commandLog } from "./log.ts"
 import { inTurn, keepFolder } from "./place/in-turn.ts"
 import { errorText } from "./result.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
 import { count, duration, paintFor } from "./terminal.ts"
 
-export interface ResumeOptions extends StoreOptions {
+export interface ResumeOptions extends StoreOptions, DeadLetterFlags {
   readonly handlers?: readonly string[]
   readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
@@ -36,6 +43,8 @@ interface Told {
   /** Why the command does not stay for it; null: it has ended. */
   readonly left: string | null
   readonly error: string
+  /** Of a pipeline that has ended, or a job that ran one: messages that failed for good. */
+  readonly dead_letters?: DeadLettersView
 }
 
 const UNFINISHED = jobStatuses.filter(status => !jobHasEnded(status))
@@ -104,13 +113,18 @@ interface Finished {
   /** Jobs that nothing is known of, since the command was stopped. */
   readonly untold: number
   readonly json?: boolean
+  readonly allowDeadLetters?: boolean
 }
 
 function finish(told: readonly Told[], finished: Finished): number {
   process.stdout.write(
     finished.json ? `${JSON.stringify({ jobs: told }, null, 2)}\n` : closing(told, finished),
   )
-  const isWell = told.every(({ status, left }) => left !== null || status === "COMPLETED")
+  const isAllowed = (letters: DeadLettersView | undefined) =>
+    finished.allowDeadLetters === true || letters === undefined || letters.count === 0
+  const isWell = told.every(
+    ({ status, left, dead_letters }) => left !== null || (status === "COMPLETED" && isAllowed(dead_letters)),
+  )
   return isWell ? exitCode.ok : exitCode.failed
 }
 
@@ -158,7 +172,8 @@ class Resumption {
     while (!this.#signal.aborted) {
       const job = await this.#umbra.wait(id, { timeoutMs: wait })
       const left = jobHasEnded(job.status) ? null : await this.#whyLeft(id)
-      if (jobHasEnded(job.status) || left !== null) return this.#tell(job, left)
+      if (jobHasEnded(job.status) || left !== null)
+        return this.#tell(job, left, jobHasEnded(job.status) ? await this.#deadLetters(id) : null)
       wait = LOOK_AGAIN_MS
     }
   }
@@ -183,15 +198,24 @@ class Resumption {
     return graph.ready_queue.length > 0 ? null : waitText(graph, now)
   }
 
-  #tell(job: JobSnapshot, left: string | null): void {
+  async #deadLetters(id: string): Promise<LeftDeadLetters | null> {
+    return leftDeadLetters(this.#umbra, id, await this.#umbra.graph(id))
+  }
+
+  #tell(job: JobSnapshot, left: string | null, dead: LeftDeadLetters | null): void {
     const { job_id, workflow, status } = job
-    const told = { job_id, workflow, status, left, error: errorText(job) }
+    const letters = dead === null ? {} : { dead_letters: { count: dead.count, first: dead.first } }
+    const told = { job_id, workflow, status, left, error: errorText(job), ...letters }
     this.#told.push(told)
     if (this.#options.json) return
     const paint = paintFor(process.stdout)
-    const icon =
-      left !== null ? paint.yellow("◔") : status === "COMPLETED" ? paint.green("✓") : paint.red("✗")
-    const what = left ?? [status, told.error].filter(Boolean).join("  ")
+    const hasDead = dead !== null && dead.count > 0
+    const ended = status !== "COMPLETED" ? paint.red("✗") : hasDead ? paint.yellow("⚠") : paint.green("✓")
+    const icon = left === null ? ended : paint.yellow("◔")
+    const lost = hasDead
+      ? `${count(dead.count, "message")} failed for good, the first: ${firstError(dead)}`
+      : ""
+    const what = left ?? [status, told.error, lost].filter(Boolean).join("  ")
     process.stdout.write(`${icon} ${job_id}  ${workflow}  ${what}\n`)
   }
 }

@@ -101,7 +101,3 @@ export function routeText({ name, done, queued, in_flight, waiting, dead_lettere
   ]
   return `${printable(name)}: ${parts.filter(Boolean).join(", ")}`
 }
-
-export function deadLetteredIn(routes: readonly RouteView[]): number {
-  return routes.reduce((sum, { dead_lettered }) => sum + dead_lettered, 0)
-}

@@ -10,6 +10,7 @@ import { exitCode } from "./exit.ts"
 import { catalogWith, loadUserHandlers, loadUserProviders } from "./handlers.ts"
 import { mustFit } from "./input.ts"
 import { readJson } from "./json-option.ts"
+import type { DeadLetterFlags } from "./left-dead-letters.ts"
 import { earlySignals } from "./live/early-signals.ts"
 import { follow } from "./live/follow.ts"
 import { commandLog } from "./log.ts"
@@ -21,7 +22,7 @@ import { type RunningOptions, runningFlags, storeFlags, storeLocation, storeName
 import { type SubmissionFlags, submitOptions } from "./submit-options.ts"
 import { paintFor } from "./terminal.ts"
 
-export interface RunOptions extends RunningOptions, SubmissionFlags {
+export interface RunOptions extends RunningOptions, SubmissionFlags, DeadLetterFlags {
   readonly input?: string
   /** Workflows that its nodes run. */
   readonly with?: readonly string[]

@@ -1,12 +1,13 @@
 /** `umbra submit NAME`: a job of a stored workflow, for whoever runs the place; with `--wait` until it has ended. */
 import { exitCode } from "./exit.ts"
 import { readJson } from "./json-option.ts"
+import type { DeadLetterFlags } from "./left-dead-letters.ts"
 import { withPlace } from "./place/open.ts"
 import type { PlaceOptions } from "./place/place.ts"
 import { seeToItsEnd, withRunner } from "./place/runner.ts"
 import { type SubmissionFlags, submitOptions } from "./submit-options.ts"
 
-export interface SubmitCommandOptions extends PlaceOptions, SubmissionFlags {
+export interface SubmitCommandOptions extends PlaceOptions, SubmissionFlags, DeadLetterFlags {
   readonly input?: string
   readonly wait?: boolean
   readonly json?: boolean

@@ -2,6 +2,7 @@
 import { isoEvent } from "../engine/iso-times.ts"
 import { exitCode } from "./exit.ts"
 import { paintStatus } from "./jobs/list.ts"
+import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "./left-dead-letters.ts"
 import type { JobChange } from "./place/changes.ts"
 import { withPlace } from "./place/open.ts"
 import type { Place, PlaceOptions } from "./place/place.ts"
@@ -9,24 +10,26 @@ import { remoteRunner, seeToItsEnd } from "./place/runner.ts"
 import { errorText } from "./result.ts"
 import { duration, type Paint, paintFor, printable } from "./terminal.ts"
 
-export interface WatchCommandOptions extends PlaceOptions {
+export interface WatchCommandOptions extends PlaceOptions, DeadLetterFlags {
   readonly json?: boolean
 }
 
 export function watch(jobId: string | undefined, options: WatchCommandOptions): Promise<number> {
   return withPlace(options, place => {
     if (jobId === undefined) return watchAll(place, options)
-    return options.json ? events(place, jobId) : seeToItsEnd(remoteRunner(place), jobId, {})
+    const { json, allowDeadLetters = false } = options
+    if (json) return events(place, jobId, { allowDeadLetters })
+    return seeToItsEnd(remoteRunner(place), jobId, { allowDeadLetters })
   })
 }
 
 /** A line of JSON per event, as `umbra jobs events --json`, while they happen. */
-async function events({ jobs }: Place, jobId: string): Promise<number> {
+async function events({ jobs }: Place, jobId: string, flags: DeadLetterFlags): Promise<number> {
   const { signal } = untilInterrupted()
   for await (const event of jobs.watch(jobId, { signal }))
     process.stdout.write(`${JSON.stringify(isoEvent(event))}\n`)
   const { status } = await jobs.job(jobId)
-  return status === "COMPLETED" ? exitCode.ok : exitCode.failed
+  return exitCodeWith(status, await leftDeadLetters(jobs, jobId, await jobs.graph(jobId)), flags)
 }
 
 async function watchAll({ jobs, name }: Place, { json }: WatchCommandOptions): Promise<number> {

@@ -4,7 +4,7 @@ import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { isBegun, type LiveGraph, readyQueue, waitingFor, workflowStatus } from "./live-view.ts"
-import type { RouteView } from "./pipeline/view.ts"
+import type { DeadLettersView, RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
 import {
   type EndedAttempt,
@@ -187,6 +187,8 @@ export interface GraphView {
   readonly usage: { readonly [key: string]: number }
   /** Of a pipeline. */
   readonly routes?: readonly RouteView[]
+  /** Of a pipeline. */
+  readonly dead_letters?: DeadLettersView
   /** What is never recorded. null: not known; absent: the job has ended. */
   readonly live?: LiveGraph | null
 }

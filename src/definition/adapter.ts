@@ -6,6 +6,18 @@ export interface AdapterSpec<Config = unknown> {
   readonly config?: StandardSchemaV1<unknown, Config>
   /** It stores or sends on what its config says, so no secret may stand in it (E112). */
   readonly storesConfig?: boolean
+  // Methods, so that an adapter of any config is an `AdapterSpec`.
+  /**
+   * Kinds of the messages that it emits with this config, besides what it answers. A route without a queue for one of them
+   * is refused (E114). Left out: nothing is known of them before it runs.
+   */
+  emits?(config: Config): readonly string[]
+  /** It writes each message once, so it cannot follow an adapter that gathers in one route (E115). */
+  writesOnce?(config: Config): boolean
+  /** It uses `context.storage` or `context.submit`, so it cannot run on workers (E115). */
+  readonly needsEngine?: boolean
+  /** It gathers messages. */
+  gather?(config: Config): unknown
   /** The package that it comes from; absent: registered by hand, or built in. */
   readonly package?: string
 }

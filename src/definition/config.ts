@@ -172,6 +172,12 @@ function runSchema(owner: Configured, config: Json): StandardSchemaV1.Result<unk
   return undefined
 }
 
+/** The config with its defaults filled in where it fits as it is written; otherwise as it is written. */
+export function parsedConfig(owner: Configured, config: Json): unknown {
+  const result = runSchema(owner, config)
+  return result === undefined || result.issues !== undefined ? config : result.value
+}
+
 function keysOf(issue: RichIssue): (string | number)[] {
   return (issue.path ?? []).map(part => {
     const key = typeof part === "object" ? part.key : part
@@ -203,7 +209,7 @@ function isCertainOfContainer(issue: RichIssue, value: Json): boolean {
   return issue.code !== undefined && certainCodes.has(issue.code)
 }
 
-function holdsTemplate(value: Json): boolean {
+export function holdsTemplate(value: Json): boolean {
   if (typeof value === "string") return isTemplate(value)
   if (typeof value !== "object" || value === null) return false
   return Object.values(value).some(member => holdsTemplate(member))

@@ -1,14 +1,16 @@
 import { expand, type JobEvent } from "../core/events.ts"
+import type { Fault } from "../core/faults.ts"
 import { type ItemView, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
 import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/live-view.ts"
-import { routeViews } from "../core/pipeline/view.ts"
+import { type DeadLettersView, type RouteView, routeViews } from "../core/pipeline/view.ts"
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt, wakesInTime } from "../core/timers.ts"
 import { type GraphView, graphView, type NodeView } from "../core/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
+import type { ExecutionRow } from "../journal/pipeline-store.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
@@ -32,6 +34,8 @@ import type { Watchers } from "./watchers.ts"
 const LOOK_AGAIN_MS = 250
 /** Each position in a queue for slots is a query of its own: a graph shows those of its first nodes. */
 const POSITIONS = 100
+/** Dead letters are counted one by one up to here. */
+const DEAD_LETTERS = 10_000
 
 export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
@@ -113,9 +117,22 @@ export class Queries {
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
     // Figures of a process that died would be shown as if they were true now.
     const isRun = withLive(view).nodes[0]!.status === "RUNNING"
+    const routes = routeViews(pipeline.routes, execution?.progress ?? null, isRun)
+    const dead_letters = await this.#deadLetters(execution, routes)
+    return { state, view: { ...view, routes, dead_letters } }
+  }
+
+  /** Asked of the store only if there have been any. Of very many, those that were replayed are counted too. */
+  async #deadLetters(execution: ExecutionRow | null, routes: readonly RouteView[]): Promise<DeadLettersView> {
+    const all = routes.reduce((sum, { dead_lettered }) => sum + dead_lettered, 0)
+    if (execution === null || all === 0) return { count: 0, first: null }
+    const query = { execution: execution.execution, most: DEAD_LETTERS }
+    const { count, first } = await this.#parts.journal.pipelines.deadLettersLeft(query)
+    if (first === null) return { count: 0, first: null }
+    const { code, message } = JSON.parse(first.error) as Fault
     return {
-      state,
-      view: { ...view, routes: routeViews(pipeline.routes, execution?.progress ?? null, isRun) },
+      count: count < DEAD_LETTERS ? count : Math.max(count, all),
+      first: { message: `${routes[first.route]!.name}:${first.seq}`, error: { code, message } },
     }
   }
 

@@ -106,6 +106,15 @@ export class MemoryPipelineStore implements PipelineStore {
     })
   }
 
+  async deadLettersLeft({ execution, most }: Parameters<PipelineStore["deadLettersLeft"]>[0]) {
+    const left = this.#dead(execution)
+      .filter(({ replayedBy }) => replayedBy === null)
+      .slice(0, most)
+    const [first] = left
+    if (first === undefined) return { count: 0, first: null }
+    return { count: left.length, first: { route: first.route, seq: first.seq, error: first.error } }
+  }
+
   async claimDeadLetters(claim: Parameters<PipelineStore["claimDeadLetters"]>[0]): Promise<number> {
     const { execution, replayedBy, at, claimMs } = claim
     const asked = claim.keys === null ? null : new Set(claim.keys.map(nameOf))

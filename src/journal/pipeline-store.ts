@@ -60,6 +60,8 @@ export interface PipelineStore {
     readonly after?: MessageKey
     readonly limit: number
   }): Promise<DeadLetterRow[]>
+  /** Dead letters that no job replays: how many, counted up to `most`, and the first of them by (route, seq). */
+  deadLettersLeft(query: { readonly execution: number; readonly most: number }): Promise<DeadLettersLeft>
   /** Marks dead letters as replayed by a job, unless another that exists, or is younger than `claimMs`, has them. Answers how many it has. */
   claimDeadLetters(claim: {
     readonly execution: number
@@ -165,6 +167,12 @@ export interface DeadLetterRow extends MessageRow {
   readonly failedAt: number
   readonly error: string
   readonly replayedBy: string | null
+}
+
+export interface DeadLettersLeft {
+  readonly count: number
+  /** `error` is a JSON fault. */
+  readonly first: (MessageKey & { readonly error: string }) | null
 }
 
 export interface PipelineCommit {

@@ -98,6 +98,12 @@ export class SqlPipelineStore implements PipelineStore {
     }))
   }
 
+  async deadLettersLeft({ execution, most }: Parameters<PipelineStore["deadLettersLeft"]>[0]) {
+    const [row] = await this.#database.query("pipelineDeadLettersLeft", [`${execution}`, `${most}`])
+    if (row === undefined) return { count: 0, first: null }
+    return { count: rows.number(row, 0), first: { ...keyRow(row.slice(1)), error: rows.text(row, 3) } }
+  }
+
   /** In pages: all of them may be millions. A page that was claimed stays so when the next one fails. */
   async claimDeadLetters(claim: Parameters<PipelineStore["claimDeadLetters"]>[0]): Promise<number> {
     const { execution, replayedBy, at, claimMs } = claim

@@ -112,6 +112,15 @@ export interface AdapterDefinition<Type extends string, Schema extends StandardS
   readonly config?: Schema
   /** It stores or sends on what its config says, so no secret may stand in it (E112). */
   readonly storesConfig?: boolean
+  /**
+   * Kinds of the messages that it emits with this config, besides what it answers. A pipeline whose route has no queue for
+   * one of them is refused (E114). Left out: nothing is known of them before it runs.
+   */
+  readonly emits?: (config: Parsed<Schema>) => readonly string[]
+  /** It writes each message once, so it cannot follow an adapter that gathers in one route (E115). */
+  readonly writesOnce?: (config: Parsed<Schema>) => boolean
+  /** It uses `context.storage` or `context.submit`, so it cannot run on workers (E115). */
+  readonly needsEngine?: boolean
   readonly process: (message: Message, context: AdapterContext<Parsed<Schema>>) => Processed
   readonly gather?: (config: Parsed<Schema>) => Gathering
 }
@@ -140,7 +149,7 @@ export function isAdapter(value: unknown): value is Adapter {
 const typePattern = /^[A-Za-z][A-Za-z0-9_.-]{0,99}$/
 
 function problemOf(definition: AdapterDefinition<string, StandardSchemaV1 | undefined>): string | undefined {
-  const { type, config, process, gather } = definition
+  const { type, config, process, gather, emits, writesOnce } = definition
   if (typeof type !== "string" || !typePattern.test(type)) {
     return `type must be a name of letters, digits, "_", "-" and ".", that begins with a letter, not ${JSON.stringify(type)}.`
   }
@@ -148,6 +157,10 @@ function problemOf(definition: AdapterDefinition<string, StandardSchemaV1 | unde
   if (gather !== undefined && typeof gather !== "function") {
     return `gather of adapter "${type}" must be a function that gives { count, seconds }.`
   }
+  if (emits !== undefined && typeof emits !== "function")
+    return `emits of adapter "${type}" must be a function that gives the kinds for a config: () => ["link"].`
+  if (writesOnce !== undefined && typeof writesOnce !== "function")
+    return `writesOnce of adapter "${type}" must be a function that says so for a config: () => true.`
   return config === undefined ? undefined : schemaProblem(type, config)
 }
 

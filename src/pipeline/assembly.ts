@@ -14,6 +14,7 @@ import type {
   ParkedRow,
   PipelineCommit,
 } from "../journal/pipeline-store.ts"
+import { deadLetterFault } from "./dead-letter-limit.ts"
 import type { Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
 import type { InitialMessage } from "./initial.ts"
 import { messageName } from "./lineage.ts"
@@ -26,7 +27,7 @@ export class Assembly implements Rows {
   readonly parked: ParkedRow[] = []
   readonly unparked: MessageKey[] = []
   readonly stored: { readonly key: string; readonly value: string }[] = []
-  /** Of a route whose messages are not kept when they fail: the execution fails. */
+  /** Why the execution fails: a message of a route without dead letters, or too many dead letters. */
   fault: Fault | null = null
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
@@ -119,9 +120,30 @@ export class Assembly implements Rows {
   ): void {
     const { attempts, dueAt, fault } = state
     const progress = this.#progress.routes[route]!
-    if (dueAt === null) progress.dead += 1
-    else progress.waiting += 1
+    if (dueAt === null) {
+      progress.dead += 1
+      this.#checkLimit()
+    } else progress.waiting += 1
     this.parked.push({ route, seq, attempts, dueAt, at: this.#now, error: JSON.stringify(fault) })
+  }
+
+  #checkLimit(): void {
+    const fault = deadLetterFault(this.#plan, this.#progress, false)
+    if (fault !== null) this.exceed(fault)
+  }
+
+  /** `max_dead_letters` is exceeded. */
+  exceed(fault: Fault): void {
+    this.#progress.isOverLimit = true
+    this.fault ??= fault
+  }
+
+  /** A dead letter waits for another try, at once, with as many tries as before. */
+  retryDead({ route, seq, attempts, error }: MessageKey & { attempts: number; error: string }): void {
+    const progress = this.#progress.routes[route]!
+    progress.dead -= 1
+    progress.waiting += 1
+    this.parked.push({ route, seq, attempts, dueAt: this.#now, at: this.#now, error })
   }
 
   /** Answers with what each adapter emitted, as lineage writes it. */

@@ -3,7 +3,7 @@ import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
 import { encodeProgress, type PipelineProgress, type Suspicion } from "../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { PipelineCommit } from "../journal/pipeline-store.ts"
+import type { DeadLetterRow, PipelineCommit } from "../journal/pipeline-store.ts"
 import { Assembly } from "./assembly.ts"
 import type { Ending } from "./delivery.ts"
 import type { InitialMessage } from "./initial.ts"
@@ -75,6 +75,15 @@ export class Ledger {
   giveUp(suspect: Suspicion, fault: Fault): void {
     this.#open().giveUp(suspect, fault)
     this.#parts.suspects.clear(suspect)
+  }
+
+  retryDead(letter: DeadLetterRow): void {
+    this.#open().retryDead(letter)
+  }
+
+  /** The execution has drained with more dead letters than it may have. */
+  exceed(fault: Fault): void {
+    this.#open().exceed(fault)
   }
 
   /** Nobody has the execution in hand any more. */

@@ -65,10 +65,10 @@ export class PipelineMeasures {
     for (const [position, route] of run.routes.entries()) {
       const measures = measuresOf(to, run.pipeline, route)
       const { done, failed, dead } = route.progress
-      const { opened, closed } = route.figures
+      const { opened, closed, retriedDead } = route.figures
       measures.done += done - before[position]!.done
       measures.failed += failed - before[position]!.failed
-      measures.deadLettered += dead - before[position]!.dead
+      measures.deadLettered += dead - before[position]!.dead + retriedDead
       measures.opened += opened
       measures.closed += closed
     }

@@ -10,6 +10,8 @@ export class RouteFigures {
   /** How often a breaker opened, and closed again. */
   opened = 0
   closed = 0
+  /** Dead letters of an earlier run that this one tried again. */
+  retriedDead = 0
 
   constructor(now: () => number) {
     this.#now = now

@@ -10,13 +10,20 @@ import type { Fault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { decodeProgress, isDrained, newProgress, type PipelineProgress } from "../core/pipeline/progress.ts"
 import type { PipelinePlan, RoutePlan } from "../definition/pipeline/plan.ts"
-import type { ExecutionRow, MessageRow, PipelineCommit, PipelineStore } from "../journal/pipeline-store.ts"
+import type {
+  ExecutionRow,
+  MessageKey,
+  MessageRow,
+  PipelineCommit,
+  PipelineStore,
+} from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { lostTooOften, suspectAll } from "./aftermath.ts"
 import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
+import { deadLetterFault } from "./dead-letter-limit.ts"
 import type { Ending } from "./delivery.ts"
 import { liveFigures, summary, totals } from "./figures.ts"
 import { Flow } from "./flow.ts"
@@ -64,6 +71,8 @@ export interface RunEvents {
 }
 
 const DRAIN_LOOK_MS = 5
+/** Dead letters read at a time: bodies may have a megabyte each. */
+const PAGE = 50
 
 export class PipelineRun {
   readonly pipeline: string
@@ -160,6 +169,7 @@ export class PipelineRun {
     // Nothing is delivered before it is on record that somebody has it in hand, and what is not to be delivered.
     if (this.#progress.isBegun) await this.#committed()
     else await this.#open()
+    if (this.#progress.isOverLimit && !this.#isHalted) await this.#retryDeadLetters()
     if (this.#isHalted) return
     for (const route of this.#routes) {
       route.inlet.look()
@@ -180,6 +190,27 @@ export class PipelineRun {
     }
     this.#progress.isBegun = true
     await this.#committed()
+  }
+
+  /**
+   * The job was retried after it had failed on `max_dead_letters`. Not tried again: what another job replays, and what
+   * went too far (E704), which would only go further.
+   */
+  async #retryDeadLetters(): Promise<void> {
+    const { store, execution } = this.#parts
+    for (let after: MessageKey | undefined; ; ) {
+      const from = after === undefined ? {} : { after }
+      const page = await store.listDeadLetters({ execution: execution.execution, limit: PAGE, ...from })
+      for (const letter of page) {
+        if (letter.replayedBy !== null || (JSON.parse(letter.error) as Fault).code === "E704") continue
+        this.#ledger.retryDead(letter)
+        this.#routes[letter.route]!.figures.retriedDead += 1
+      }
+      after = page.at(-1)
+      if (page.length < PAGE) this.#progress.isOverLimit = false
+      await this.#committed()
+      if (page.length < PAGE || this.#isHalted) return
+    }
   }
 
   /** Resolves when it is durable, or nobody waits for that any more. */
@@ -229,7 +260,15 @@ export class PipelineRun {
   }
 
   #finishIfDrained(): void {
-    if (this.#isHalted || !this.#ledger.isEmpty || !isDrained(this.#progress)) return
+    // Over the limit its dead letters are about to be tried again, or the commit that fails it is on its way.
+    if (this.#isHalted || this.#progress.isOverLimit) return
+    if (!this.#ledger.isEmpty || !isDrained(this.#progress)) return
+    const fault = deadLetterFault(this.#parts.plan, this.#progress, true)
+    if (fault !== null) {
+      this.#ledger.exceed(fault)
+      this.#commits.schedule()
+      return
+    }
     this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
   }
 

@@ -140,6 +140,21 @@ export const graph = z
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
     routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
+    dead_letters: z
+      .object({
+        count: z.number().int().min(0),
+        first: z
+          .object({
+            message: z.string(),
+            error: z.looseObject({ code: z.string(), message: z.string() }),
+          })
+          .nullable(),
+      })
+      .optional()
+      .meta({
+        description:
+          "Of a pipeline: messages that failed for good and that no job has replayed, and the first of them by route and number.",
+      }),
     live: liveGraph,
   })
   .meta({

@@ -219,10 +219,20 @@ describe("through a server", () => {
   })
 
   it("watches one to its end", async () => {
-    const { stdout, code } = await run("watch", job)
-    expect(code).toBe(0)
+    // The dead letter of this job may have been replayed by now.
+    const { job_id: fresh } = JSON.parse((await run("submit", "flow", "--wait", "--json")).stdout)
+    const { stdout, code } = await run("watch", fresh)
+    expect(code).toBe(1)
     expect(stdout).toMatch(/ work: 2 done, 1 dead-lettered\n/)
-    expect(stdout).toContain(`1 message failed for good. See why: umbra dead-letters ${job} --server`)
+    expect(stdout).toContain("⚠ flow completed with dead letters")
+    expect(stdout).toContain(`⚠ 1 message failed for good. See why: umbra dead-letters ${fresh} --server`)
+    expect(stdout).toMatch(/\n {2}work:2: E\d+ two\n/)
+    expect((await run("watch", fresh, "--allow-dead-letters")).code).toBe(0)
+    await run("dead-letters", fresh, "--replay")
+    expect(await run("watch", fresh)).toMatchObject({
+      code: 0,
+      stdout: expect.stringContaining("✓ flow completed"),
+    })
   })
 })
 
@@ -241,7 +251,8 @@ describe("on a folder", () => {
     const start = { cwd: folder.path }
     const adapters = ["--adapters", "adapters.mjs"]
     const ran = await umbra(["run", "flow.json", ...adapters, "--json"], start)
-    const { job_id, routes, output } = JSON.parse(ran.stdout)
+    const { job_id, routes, output, dead_letters } = JSON.parse(ran.stdout)
+    expect([ran.code, dead_letters.count, dead_letters.first.message]).toEqual([1, 1, "work:2"])
     expect(output.routes.work).toEqual({ messages: 3, done: 2, failed: 1, dead_lettered: 1 })
     expect(routes).toMatchObject([{ name: "source" }, { name: "work", dead_lettered: 1 }])
     const left = await umbra(["dead-letters", job_id, "--replay", "--json"], start)
@@ -251,7 +262,11 @@ describe("on a folder", () => {
     const shown = await umbra(["jobs", "show", first.job_id], start)
     expect(shown.stdout).toContain("waits for an engine that runs it")
     const resumed = await umbra(["resume", ...adapters], start)
+    expect(resumed.code).toBe(1)
     expect(resumed.stdout).toContain("1 job completed.")
+    expect(resumed.stdout).toMatch(
+      /⚠ \S+ {2}flow {2}COMPLETED {2}1 message failed for good, the first: work:1: E\d+ two/,
+    )
     const again = await umbra(["dead-letters", first.job_id, "--replay", "--wait", ...adapters], {
       ...start,
       env: { MENDED: "1" },

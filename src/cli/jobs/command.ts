@@ -3,6 +3,7 @@ import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { readJson } from "../json-option.ts"
+import type { DeadLetterFlags } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
 import { type Runner, seeToItsEnd, withRunner } from "../place/runner.ts"
@@ -15,7 +16,7 @@ export interface CancelOptions extends CommandOptions {
   readonly reason?: string
 }
 
-export interface RetryOptions extends CommandOptions {
+export interface RetryOptions extends CommandOptions, DeadLetterFlags {
   readonly wait?: boolean
 }
 

@@ -3,6 +3,7 @@ import { Command, Option } from "commander"
 import type { JobStatus } from "../../core/states.ts"
 import {
   adaptersOption,
+  allowDeadLettersOption,
   countFrom1,
   handlersOption,
   jobId,
@@ -68,6 +69,7 @@ export function jobsProgram(finish: Finish): Command {
     .addOption(adaptersOption())
     .addOption(providersOption())
     .addOption(privateAddressesOption())
+    .addOption(allowDeadLettersOption())
     .addOption(json)
     .action(async (job, options) => finish((await import("./command.ts")).retry(job, options)))
 

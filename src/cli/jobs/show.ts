@@ -1,14 +1,16 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
 import { withLive } from "../../core/live-view.ts"
+import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import type { GraphView, NodeView, WorkerWait } from "../../core/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { exitCode } from "../exit.ts"
+import { firstError } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
 import { durationOf, errorText, nodeSummary } from "../result.ts"
 import { routesTable } from "../routes-table.ts"
-import { duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
+import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
 export interface ShowOptions extends PlaceOptions {
   readonly json?: boolean
@@ -19,8 +21,8 @@ export async function show(jobId: string, options: ShowOptions): Promise<number>
     await jobs.job(jobId),
     withLive(await jobs.graph(jobId)),
   ])
-  const { workflow_status, progress_pct, routes } = graph
-  const ofPipeline = routes === undefined ? {} : { routes }
+  const { workflow_status, progress_pct, routes, dead_letters } = graph
+  const ofPipeline = routes === undefined ? {} : { routes, dead_letters }
   process.stdout.write(
     options.json
       ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), ...ofPipeline }, null, 2)}\n`
@@ -44,6 +46,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
+    ["dead", graph.dead_letters?.count ? deadText(graph.dead_letters) : ""],
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
   const paint = paintFor(process.stdout)
@@ -51,6 +54,10 @@ function text(job: JobSnapshot, graph: GraphView): string {
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
   return `${[...head, "", ...partLines(graph, paint)].join("\n")}\n`
+}
+
+function deadText(left: DeadLettersView): string {
+  return `⚠ ${count(left.count, "message")} failed for good, the first: ${firstError(left)}`
 }
 
 /** The routes of a pipeline say all that its one node could, unless it does not run. */

@@ -6,6 +6,7 @@ import type { JobSnapshot } from "../../client/index.ts"
 import type { GraphView, NodeView, Progress } from "../../core/view.ts"
 import type { ReplayWhich } from "../../pipeline/queries.ts"
 import type { Umbra } from "../../umbra.ts"
+import type { DeadLetterFlags } from "../left-dead-letters.ts"
 import { type EarlySignals, earlySignals } from "../live/early-signals.ts"
 import { type FollowedJobs, follow } from "../live/follow.ts"
 import { graphOf } from "../live/graph-of.ts"
@@ -183,7 +184,7 @@ function routesOf(graph: GraphView, look: () => Promise<GraphView>): Routes | un
 export async function seeToItsEnd(
   runner: Runner,
   jobId: string,
-  { json = false }: { readonly json?: boolean },
+  { json = false, allowDeadLetters = false }: DeadLetterFlags & { readonly json?: boolean },
 ): Promise<number> {
   const { name, flags, runningFlags, runsHere, log, early } = runner
   const shown = { flags, runningFlags, runsHere }
@@ -193,5 +194,5 @@ export async function seeToItsEnd(
   const title = `${workflow}  job ${jobId}  in ${name}`
   const stream = json ? process.stderr : process.stdout
   await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, early, ...shown })
-  return report(runner, jobId, { json, ...shown })
+  return report(runner, jobId, { json, allowDeadLetters, ...shown })
 }

@@ -27,6 +27,8 @@ export interface PipelineProgress {
   isBegun: boolean
   /** A process has it in hand. One that stops in order says so. */
   isOpen: boolean
+  /** It failed on `max_dead_letters`: when its job is retried, its dead letters are tried again first. */
+  isOverLimit: boolean
   /** Tried again after a process died that had them in hand. */
   suspects: readonly Suspicion[]
 }
@@ -45,6 +47,7 @@ export function newProgress(routes: number): PipelineProgress {
     roots: 0,
     isBegun: false,
     isOpen: false,
+    isOverLimit: false,
     suspects: [],
     routes: Array.from({ length: routes }, () => ({
       tail: 0,
@@ -68,11 +71,12 @@ export function unsettled({ tail, settled: { upTo, beyond } }: RouteProgress): n
 
 /** As text; `live` is what the owner says of itself besides, for those who look. */
 export function encodeProgress(progress: PipelineProgress, live: JsonObject | null): string {
-  const { roots, isBegun, isOpen, suspects, routes } = progress
+  const { roots, isBegun, isOpen, isOverLimit, suspects, routes } = progress
   return JSON.stringify({
     roots,
     begun: isBegun,
     open: isOpen,
+    ...(isOverLimit ? { over_limit: true } : {}),
     ...(suspects.length === 0 ? {} : { suspects }),
     routes: routes.map(({ settled, ...figures }) => ({
       ...figures,
@@ -84,11 +88,12 @@ export function encodeProgress(progress: PipelineProgress, live: JsonObject | nu
 }
 
 export function decodeProgress(text: string): PipelineProgress & { readonly live: JsonObject | null } {
-  const { roots, begun, open, suspects, routes, live } = JSON.parse(text) as Encoded
+  const { roots, begun, open, over_limit, suspects, routes, live } = JSON.parse(text) as Encoded
   return {
     roots,
     isBegun: begun,
     isOpen: open,
+    isOverLimit: over_limit ?? false,
     suspects: suspects ?? [],
     live: live ?? null,
     routes: routes.map(({ up_to, beyond, ...figures }) => ({
@@ -102,6 +107,7 @@ interface Encoded {
   readonly roots: number
   readonly begun: boolean
   readonly open: boolean
+  readonly over_limit?: boolean
   readonly suspects?: readonly Suspicion[]
   readonly live?: JsonObject
   readonly routes: readonly (Omit<RouteProgress, "settled"> & {

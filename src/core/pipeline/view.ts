@@ -24,6 +24,16 @@ export interface RouteView {
   readonly concurrency: number | null
 }
 
+/** Messages of an execution that failed for good and that no job has replayed. */
+export interface DeadLettersView {
+  readonly count: number
+  /** The first of them, by route and number. */
+  readonly first: {
+    readonly message: string
+    readonly error: { readonly code: string; readonly message: string }
+  } | null
+}
+
 /** The part of a pipeline's plan that is shown. */
 export interface ShownRoute {
   readonly name: string

@@ -8,8 +8,9 @@ import { emptyObject, sortedCopy } from "../json-value.ts"
 import type { DocumentPath } from "../problem.ts"
 import { checkReferences, type TemplateSite, type TemplateWorld } from "../references.ts"
 import { compileTemplates } from "../templates.ts"
+import { checkChain } from "./chain.ts"
 import type { AdapterPlan } from "./plan.ts"
-import { checkAdapter, type SoundInit } from "./shape.ts"
+import { type CheckedRoute, checkAdapter, type SoundInit } from "./shape.ts"
 
 export interface PipelineContext extends ShapeContext {
   readonly adapters: AdapterCatalog
@@ -35,12 +36,13 @@ const nothingRead = { node: () => {}, anyNode: () => {} }
 const noNodes = { positions: new Map<string, number>(), brokenIds: new Set<string>() }
 
 export function analyseAdapters(
-  sources: readonly unknown[] | undefined,
-  route: number,
+  route: CheckedRoute | undefined,
+  position: number,
   context: PipelineContext,
 ): readonly AdapterPlan[] {
-  if (sources === undefined) return []
-  const path = ["routes", route, "adapters"]
+  const sources = route?.definition.adapters
+  if (route === undefined || sources === undefined) return []
+  const path = ["routes", position, "adapters"]
   const { problems, limits } = context
   if (sources.length === 0)
     problems.add("E101", path, '"adapters" is an empty list; a route needs one adapter at least. Add it.')
@@ -49,14 +51,25 @@ export function analyseAdapters(
     problems.add("E101", path, message)
     return []
   }
-  return sources.flatMap((source, i) => analyseAdapter(source, [...path, i], context) ?? [])
+  const adapters = sources.flatMap((source, i) => analyseAdapter(source, [...path, i], context) ?? [])
+  const placed = adapters.flatMap(({ spec, config, ...rest }) =>
+    spec === undefined ? [] : { ...rest, spec, config: config.source },
+  )
+  checkChain(placed, { ...route, name: route.definition.name ?? `routes[${position}]` }, context)
+  return adapters.map(({ type, config }) => ({ type, config }))
+}
+
+interface AnalysedAdapter extends AdapterPlan {
+  /** undefined: no such adapter is known. */
+  readonly spec: AdapterSpec | undefined
+  readonly path: DocumentPath
 }
 
 function analyseAdapter(
   source: unknown,
   path: DocumentPath,
   context: PipelineContext,
-): AdapterPlan | undefined {
+): AnalysedAdapter | undefined {
   const adapter = checkAdapter(source, path, context)
   if (adapter === undefined) return undefined
   const { problems, suggest } = context
@@ -71,7 +84,7 @@ function analyseAdapter(
     { value: config, path: configPath, site, reads: nothingRead },
     { problems, suggest, ...noNodes },
   )
-  return adapter.type === undefined ? undefined : { type: adapter.type, config }
+  return adapter.type === undefined ? undefined : { type: adapter.type, config, spec, path }
 }
 
 const titleOf = ({ type, package: from }: AdapterSpec): string =>

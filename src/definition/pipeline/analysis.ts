@@ -47,7 +47,7 @@ export function* analysePipeline(
   const checked = yield* each(source.routes as unknown[], (route, i) => checkRoute(route, i, context))
   const sound = checked.map(route => route?.definition)
   const positions = positionsOf(sound, context)
-  const adapters = yield* each(sound, (route, i) => analyseAdapters(route?.adapters, i, context))
+  const adapters = yield* each(checked, (route, i) => analyseAdapters(route, i, context))
   const inits = checkInit(source.init, context)
   const first = sound[0]?.inbound
   const bodies = inits && (yield* each(inits, init => analyseBody(init, context)))

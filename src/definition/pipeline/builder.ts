@@ -12,6 +12,8 @@ import type { PipelineDefinition } from "./schema.ts"
 interface PipelineSettings extends Settings {
   /** How many times what comes from an initial message may go on to a route; needed where routes form a cycle. */
   readonly maxHops?: number
+  /** With more dead letters the job fails: a whole number, or (0.05) a share of the messages of any one route. */
+  readonly maxDeadLetters?: number
 }
 
 export type PipelineOptions<S extends StandardSchemaV1> = PipelineSettings & InputOptions<S>
@@ -39,6 +41,7 @@ export function pipeline(name: string, ...rest: unknown[]): Pipeline<unknown> {
   const definition: PipelineDefinition = {
     ...headOf(name, options),
     ...(options.maxHops !== undefined && { max_hops: options.maxHops }),
+    ...(options.maxDeadLetters !== undefined && { max_dead_letters: options.maxDeadLetters }),
     ...(init.length > 0 && { init }),
     routes,
   }

@@ -53,6 +53,7 @@ export function* pipelinePlan(analysed: AnalysedPipeline): Work<Plan> {
     routes: Object.freeze(analysed.routes.map(route => routePlan(route, rules))),
     ...{ positions, readers, init },
     maxHops: head.max_hops ?? null,
+    maxDeadLetters: head.max_dead_letters ?? null,
   })
   return Object.freeze({
     ...oneNode,
@@ -145,6 +146,7 @@ function canonicalOf({ head, input, routes, init }: AnalysedPipeline): JsonObjec
     ...(head.description == null ? {} : { description: head.description }),
     ...(isUsual ? {} : { init: messages }),
     ...(input === null ? {} : { input }),
+    ...(head.max_dead_letters == null ? {} : { max_dead_letters: head.max_dead_letters }),
     ...(head.max_hops == null ? {} : { max_hops: head.max_hops }),
     name: head.name,
     routes: routes.map(route => canonicalRoute(route, routes)),

@@ -12,6 +12,11 @@ export interface PipelinePlan {
   readonly init: readonly InitPlan[]
   /** How many times what comes from an initial message may go on to a route; null: the routes have no cycle. */
   readonly maxHops: number | null
+  /**
+   * With more dead letters the execution fails. From 1 on, and 0, a number of the whole execution; below 1 a share of the
+   * messages of any one route. null: no limit.
+   */
+  readonly maxDeadLetters: number | null
 }
 
 /** What a job of a pipeline gives. */

@@ -160,6 +160,15 @@ const pipelineFields = {
       max: 1_000_000_000,
     },
   ),
+  max_dead_letters: z
+    .number()
+    .min(0)
+    .max(1_000_000_000_000)
+    .refine(most => most < 1 || Number.isInteger(most), "a whole number, or a share below 1")
+    .nullish()
+    .describe(
+      "The job fails with more dead letters than this: a whole number, or (0.05) a share of the messages of any one route. Default: no limit.",
+    ),
 }
 
 export const pipelineSchema = z

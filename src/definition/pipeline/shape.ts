@@ -24,6 +24,7 @@ const words: ShapeWords = {
     config: "a mapping",
     outbound: "the name of a queue, or a mapping from kinds to queues",
     circuit_breaker: "a mapping, or false",
+    max_dead_letters: "a whole number (10), or a share of a route's messages below 1 (0.05)",
   },
 }
 

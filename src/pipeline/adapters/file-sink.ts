@@ -20,7 +20,12 @@ const config = z.strictObject({
     .describe("A line ends with a newline, also the last. Default true; false: with nothing."),
 })
 
-export const fileSinkSpec = { type: "file_sink", config, storesConfig: true } satisfies AdapterSpec
+export const fileSinkSpec = {
+  type: "file_sink",
+  config,
+  storesConfig: true,
+  writesOnce: () => true,
+} satisfies AdapterSpec
 
 export const fileSink = (files: AllowedFiles) =>
   defineAdapter({

@@ -7,7 +7,7 @@ import { defineAdapter } from "../adapter.ts"
 import { named } from "./body.ts"
 import type { AllowedFiles } from "./files/allowed.ts"
 import { readFault } from "./files/faults.ts"
-import { emitLines, lineConfig } from "./files/source.ts"
+import { emitLines, lineConfig, lineKinds } from "./files/source.ts"
 
 const config = z.strictObject({
   ...lineConfig,
@@ -30,7 +30,11 @@ const config = z.strictObject({
     .describe("With read: text, the text is added to the message under this name."),
 })
 
-export const fileSourceSpec = { type: "file_source", config } satisfies AdapterSpec
+export const fileSourceSpec = {
+  type: "file_source",
+  config,
+  emits: (given: z.output<typeof config>) => (given.read === "text" ? [] : lineKinds(given)),
+} satisfies AdapterSpec
 
 export const fileSource = (files: AllowedFiles) =>
   defineAdapter({

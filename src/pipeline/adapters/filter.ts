@@ -24,6 +24,7 @@ export const filter = defineAdapter({
       .optional()
       .describe("Messages that do not go on are emitted with this kind. Left out: they end here."),
   }),
+  emits: ({ otherwise }) => (otherwise === undefined ? [] : [otherwise]),
   process(message, context) {
     const { config } = context
     if (isTruthy(config.when as Json)) return message.body

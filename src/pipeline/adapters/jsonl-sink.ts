@@ -15,7 +15,12 @@ const config = z.strictObject({
     .describe("A list becomes a line for each of its items. Default true; false: one line."),
 })
 
-export const jsonlSinkSpec = { type: "jsonl_sink", config, storesConfig: true } satisfies AdapterSpec
+export const jsonlSinkSpec = {
+  type: "jsonl_sink",
+  config,
+  storesConfig: true,
+  writesOnce: () => true,
+} satisfies AdapterSpec
 
 export const jsonlSink = (files: AllowedFiles) =>
   defineAdapter({

@@ -4,11 +4,12 @@ import type { Json } from "../../core/json.ts"
 import type { AdapterSpec } from "../../definition/adapter.ts"
 import { defineAdapter } from "../adapter.ts"
 import type { AllowedFiles } from "./files/allowed.ts"
-import { emitLines, lineConfig } from "./files/source.ts"
+import { emitLines, lineConfig, lineKinds } from "./files/source.ts"
 
 export const jsonlSourceSpec = {
   type: "jsonl_source",
   config: z.strictObject(lineConfig),
+  emits: lineKinds,
 } satisfies AdapterSpec
 
 export const jsonlSource = (files: AllowedFiles) =>

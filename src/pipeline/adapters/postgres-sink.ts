@@ -48,7 +48,12 @@ const config = z
 
 type Config = z.output<typeof config>
 
-export const postgresSinkSpec = { type: "postgres_sink", config } satisfies AdapterSpec
+export const postgresSinkSpec = {
+  type: "postgres_sink",
+  config,
+  writesOnce: ({ idempotency_column }: Pick<Config, "idempotency_column">) =>
+    idempotency_column !== undefined,
+} satisfies AdapterSpec
 
 export const postgresSink = (connections: Connections) =>
   defineAdapter({

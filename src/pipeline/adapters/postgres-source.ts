@@ -41,7 +41,11 @@ interface Row {
   readonly found: string
 }
 
-export const postgresSourceSpec = { type: "postgres_source", config } satisfies AdapterSpec
+export const postgresSourceSpec = {
+  type: "postgres_source",
+  config,
+  emits: ({ kind = "default" }: Partial<Pick<Config, "kind">>) => [kind],
+} satisfies AdapterSpec
 
 export const postgresSource = (connections: Connections) =>
   defineAdapter({

@@ -17,6 +17,7 @@ export const split = defineAdapter({
     max_items: z.int().min(1).default(10_000).describe("A longer list fails the message. Default 10000."),
   }),
   storesConfig: true,
+  emits: ({ kind = "default" }) => [kind],
   *process(message, { config }): Generator<Emission> {
     const items = config.items === undefined ? message.body : (config.items as Json)
     if (!Array.isArray(items)) throw unfit("split needs a list, not", items)

@@ -21,6 +21,7 @@ export const submitJob = defineAdapter({
       .describe("The job's id is added to the message under this name. Left out: { job_id } goes on."),
   }),
   storesConfig: true,
+  needsEngine: true,
   async process(message, context) {
     const { config } = context
     const input = config.input === undefined ? message.body : (config.input as Json)

@@ -41,6 +41,12 @@ describe("P1 every problem of a pipeline has its code, path, line and column", (
       ["E101 6:42 routes[0].error_handling.circuit_breaker.min_call"],
     ],
     [
+      "a max_dead_letters that is neither a number nor a share",
+      one("max_dead_letters: 1.5\n"),
+      ["E101 4:19 max_dead_letters"],
+    ],
+    ["a max_dead_letters in percent", one('max_dead_letters: "5%"\n'), ["E101 4:19 max_dead_letters"]],
+    [
       "a config that does not fit",
       adapter("{ type: http_fetch }"),
       ["E102 6:9 routes[0].adapters[0].config.url"],

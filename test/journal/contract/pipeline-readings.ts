@@ -40,6 +40,30 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await seqs(0, 100, 0)).toEqual([10])
     })
 
+    it("P4 dead letters that are left are counted up to a bound, and the first is told; replayed ones do not count", async () => {
+      const { journal } = stage()
+      const { execution, pipelines, commit } = await startExecution(journal)
+      const left = (most = 100) => pipelines.deadLettersLeft({ execution, most })
+      expect(await left()).toEqual({ count: 0, first: null })
+      const error = (n: number) => JSON.stringify({ code: "E401", message: `m${n}`, retryable: false })
+      await commit({
+        messages: [message(1, 7), message(0, 3), message(0, 9), message(0, 1)],
+        parked: [
+          parked(1, 7, { error: error(7) }),
+          parked(0, 9, { error: error(9) }),
+          parked(0, 3, { error: error(3) }),
+          parked(0, 1, { dueAt: NOW + 1000 }),
+        ],
+      })
+      expect(await left()).toEqual({ count: 3, first: { route: 0, seq: 3, error: error(3) } })
+      expect((await left(2)).count).toBe(2)
+      const claim = { execution, replayedBy: "00000000-0000-7000-8000-00000000000a", at: NOW, claimMs: 1000 }
+      await pipelines.claimDeadLetters({ ...claim, keys: [{ route: 0, seq: 3 }] })
+      expect(await left()).toEqual({ count: 2, first: { route: 0, seq: 9, error: error(9) } })
+      await pipelines.claimDeadLetters({ ...claim, keys: null })
+      expect(await left()).toEqual({ count: 0, first: null })
+    })
+
     it("P7 messages of several executions never mix", async () => {
       const { journal } = stage()
       const [one, two] = [await startExecution(journal), await startExecution(journal)]

@@ -41,6 +41,14 @@ export const lineConfig = {
 
 export type LineConfig = z.output<z.ZodObject<typeof lineConfig>>
 
+/** Kinds of what the lines of a file become. */
+export function lineKinds({
+  kind = "default",
+  invalid,
+}: Partial<Pick<LineConfig, "kind" | "invalid">>): readonly string[] {
+  return invalid === "emit" ? [kind, "invalid"] : [kind]
+}
+
 interface Cursor extends LineCursor {
   /** The file's length when the step before ended. */
   readonly size: number
