@@ -1,7 +1,7 @@
 import type { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
-import type { GraphView, NodeView } from "./core/view.ts"
+import type { GraphView } from "./core/view.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Workflow } from "./definition/builder.ts"
 import { routesHandler } from "./definition/pipeline/compile.ts"
@@ -15,7 +15,7 @@ import { localOwner } from "./engine/ids.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
-import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
+import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import type { Registered, WorkflowSource } from "./engine/registrations.ts"
 import type { JobCommand } from "./engine/requests.ts"
@@ -232,9 +232,9 @@ export class Umbra {
     return this.queries.graph(mustBeJobId(jobId))
   }
 
-  /** One node, with its output. */
-  node(jobId: string, node: string): Promise<NodeView & { readonly output: Json }> {
-    return this.queries.node(mustBeJobId(jobId), node)
+  /** One node, with its output and the history of its attempts, or of those of one of its items. */
+  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+    return this.queries.node(mustBeJobId(jobId), node, of)
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`; `next`: that of the next page. */

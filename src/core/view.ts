@@ -1,4 +1,4 @@
-import { readyAt } from "./attempt-times.ts"
+import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
@@ -100,9 +100,13 @@ export interface NodeView {
   readonly id: string
   readonly handler: string
   readonly status: NodeStatus
+  /** Of `max_attempts`: the failures that count against the retry policy, plus the attempt under way. */
   readonly attempt: number
-  readonly tries: number
+  readonly max_attempts: number
+  /** Attempts that were running when their process died. They are not among `attempt`. */
   readonly losses: number
+  /** What all its attempts have used, failed ones included; absent: nothing. */
+  readonly usage?: { readonly [key: string]: number }
   /** Dependencies that are not done. */
   readonly incoming: number
   readonly queued_at: number | null
@@ -199,7 +203,7 @@ function nodeView(
   live: LiveOverlay | undefined,
   places: ReadonlyMap<number, number | null>,
 ): NodeView {
-  const { id, handler } = state.graph.nodes[node]!
+  const { id, handler, retry } = state.graph.nodes[node]!
   const list = isDone(state, node) ? undefined : state.lists.get(node)?.state
   const runs =
     list === undefined
@@ -212,9 +216,10 @@ function nodeView(
     id,
     handler,
     status,
-    attempt: state.attempt[node]!,
-    tries: state.tries[node]!,
+    attempt: shownAttempt(state, node),
+    max_attempts: retry.maxAttempts,
     losses: state.losses[node]!,
+    ...usageField(state, node),
     incoming: state.remaining[node]!,
     ...attemptFields(state, node),
     waiting_on: runs ? null : waitingOn(state, node, places.get(node) ?? null),
@@ -224,6 +229,14 @@ function nodeView(
     ...(child === undefined ? {} : { child_job_id: child }),
     ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
   }
+}
+
+export function usageField(
+  { nodeUsage }: JobState,
+  node: number,
+): { readonly usage?: { readonly [key: string]: number } } {
+  const usage = nodeUsage.get(node)
+  return usage === undefined ? {} : { usage: { ...usage } }
 }
 
 export function attemptFields(state: JobState, node: number): AttemptFields {

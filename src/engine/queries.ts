@@ -1,4 +1,5 @@
 import type { PipelineNeeds } from "../broker/port.ts"
+import { type AttemptView, attemptsOf } from "../core/attempt-history.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import { type ItemView, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
@@ -50,6 +51,17 @@ export interface QueryParts extends LoadParts {
 export interface ItemPageQuery {
   readonly after?: number
   readonly limit?: number
+}
+
+/** A node, its output, and the history of its attempts or of those of one of its items. */
+export interface NodeDetails extends NodeView {
+  readonly output: Json
+  /** The newest 100 in the order in which they were queued. */
+  readonly attempts: readonly AttemptView[]
+  /** How many there were in all. */
+  readonly attempts_total: number
+  /** Whose item's attempts these are; absent: the node's own. */
+  readonly item?: number
 }
 
 export interface ItemPage {
@@ -163,11 +175,22 @@ export class Queries {
     return { ...snapshot, output: outputInMemory(state) ?? null }
   }
 
-  /** One node of the graph, with its output. */
-  async node(jobId: string, id: string): Promise<NodeView & { readonly output: Json }> {
+  /** One node of the graph, with its output and its attempts, or those of one of its items. */
+  async node(jobId: string, id: string, { item }: { readonly item?: number } = {}): Promise<NodeDetails> {
     const { state, view } = await this.#shown(jobId, id)
     const node = this.#position(jobId, state, id)
-    return { ...view.nodes[node]!, output: await this.#whole(jobId, state.outputs[node] ?? null) }
+    if (item !== undefined && !(item < (state.lists.get(node)?.items.length ?? 0)))
+      throw new UmbraError("E310", `Node "${id}" of job ${jobId} has no item ${item}.`)
+    const of = item === undefined ? { node } : { node, item }
+    const { plan, facts } = await this.#facts(jobId)
+    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of))
+    return {
+      ...view.nodes[node]!,
+      output: await this.#whole(jobId, state.outputs[node] ?? null),
+      attempts,
+      attempts_total: total,
+      ...(item === undefined ? {} : { item }),
+    }
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
