@@ -15,7 +15,7 @@ import { localOwner } from "./engine/ids.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
 import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
-import type { ItemPage, ItemPageQuery, NodeWithOutput, Queries } from "./engine/queries.ts"
+import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import type { Registered, WorkflowSource } from "./engine/registrations.ts"
 import type { RemoteOverlays } from "./engine/remote-overlays.ts"
@@ -236,9 +236,9 @@ export class Umbra {
     return this.queries.graph(mustBeJobId(jobId))
   }
 
-  /** One node, with its output. */
-  node(jobId: string, node: string): Promise<NodeWithOutput> {
-    return this.queries.node(mustBeJobId(jobId), node)
+  /** One node, with its output and the history of its attempts, or of those of one of its items. */
+  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+    return this.queries.node(mustBeJobId(jobId), node, of)
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`; `next`: that of the next page. */

@@ -53,15 +53,22 @@ function finalJob({ job, graph, left }: JobWithNodes) {
 }
 
 export function nodeSummary(node: NodeView) {
-  const { id, handler, status, attempt, tries, error } = node
-  return { id, handler, status, attempt, tries, duration_ms: durationOf(node), error }
+  const { id, handler, status, attempt, max_attempts, losses, error, usage } = node
+  const { duration_ms, queued_ms, waited_ms } = node
+  return {
+    ...{ id, handler, status, attempt, max_attempts, losses, duration_ms, queued_ms, waited_ms, error },
+    ...(usage === undefined ? {} : { usage }),
+  }
 }
 
-/** From its start, where that was recorded, or else from when it was ready. null: it did not end by itself. */
-export function durationOf({ started_at, queued_at, finished_at, status }: NodeView): number | null {
-  const began = started_at ?? queued_at
-  const isDone = status === "COMPLETED" || status === "FAILED"
-  return isDone && began !== null && finished_at !== null && finished_at >= began ? finished_at - began : null
+/** Nothing for a first attempt that nothing has happened to. */
+export function attemptText({
+  attempt,
+  max_attempts,
+  losses,
+}: Pick<NodeView, "attempt" | "max_attempts" | "losses">) {
+  const nth = attempt > 1 ? `attempt ${attempt} of ${max_attempts}` : ""
+  return [nth, losses > 0 ? `lost ${count(losses, "time")}` : ""].filter(Boolean).join(", ")
 }
 
 /** More than this scrolls everything else away. */

@@ -26,10 +26,11 @@ import type {
   JobsStreamEvent,
   Lineage,
   LineageOptions,
+  NodeOptions,
   RemoteEvent,
   RemoteGraph,
   RemoteItemPage,
-  RemoteNodeWithOutput,
+  RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
   Signalled,
@@ -176,8 +177,8 @@ export class UmbraClient implements JobCommands {
     return this.#http.ask(`/jobs/${segment(jobId)}/graph`, options)
   }
 
-  async node(jobId: string, node: string, options: Signalled = {}): Promise<RemoteNodeWithOutput> {
-    return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, options)
+  async node(jobId: string, node: string, { item, signal }: NodeOptions = {}): Promise<RemoteNodeDetails> {
+    return this.#http.ask(`/jobs/${segment(jobId)}/nodes/${segment(node)}`, { query: { item }, signal })
   }
 
   /** A page of the items of a node with `for_each`. */

@@ -8,10 +8,11 @@ import type {
   JobStreamEvent,
   Lineage,
   LineageOptions,
+  NodeOptions,
   RemoteEvent,
   RemoteGraph,
   RemoteItemPage,
-  RemoteNodeWithOutput,
+  RemoteNodeDetails,
   ReplayJob,
   ReplayOptions,
   Signalled,
@@ -36,7 +37,7 @@ export interface JobCommands {
   watch(jobId: string, options?: WatchOptions): AsyncIterable<RemoteEvent>
   job(jobId: string, options?: Signalled): Promise<JobSnapshot>
   graph(jobId: string, options?: Signalled): Promise<RemoteGraph>
-  node(jobId: string, node: string, options?: Signalled): Promise<RemoteNodeWithOutput>
+  node(jobId: string, node: string, options?: NodeOptions): Promise<RemoteNodeDetails>
   items(jobId: string, node: string, options?: ItemsOptions): Promise<RemoteItemPage>
   lineage(jobId: string, message: string, options?: LineageOptions): Promise<Lineage>
   deadLetters(jobId: string, options?: DeadLettersOptions): AsyncIterable<DeadLetter>
@@ -86,8 +87,8 @@ export class RemoteJob<Output = Json> {
     return this.#commands.graph(this.id, options)
   }
 
-  /** One node, with its output. */
-  node(node: string, options?: Signalled): Promise<RemoteNodeWithOutput> {
+  /** One node, with its output and the history of its attempts, or of those of one of its items. */
+  node(node: string, options?: NodeOptions): Promise<RemoteNodeDetails> {
     return this.#commands.node(this.id, node, options)
   }
 

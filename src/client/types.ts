@@ -1,14 +1,14 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
-
+import type { AttemptView, AttemptWait } from "../core/attempt-history.ts"
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
-import type { Json } from "../core/json.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/live-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import type { GraphView, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
+import type { AttemptFields, GraphView, LastAttempt, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
 import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
+import type { NodeDetails } from "../engine/queries.ts"
 import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
 import type { JobFilter } from "../journal/port.ts"
 import type {
@@ -59,8 +59,29 @@ export type RemoteLiveItems = Written<Omit<LiveItems, "items">, "at"> & {
   readonly items: readonly RemoteTask<LiveItem>[]
 }
 
-export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "finished_at">, "waiting_on"> & {
+type WithTimes<T extends AttemptFields> = Omit<
+  Written<T, "queued_at" | "started_at" | "finished_at">,
+  "waiting_on" | "last_attempt"
+> & {
   readonly waiting_on: RemoteWaitingOn | null
+  readonly last_attempt?: Written<LastAttempt, "started_at" | "ended_at">
+}
+
+export type RemoteNode = WithTimes<NodeView>
+
+/** One attempt of a node's history. */
+export type RemoteAttempt = Omit<Written<AttemptView, "queued_at" | "started_at" | "ended_at">, "waits"> & {
+  readonly waits: readonly Written<AttemptWait, "from" | "until">[]
+}
+
+/** A node, its output, and the history of its attempts or of those of one of its items. */
+export type RemoteNodeDetails = RemoteNode &
+  Pick<RemoteGraph, "live"> &
+  Pick<NodeDetails, "output" | "attempts_total" | "item"> & { readonly attempts: readonly RemoteAttempt[] }
+
+export interface NodeOptions extends Signalled {
+  /** Of a node with `for_each`: the item whose attempts are wanted, from 0. */
+  readonly item?: number
 }
 
 export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live"> & {
@@ -70,11 +91,7 @@ export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live"> & {
   readonly live?: RemoteLiveGraph | null
 }
 
-export type RemoteNodeWithOutput = RemoteNode & Pick<RemoteGraph, "live"> & { readonly output: Json }
-
-export type RemoteItem = Omit<Written<ItemView, "finished_at">, "waiting_on"> & {
-  readonly waiting_on: RemoteWaitingOn | null
-}
+export type RemoteItem = WithTimes<ItemView>
 
 export interface ItemsOptions extends Signalled {
   /** Only items behind this index: `next` of the page before. */

@@ -2,7 +2,7 @@ import type { AttemptTimes, Refusal } from "./commands.ts"
 import type { Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
-import { type EndedAttempt, type JobState, setLastAttempt, usageOf } from "./state.ts"
+import { type EndedAttempt, FAILED, type JobState, setLastAttempt, usageOf } from "./state.ts"
 
 /**
  * When attempts began, and what they used.
@@ -25,6 +25,16 @@ export function ranFields(state: JobState, times: AttemptTimes | undefined): Ran
 
 export function wholeMs(ms: number): number {
   return ms > 0 ? Math.round(ms) : 0
+}
+
+/**
+ * The number of an attempt that people see: failures that count against the node's retry policy, plus the one that is
+ * under way, so it is at most `max_attempts`. Attempts that were lost, handed over or put off by a provider do not
+ * count. `JobState.attempt` is the fence, which rises with each of these.
+ */
+export function shownAttempt(state: JobState, node: number): number {
+  const failures = state.tries[node]!
+  return state.nodeStatus[node] === FAILED ? Math.max(1, failures) : failures + 1
 }
 
 /** When the current attempt could begin: when it was queued, or, of a retry, when it was due. */
@@ -114,7 +124,7 @@ export function withRunning(
   if (all.length === 0) return decided
   return decided.map(fact => {
     if (!endsSome(state, fact)) return fact
-    const ended = all.filter(attempt => ends(fact, attempt)).slice(0, MOST_RUNNING)
+    const ended = all.filter(endedBy(fact)).slice(0, MOST_RUNNING)
     return ended.length === 0 ? fact : { ...fact, running: ended }
   })
 }
@@ -139,17 +149,21 @@ function endsSome(state: JobState, fact: Fact): boolean {
   }
 }
 
-function ends(fact: Fact, { node, item }: RunningAttempt): boolean {
+function endedBy(fact: Fact): (attempt: RunningAttempt) => boolean {
   switch (fact.type) {
-    case "tasks_lost":
-      return item === undefined && fact.nodes.includes(node)
-    case "items_lost":
-      return node === fact.node && item !== undefined && fact.items.includes(item)
+    case "tasks_lost": {
+      const lost = new Set(fact.nodes)
+      return ({ node, item }) => item === undefined && lost.has(node)
+    }
+    case "items_lost": {
+      const lost = new Set(fact.items)
+      return ({ node, item }) => node === fact.node && item !== undefined && lost.has(item)
+    }
     case "node_failed":
-      return node !== fact.node
+      return ({ node }) => node !== fact.node
     case "item_failed":
-      return node !== fact.node || item !== fact.item
+      return ({ node, item }) => node !== fact.node || item !== fact.item
     default:
-      return true
+      return () => true
   }
 }

@@ -139,6 +139,8 @@ class EventList {
   readonly #named: readonly number[]
   /** What was told to have begun before it was lost. */
   readonly #begun = new Set<string>()
+  /** Of a fact that loses attempts: those that ran, by node, or by item. */
+  #ran: ReadonlyMap<number, RunningAttempt> | null = null
   #job: JobStatus
 
   constructor(before: JobState, jobId: string, { seq, fact }: RecordedFact) {
@@ -207,9 +209,9 @@ class EventList {
   /** The lost attempt as the fact tells it, if it tells that it ran. */
   #running(of: JobState, position: number): Begun | undefined {
     const { running, at } = this.#fact as Fact & { readonly running?: readonly RunningAttempt[] }
-    const found = running?.find(({ node, item }) =>
-      of === this.#state ? item === undefined && node === position : item === position,
-    )
+    if (running === undefined) return undefined
+    this.#ran ??= new Map(running.map(attempt => [attempt.item ?? attempt.node, attempt]))
+    const found = this.#ran.get(position)
     return found && { at: attemptStart(of, position, found.ran_ms, at), worker: found.worker }
   }
 

@@ -1,20 +1,31 @@
+import { shownAttempt } from "./attempt-times.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import { nodeStatuses, nodeStatusOf } from "./state.ts"
 import type { NodeStatus } from "./states.ts"
-import { type ErrorView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
+import {
+  type AttemptFields,
+  attemptFields,
+  type ErrorView,
+  nodeError,
+  type Progress,
+  usageField,
+  type WaitingOn,
+  waitingOn,
+} from "./view.ts"
 
 /** How many items are in each state; states that none is in are left out. */
 export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
 
-export interface ItemView {
+export interface ItemView extends AttemptFields {
   /** From 0. */
   readonly index: number
   readonly item: Json
   readonly status: NodeStatus
   readonly attempt: number
-  readonly tries: number
-  readonly finished_at: number | null
+  readonly max_attempts: number
+  readonly losses: number
+  readonly usage?: { readonly [key: string]: number }
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
   /** Never recorded: null without the overlay. */
@@ -45,9 +56,11 @@ export function itemViews(
       index,
       item: items[index]!,
       status: nodeStatusOf(state, index),
-      attempt: state.attempt[index]!,
-      tries: state.tries[index]!,
-      finished_at: state.endedAt[index] || null,
+      attempt: shownAttempt(state, index),
+      max_attempts: state.graph.nodes[index]!.retry.maxAttempts,
+      losses: state.losses[index]!,
+      ...usageField(state, index),
+      ...attemptFields(state, index),
       waiting_on: waitOf(waitingOn(state, index, now)),
       error: nodeError(state, index),
       progress: null,

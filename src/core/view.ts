@@ -1,4 +1,4 @@
-import { readyAt } from "./attempt-times.ts"
+import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
@@ -119,9 +119,13 @@ export interface NodeView {
   readonly id: string
   readonly handler: string
   readonly status: NodeStatus
+  /** Of `max_attempts`: the failures that count against the retry policy, plus the attempt under way. */
   readonly attempt: number
-  readonly tries: number
+  readonly max_attempts: number
+  /** Attempts that were running when their process died. They are not among `attempt`. */
   readonly losses: number
+  /** What all its attempts have used, failed ones included; absent: nothing. */
+  readonly usage?: { readonly [key: string]: number }
   /** Dependencies that are not done. */
   readonly incoming: number
   readonly queued_at: number | null
@@ -213,16 +217,17 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
 }
 
 function nodeView(state: JobState, node: number, now: number): NodeView {
-  const { id, handler } = state.graph.nodes[node]!
+  const { id, handler, retry } = state.graph.nodes[node]!
   const preview = state.previews.get(node)
   const child = state.children.get(node)
   return {
     id,
     handler,
     status: shownStatus(state, node, now),
-    attempt: state.attempt[node]!,
-    tries: state.tries[node]!,
+    attempt: shownAttempt(state, node),
+    max_attempts: retry.maxAttempts,
     losses: state.losses[node]!,
+    ...usageField(state, node),
     incoming: state.remaining[node]!,
     ...attemptFields(state, node),
     waiting_on: waitingOn(state, node, now),
@@ -232,6 +237,14 @@ function nodeView(state: JobState, node: number, now: number): NodeView {
     ...(child === undefined ? {} : { child_job_id: child }),
     ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
   }
+}
+
+export function usageField(
+  { nodeUsage }: JobState,
+  node: number,
+): { readonly usage?: { readonly [key: string]: number } } {
+  const usage = nodeUsage.get(node)
+  return usage === undefined ? {} : { usage: { ...usage } }
 }
 
 export function attemptFields(state: JobState, node: number): AttemptFields {

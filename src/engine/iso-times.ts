@@ -1,10 +1,11 @@
 /** Views as programs read them, over HTTP and with `--json`: times are ISO 8601 text, as those of a job are. */
+import type { AttemptView } from "../core/attempt-history.ts"
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { LiveGraph, LiveItems, LiveTask } from "../core/live-view.ts"
-import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
-import type { ItemPage, NodeWithOutput } from "./queries.ts"
+import type { AttemptFields, GraphView, NodeView, WaitingOn } from "../core/view.ts"
+import type { ItemPage, NodeDetails } from "./queries.ts"
 
 let last = { ms: Number.NaN, text: "" }
 
@@ -23,22 +24,40 @@ export function isoGraph({ live, ...graph }: GraphView) {
   }
 }
 
-export function isoNode<N extends NodeView>(node: N) {
-  const { queued_at, started_at, finished_at, waiting_on } = node
+export function isoNode(node: NodeView) {
+  return { ...node, ...isoAttempt(node) }
+}
+
+/** `GET /jobs/{job}/nodes/{node}` */
+export function isoNodeDetails({ live, ...node }: NodeDetails) {
   return {
     ...node,
+    ...isoAttempt(node),
+    attempts: node.attempts.map(isoAttemptView),
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+  }
+}
+
+function isoItem(item: ItemView) {
+  return { ...item, ...isoAttempt(item) }
+}
+
+function isoAttempt(node: AttemptFields & Pick<NodeView, "waiting_on">) {
+  const { queued_at, started_at, finished_at, last_attempt, waiting_on } = node
+  return {
     queued_at: maybeTime(queued_at),
     started_at: maybeTime(started_at),
     finished_at: maybeTime(finished_at),
     waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
-  }
-}
-
-/** `GET /jobs/{job}/nodes/{node}` */
-export function isoNodeWithOutput({ live, ...node }: NodeWithOutput) {
-  return {
-    ...isoNode(node),
-    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+    ...(last_attempt === undefined
+      ? {}
+      : {
+          last_attempt: {
+            ...last_attempt,
+            started_at: maybeTime(last_attempt.started_at),
+            ended_at: isoTime(last_attempt.ended_at),
+          },
+        }),
   }
 }
 
@@ -67,12 +86,14 @@ function isoTask<T extends LiveTask>(task: T) {
   }
 }
 
-function isoItem(item: ItemView) {
-  const { finished_at, waiting_on } = item
+function isoAttemptView(attempt: AttemptView) {
+  const { queued_at, started_at, ended_at, waits } = attempt
   return {
-    ...item,
-    finished_at: maybeTime(finished_at),
-    waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
+    ...attempt,
+    queued_at: isoTime(queued_at),
+    started_at: maybeTime(started_at),
+    ended_at: maybeTime(ended_at),
+    waits: waits.map(wait => ({ ...wait, from: isoTime(wait.from), until: maybeTime(wait.until) })),
   }
 }
 

@@ -1,3 +1,4 @@
+import { type AttemptView, attemptsOf } from "../core/attempt-history.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import type { Fault } from "../core/faults.ts"
 import { type ItemView, itemViews } from "../core/item-view.ts"
@@ -52,6 +53,19 @@ export interface ItemPageQuery {
   readonly limit?: number
 }
 
+/** A node, its output, and the history of its attempts or of those of one of its items. */
+export interface NodeDetails extends NodeView {
+  readonly output: Json
+  /** The newest 100 in the order in which they were queued. */
+  readonly attempts: readonly AttemptView[]
+  /** How many there were in all. */
+  readonly attempts_total: number
+  /** Whose item's attempts these are; absent: the node's own. */
+  readonly item?: number
+  /** The node's part of the overlay. */
+  readonly live?: LiveGraph | null
+}
+
 export interface ItemPage {
   readonly items: readonly ItemView[]
   /** `after` of the next page. */
@@ -59,9 +73,6 @@ export interface ItemPage {
   /** What is never recorded. null: not known; absent: the job has ended. */
   readonly live?: LiveItems | null
 }
-
-/** One node of the graph, with its output and its part of the overlay. */
-export type NodeWithOutput = NodeView & Pick<GraphView, "live"> & { readonly output: Json }
 
 /** What can be asked of the store without owning anything: the journal, folded. */
 export class Queries {
@@ -192,18 +203,25 @@ export class Queries {
     return { ...snapshot, output: outputInMemory(state) ?? null }
   }
 
-  /** One node of the graph, with its output. */
-  async node(jobId: string, id: string): Promise<NodeWithOutput> {
+  /** One node of the graph, with its output and its attempts, or those of one of its items. */
+  async node(jobId: string, id: string, { item }: { readonly item?: number } = {}): Promise<NodeDetails> {
     const { state, view } = await this.#shown(jobId, id)
     const node = this.#position(jobId, state, id)
-    const output = await this.#whole(jobId, state.outputs[node] ?? null)
+    if (item !== undefined && !(item < (state.lists.get(node)?.items.length ?? 0)))
+      throw new UmbraError("E310", `Node "${id}" of job ${jobId} has no item ${item}.`)
+    const of = item === undefined ? { node } : { node, item }
+    const { plan, facts } = await this.#facts(jobId)
+    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of))
     const { live } = view
-    if (live === undefined || live === null)
-      return { ...view.nodes[node]!, output, ...(live === null ? { live } : {}) }
     return {
       ...view.nodes[node]!,
-      output,
-      live: { ...live, nodes: live.nodes.filter(found => found.id === id) },
+      output: await this.#whole(jobId, state.outputs[node] ?? null),
+      attempts,
+      attempts_total: total,
+      ...(item === undefined ? {} : { item }),
+      ...(live === undefined
+        ? {}
+        : { live: live && { ...live, nodes: live.nodes.filter(each => each.id === id) } }),
     }
   }
 

@@ -8,7 +8,7 @@ import { systemClock } from "./clock.ts"
 import { isJobId, partitionOf } from "./ids.ts"
 import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
 import { Plans } from "./plans.ts"
-import { Queries } from "./queries.ts"
+import { type NodeDetails, Queries } from "./queries.ts"
 import { Questions } from "./questions.ts"
 import { refusalError } from "./refusals.ts"
 import { RemoteOverlays } from "./remote-overlays.ts"
@@ -73,6 +73,10 @@ export class Reader {
 
   graph(jobId: string): Promise<GraphView> {
     return this.#queries.graph(mustBeJobId(jobId))
+  }
+
+  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+    return this.#queries.node(mustBeJobId(jobId), node, of)
   }
 
   events(jobId: string): Promise<JobEvent[]> {

@@ -20,13 +20,24 @@ const nodeExample = {
   handler: "call_external_service",
   status: "QUEUED",
   attempt: 2,
-  tries: 1,
+  max_attempts: 3,
   losses: 0,
+  usage: { tokens: 1200 },
   incoming: 0,
   queued_at: "2026-11-15T12:00:00.000Z",
   started_at: null,
   finished_at: null,
   worker: null,
+  duration_ms: null,
+  queued_ms: null,
+  waited_ms: null,
+  last_attempt: {
+    outcome: "failed",
+    started_at: "2026-11-15T11:59:59.750Z",
+    ended_at: "2026-11-15T12:00:00.000Z",
+    duration_ms: 250,
+    worker: "local-4711",
+  },
   waiting_on: { kind: "retry", at: "2026-11-15T12:00:15.000Z" },
   error: { code: "E410", message: "it answered 500" },
   progress: null,
@@ -62,16 +73,95 @@ export const liveItems = z
   .optional()
   .meta({ description: liveDescription })
 
+const usage = z.record(z.string(), z.number())
+
+/** What a node and an item say of their attempts. */
+const numbers = {
+  attempt: z.number().int().min(1).meta({
+    description:
+      "Of `max_attempts`: failures that count against the retry policy, plus the attempt under way. Attempts that were lost or handed over are not among them.",
+  }),
+  max_attempts: z.number().int().meta({ description: "Of the retry policy." }),
+  losses: z.number().int().meta({ description: "Attempts that were running when their process died." }),
+  usage: usage.optional().meta({ description: "What all attempts used, failed ones included." }),
+}
+
+const ms = z.number().nullable()
+
+const times = {
+  queued_at: time.nullable(),
+  started_at: time.nullable().meta({
+    description: "When the handler began. Of an attempt that still runs: known once it has run for a second.",
+  }),
+  finished_at: time.nullable(),
+  worker: z.string().nullable(),
+  duration_ms: ms.meta({ description: "How long the handler ran, without what the node waited afterwards." }),
+  queued_ms: ms.meta({
+    description: "From when it was ready, or its retry was due, until the handler began.",
+  }),
+  waited_ms: ms.meta({
+    description: "From when the handler returned a wait, or its items began, until the node ended.",
+  }),
+  last_attempt: z
+    .looseObject({
+      outcome: z.string(),
+      started_at: time.nullable(),
+      ended_at: time,
+      duration_ms: ms,
+      worker: z.string().nullable(),
+    })
+    .optional()
+    .meta({ description: "Of a node that is tried again: the attempt before the current one." }),
+}
+
+const attemptExample = {
+  attempt: 1,
+  outcome: "failed",
+  queued_at: "2026-11-15T11:59:59.700Z",
+  started_at: "2026-11-15T11:59:59.750Z",
+  ended_at: "2026-11-15T12:00:00.000Z",
+  duration_ms: 250,
+  queued_ms: 50,
+  held_ms: 2,
+  worker: "local-4711",
+  error: { code: "E410", message: "it answered 500" },
+  usage: { tokens: 1200 },
+  waits: [],
+}
+
+const attempt = z
+  .looseObject({
+    attempt: z.number().int().min(1),
+    outcome: z
+      .enum(["completed", "failed", "postponed", "lost", "handed_over", "cancelled", "skipped"])
+      .nullable()
+      .meta({
+        description:
+          "null: it has not ended. `postponed`: the provider asked for time, which spends no attempt. `lost`: its process died. `handed_over`: its process stopped in order.",
+      }),
+    queued_at: time,
+    started_at: time.nullable().meta({ description: "null: the handler did not begin, or it is not known." }),
+    ended_at: time.nullable(),
+    duration_ms: ms,
+    queued_ms: ms,
+    held_ms: ms.meta({ description: "The part of queued_ms that the worker held the task." }),
+    worker: z.string().nullable(),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+    usage: usage.nullable(),
+    waits: z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })).meta({
+      description: "What it waited for: a retry time, a slot, a timer, a signal, a provider, a child, items.",
+    }),
+  })
+  .meta({ id: "Attempt", examples: [attemptExample] })
+
 const node = z
   .looseObject({
     id: z.string(),
     handler: z.string(),
     status: z.string(),
-    attempt: z.number().int(),
+    ...numbers,
     incoming: z.number().int().meta({ description: "Dependencies that are not done." }),
-    queued_at: time.nullable(),
-    started_at: time.nullable().meta({ description: "Recorded only for work that takes over a second." }),
-    finished_at: time.nullable(),
+    ...times,
     waiting_on: waitingOn.nullable().meta({
       description:
         "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` says more: the `position` in a queue, why no worker has begun, and of a pipeline the `adapters` that its process lacks, and `redis` if it lacks that.",
@@ -84,23 +174,33 @@ const node = z
   })
   .meta({ id: "Node", examples: [nodeExample] })
 
-export const nodeWithOutput = node.extend({ output: json, live: liveGraph }).meta({
-  examples: [
-    {
-      ...nodeExample,
-      ...{ status: "COMPLETED", finished_at: "2026-11-15T12:00:16.000Z", waiting_on: null, error: null },
-      output: 42,
-    },
-  ],
-})
+export const nodeWithOutput = node
+  .extend({
+    output: json,
+    live: liveGraph,
+    attempts: z.array(attempt).meta({ description: "The newest 100, in the order they were queued." }),
+    attempts_total: z.number().int(),
+    item: z.number().int().optional().meta({ description: "Whose item's attempts these are." }),
+  })
+  .meta({
+    examples: [
+      {
+        ...nodeExample,
+        ...{ status: "COMPLETED", finished_at: "2026-11-15T12:00:16.000Z", waiting_on: null, error: null },
+        output: 42,
+        attempts: [attemptExample],
+        attempts_total: 2,
+      },
+    ],
+  })
 
 export const item = z
   .looseObject({
     index: z.number().int().meta({ description: "From 0." }),
     item: json,
     status: z.string(),
-    attempt: z.number().int(),
-    finished_at: time.nullable(),
+    ...numbers,
+    ...times,
     waiting_on: waitingOn.nullable(),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
   })
@@ -112,8 +212,15 @@ export const item = z
         item: { file: "a.png" },
         status: "COMPLETED",
         attempt: 1,
-        tries: 0,
-        finished_at: "2026-01-01T00:00:00.000Z",
+        max_attempts: 3,
+        losses: 0,
+        queued_at: "2026-01-01T00:00:00.000Z",
+        started_at: "2026-01-01T00:00:00.005Z",
+        finished_at: "2026-01-01T00:00:00.105Z",
+        worker: "local-4711",
+        duration_ms: 100,
+        queued_ms: 5,
+        waited_ms: null,
         waiting_on: null,
         error: null,
       },

@@ -12,6 +12,7 @@ export function follow(events: readonly JobEvent[], nodeIds: readonly string[]):
   let job: JobStatus | null = null
   const nodes = new Map<string, NodeStatus>(nodeIds.map(id => [id, "PENDING"]))
   const keys = new Set<string>()
+  const since = new Map<string, number>()
   for (const event of events) {
     demand(!keys.has(event.idempotency_key), `the key ${event.idempotency_key} is there twice`)
     keys.add(event.idempotency_key)
@@ -26,6 +27,12 @@ export function follow(events: readonly JobEvent[], nodeIds: readonly string[]):
       const was = nodes.get(event.node ?? "")
       demand(was !== undefined && event.from === was, `${step}, but ${event.node} was ${was}`)
       demand(nodeMayBecome(was, event.to as NodeStatus), `${step} is not in the table`)
+      const before = since.get(event.node!) ?? 0
+      demand(
+        event.at >= before,
+        `${step} of ${event.node} at ${event.at}, before its last state at ${before}`,
+      )
+      since.set(event.node!, event.at)
       nodes.set(event.node!, event.to as NodeStatus)
     }
   }

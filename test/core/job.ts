@@ -2,7 +2,7 @@
 import { apply } from "../../src/core/apply.ts"
 import type { Command, External, OperationResult, RefusalReason } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
-import type { Fact, ParentLink } from "../../src/core/facts.ts"
+import type { Fact, ParentLink, RunningAttempt } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
 import type { Json } from "../../src/core/json.ts"
 import type { PollPolicy } from "../../src/core/plan.ts"
@@ -29,6 +29,8 @@ export class Job {
   readonly polled: string[] = []
   ends = 0
   now = 1_000_000
+  /** What a handler runs for when a command is decided. */
+  running: () => readonly RunningAttempt[] = () => []
   random = 0
 
   constructor(specs: readonly NodeSpec[], options: { ttlSeconds?: number; parent?: ParentLink } = {}) {
@@ -49,7 +51,8 @@ export class Job {
 
   /** The reason of a refusal; null: accepted. */
   send(command: Command): RefusalReason | null {
-    const decided = decide(this.state, command, { now: this.now, random: this.random, lossLimit: 3 })
+    const { now, random, running } = this
+    const decided = decide(this.state, command, { now, random, lossLimit: 3, running })
     if ("refused" in decided) return decided.refused
     for (const fact of decided) {
       apply(this.state, fact, {

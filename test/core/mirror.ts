@@ -7,7 +7,7 @@ import { apply, fold } from "../../src/core/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import { type Effects, noEffects } from "../../src/core/effects.ts"
-import type { Fact } from "../../src/core/facts.ts"
+import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
 import { toOuter } from "../../src/core/item-list.ts"
 import { completionOf } from "../../src/core/last-output.ts"
 import {
@@ -51,7 +51,8 @@ export class Mirror implements Core {
     if (command.type === "submit") return decided
     // A crash: memory is gone, the journal is not.
     if (command.type === "recover" && command.only === undefined) this.#list = fold(this.#graph, this.journal)
-    const mirrored = decide(this.#list, mirrorCommand(command), given)
+    const running = () => (given.running?.() ?? []).map(mirrorRunning)
+    const mirrored = decide(this.#list, mirrorCommand(command), { ...given, running })
     const expected = "refused" in decided ? decided : decided.map(mirrorFact)
     same(mirrored, expected, `decided on ${JSON.stringify(command)}`)
     if (!("refused" in decided) && state.unfinished === 1)
@@ -131,6 +132,11 @@ export class Mirror implements Core {
     )
     same(items.outputs, flat.outputs, `outputs ${what}`)
     same(
+      [items.startedAt, items.workers, items.lastAttempts, items.nodeUsage],
+      [flat.startedAt, flat.workers, flat.lastAttempts, flat.nodeUsage],
+      `attempts ${what}`,
+    )
+    same(
       [items.waiting, items.started, items.suspects],
       [flat.waiting, flat.started, flat.suspects],
       `waits ${what}`,
@@ -188,8 +194,21 @@ function mirrorCommand(command: Command): Command {
 
 function mirrorFact(fact: Fact): Fact {
   if (fact.type === "signal_received" && fact.node !== undefined) return { ...fact, node: 0, item: fact.node }
-  return "node" in fact || fact.type === "tasks_lost" ? toOuter(0, fact) : fact
+  const outer =
+    fact.type === "job_expired" && fact.node === undefined
+      ? fact
+      : "node" in fact || fact.type === "tasks_lost"
+        ? toOuter(0, fact)
+        : fact
+  if (!("running" in fact)) return outer
+  return { ...outer, running: fact.running!.map(mirrorRunning) } as Fact
 }
+
+const mirrorRunning = ({ node, ...rest }: RunningAttempt): RunningAttempt => ({
+  node: 0,
+  item: node,
+  ...rest,
+})
 
 function recording(effects: Effects | undefined): { list: string[]; effects: Effects } {
   const list: string[] = []

@@ -106,10 +106,14 @@ export class Model {
     return true
   }
 
+  used(usage: JsonObject): void {
+    for (const [key, amount] of Object.entries(usage))
+      this.usage[key] = (this.usage[key] ?? 0) + (amount as number)
+  }
+
   completed(id: string, output: Json, extra: JobResult & { usage?: JsonObject } = {}): void {
     const node = this.nodes.get(id)!
-    for (const [key, amount] of Object.entries(extra.usage ?? {}))
-      this.usage[key] = (this.usage[key] ?? 0) + (amount as number)
+    this.used(extra.usage ?? {})
     if (extra.jobFault !== undefined) this.jobFault = { code: extra.jobFault.code, node: null }
     else if (extra.jobOutput !== undefined) this.jobOutput = extra.jobOutput
     this.leave(node)

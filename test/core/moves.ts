@@ -93,6 +93,13 @@ export function answerOf(
   return resultOf(stage, { node: nodes.findIndex(node => node.id === id), attempt: Number(attempt) }, result)
 }
 
+/** Longer than an attempt can have lasted, too: the start is clamped. */
+const someTimes = ({ now }: Stage, attempt: number) => ({
+  worker: `w${attempt % 2}`,
+  heldMs: now % 3,
+  ranMs: (attempt * 700) % 2500,
+})
+
 function resultOf(stage: Stage, task: { node: number; attempt: number }, result: Result): Move {
   const { model, now } = stage
   const id = stage.graph.nodes[task.node]?.id ?? "nobody"
@@ -107,7 +114,7 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       const extra = { ...(result.usage ? { usage: { tokens: 7 } } : {}), ...jobResultOf(stage, result.job) }
       const output = stage.fresh("output")
       return {
-        command: { type: "completed", ...task, output, ...extra },
+        command: { type: "completed", ...task, output, times: someTimes(stage, task.attempt), ...extra },
         inModel: ifWanted(true, () => model.completed(id, output, extra)),
       }
     }
@@ -115,8 +122,17 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       const asked = result.retryAfter === null ? {} : { retry_after_seconds: result.retryAfter }
       const fault = { code: "E401", message: "no luck", retryable: result.retryable, ...asked }
       return {
-        command: { type: "failed", ...task, fault },
-        inModel: ifWanted(true, () => model.failed(id, fault, now, stage.random)),
+        command: {
+          type: "failed",
+          ...task,
+          fault,
+          times: someTimes(stage, task.attempt),
+          usage: { tokens: 2 },
+        },
+        inModel: ifWanted(true, () => {
+          model.used({ tokens: 2 })
+          model.failed(id, fault, now, stage.random)
+        }),
       }
     }
     case "timer":
@@ -125,7 +141,7 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
       const waiting = waitingOf(stage, result)
       const extra = jobResultOf(stage, "output")
       return {
-        command: { type: "waiting", ...task, waiting, ...extra },
+        command: { type: "waiting", ...task, waiting, times: someTimes(stage, task.attempt), ...extra },
         inModel: ifWanted(false, () => model.waits(id, waiting, extra)),
       }
     }

@@ -8,7 +8,7 @@ import { apply, fold } from "../../src/core/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import type { Effects } from "../../src/core/effects.ts"
-import type { Fact } from "../../src/core/facts.ts"
+import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
 import { completionOf } from "../../src/core/last-output.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { type JobState, newJobState } from "../../src/core/state.ts"
@@ -225,7 +225,16 @@ export class Simulation {
   }
 
   private given() {
-    return { now: this.now, random: this.random, lossLimit }
+    return { now: this.now, random: this.random, lossLimit, running: () => this.running() }
+  }
+
+  /** Every other task of the pool: its handler has begun, and nobody has recorded it. */
+  private running(): RunningAttempt[] {
+    return [...this.pool].flatMap(task => {
+      const [id, attempt] = task.split("#")
+      const node = this.graph.nodes.findIndex(found => found.id === id)
+      return (node + Number(attempt)) % 2 === 0 ? [{ node, ran_ms: 300, worker: "w9" }] : []
+    })
   }
 
   fresh(what: string): string {

@@ -59,7 +59,7 @@ describe("J19 the graph of a job", () => {
     ])
   })
 
-  it("shows attempts, tries, losses, timings and the error of the last try until the node is done", () => {
+  it("shows attempts, losses, timings and the error of the last try until the node is done", () => {
     const job = new Job(chain("a"))
     job.fail("a")
     expect(nodeOf(job, "a").error).toEqual({ code: passing.code, message: passing.message })
@@ -68,8 +68,8 @@ describe("J19 the graph of a job", () => {
     job.send({ type: "recover" })
     job.start("a")
     expect(nodeOf(job, "a")).toMatchObject({
-      attempt: 3,
-      tries: 1,
+      attempt: 2,
+      max_attempts: 3,
       losses: 1,
       started_at: job.now,
       worker: "w1",

@@ -80,7 +80,7 @@ describe("J14 a child that does not complete", () => {
       }),
     )
     const job = await umbra.submit(outer({}, { retry: { max_attempts: 2, initial_seconds: 1, jitter: 0 } }))
-    await until("the parent is to try again", async () => (await job.graph()).nodes[1]?.tries === 1)
+    await until("the parent is to try again", async () => (await job.graph()).nodes[1]?.attempt === 2)
     const [again] = (await umbra.events(job.id)).filter(({ payload }) => payload?.reason === "retry")
     expect(again?.payload).toMatchObject({ retry_at: clock.now() + 900_000 })
     clock.advance(900_000)

@@ -150,7 +150,7 @@ describe("J21 for_each", () => {
     const job = await umbra.submit(each({ retry: soon }))
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { sum: 6 } })
     expect(Object.fromEntries(tries)).toEqual({ 1: 1, 2: 3, 3: 1 })
-    expect((await umbra.items(job.id, "each")).items.map(({ tries }) => tries)).toEqual([0, 2, 0])
+    expect((await umbra.items(job.id, "each")).items.map(({ attempt }) => attempt)).toEqual([1, 3, 1])
   })
 
   it("J9 the first item that fails for good fails the job and stops the others; J10 a retry runs only those", async () => {

@@ -11,6 +11,7 @@ import {
   privateAddressesOption,
   providersOption,
   statusList,
+  wholeNumber,
   withPlace,
   withStore,
 } from "../options.ts"
@@ -42,9 +43,16 @@ export function jobsProgram(finish: Finish): Command {
     .addOption(json)
     .action(async options => finish((await import("./list.ts")).list(options)))
 
-  command("show <job>", "show a job and its nodes")
+  command("show <job> [node]", "show a job and its nodes, or a node and its attempts")
+    .option("--item <index>", "of a node with for_each: the attempts of this item, from 0", wholeNumber)
     .addOption(json)
-    .action(async (job, options) => finish((await import("./show.ts")).show(job, options)))
+    .action(async (job, node, options) =>
+      finish(
+        node === undefined
+          ? (await import("./show.ts")).show(job, options)
+          : (await import("./show-node.ts")).showNode(job, node, options),
+      ),
+    )
 
   command("graph <job>", "print a job's graph with the state of every node")
     .addOption(new Option("--format <format>", "how").choices(["tree", "mermaid", "json"]).default("tree"))

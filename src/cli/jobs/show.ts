@@ -4,19 +4,27 @@ import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import type { GraphView, NodeView, WorkerWait } from "../../core/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
 import { firstError } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
-import { durationOf, errorText, nodeSummary } from "../result.ts"
+import { attemptText, errorText, nodeSummary } from "../result.ts"
 import { routesTable } from "../routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
 export interface ShowOptions extends PlaceOptions {
   readonly json?: boolean
+  /** Of a node with `for_each`. */
+  readonly item?: number
 }
 
 export async function show(jobId: string, options: ShowOptions): Promise<number> {
+  if (options.item !== undefined)
+    throw new UmbraError(
+      "E604",
+      "--item needs the node that it is an item of: umbra jobs show JOB NODE --item 0",
+    )
   const [job, graph] = await withPlace(options, async ({ jobs }) => [
     await jobs.job(jobId),
     withLive(await jobs.graph(jobId)),
@@ -70,10 +78,11 @@ export function partLines({ nodes, routes }: GraphView, paint: Paint): string[] 
 export function nodeLines(nodes: readonly NodeView[]): string[] {
   const columns = Math.min(40, Math.max(...nodes.map(node => width(node.id))))
   return nodes.map(node => {
-    const took = durationOf(node)
+    const took = node.duration_ms
     const name = shorten(printable(node.id), columns)
     const details = [
-      node.attempt > 1 ? `attempt ${node.attempt}` : "",
+      attemptText(node),
+      node.waited_ms === null ? "" : `waited ${duration(node.waited_ms)}`,
       itemsText(node),
       waitText(node),
       node.error === null ? "" : printable(`${node.error.code} ${node.error.message}`),

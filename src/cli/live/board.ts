@@ -9,8 +9,10 @@ export interface BoardNode {
   readonly id: string
   status: NodeStatus
   attempt: number
-  /** When it was queued, or seen to start, and when it ended. Milliseconds since 1970. */
+  /** When its handler began, as far as it is known, or its items did, and when the node ended. Milliseconds since 1970. */
   since: number | null
+  /** How long its handler ran, once it has ended. */
+  ranMs: number | null
   until: number | null
   /** When the next attempt is due, while it waits for that. */
   retryAt: number | null
@@ -51,7 +53,7 @@ export class Board {
     for (const { node: id, progress } of running) {
       const node = this.#byId.get(id)!
       if (node.status === "QUEUED") {
-        if (node.retryAt !== null) node.since = now
+        node.since = now
         this.#setRetry(node, null)
         node.note = ""
         this.#move(node, "RUNNING")
@@ -79,14 +81,20 @@ export class Board {
       node.items ??= { total: payload.items, done: 0 }
     this.#move(node, to as NodeStatus)
     this.#setRetry(node, typeof payload.retry_at === "number" ? payload.retry_at : null)
+    if (typeof payload.duration_ms === "number") node.ranMs = payload.duration_ms
     if (to === "QUEUED" || to === "PENDING") {
-      node.since = to === "QUEUED" ? (node.retryAt ?? at) : null
+      node.since = null
+      node.ranMs = null
       node.until = null
       node.note = faultText(payload)
     } else if (to === "RUNNING") {
-      if (payload.worker !== undefined) node.since ??= at
-    } else if (to === "WAITING") node.note = waitingText(payload)
-    else {
+      // Without a worker nobody knows when it began.
+      if (payload.worker !== undefined)
+        node.since = typeof payload.started_at === "number" ? payload.started_at : at
+    } else if (to === "WAITING") {
+      node.note = waitingText(payload)
+      if (node.items !== null) node.since ??= at
+    } else {
       node.until = at
       node.progress = ""
       node.note = to === "FAILED" ? failureText(payload) : ""
@@ -122,6 +130,7 @@ function newNode(id: string): BoardNode {
     status: "PENDING",
     attempt: 1,
     since: null,
+    ranMs: null,
     until: null,
     retryAt: null,
     note: "",

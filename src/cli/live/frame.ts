@@ -107,7 +107,9 @@ function nodeLine(row: TreeRow, nameColumns: number, options: FrameOptions): str
 function timeOf(node: BoardNode, now: number): string {
   if (node.since === null || node.status === "PENDING" || node.status === "SKIPPED") return ""
   if (node.until !== null)
-    return node.status === "COMPLETED" || node.status === "FAILED" ? duration(node.until - node.since) : ""
+    return node.status === "COMPLETED" || node.status === "FAILED"
+      ? duration(node.ranMs ?? node.until - node.since)
+      : ""
   return node.retryAt === null && node.status !== "QUEUED" ? duration(now - node.since) : ""
 }
 

@@ -15,7 +15,8 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
   const nth = attempt > 1 ? ` (attempt ${attempt})` : ""
   switch (event.type) {
     case "node.running":
-      return payload.worker === undefined ? undefined : `${paint.cyan("▸")} ${name} is running${nth}`
+      // Only what still runs: a start that is told with its end needs no line of its own.
+      return payload.started_at === undefined ? undefined : `${paint.cyan("▸")} ${name} is running${nth}`
     case "node.completed":
       return `${paint.green("✓")} ${name} completed${took(event, board)}${nth}`
     case "node.skipped":
@@ -46,8 +47,8 @@ function queuedLine({ payload, at }: JobEvent, name: string, paint: Paint): stri
 }
 
 function took({ at, node }: JobEvent, board: Board): string {
-  const { since } = board.node(node!)
-  return since === null ? "" : ` in ${duration(at - since)}`
+  const { since, ranMs } = board.node(node!)
+  return since === null ? "" : ` in ${duration(ranMs ?? at - since)}`
 }
 
 function jobLine(event: JobEvent, paint: Paint): string | undefined {

@@ -8,6 +8,7 @@ import type { Tokens } from "../../client/tokens.ts"
 import type { Workflows } from "../../client/workflows.ts"
 import type { JobEvent } from "../../core/events.ts"
 import type { GraphView } from "../../core/view.ts"
+import type { NodeDetails } from "../../engine/queries.ts"
 import type { JobChange } from "./changes.ts"
 
 export type PlaceJobs = Pick<
@@ -15,6 +16,7 @@ export type PlaceJobs = Pick<
   "job" | "jobPage" | "cancel" | "retry" | "delete" | "signal" | "lineage" | "deadLetterPage" | "replay"
 > & {
   graph(jobId: string): Promise<GraphView>
+  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails>
   events(jobId: string): Promise<readonly JobEvent[]>
   watch(jobId: string, options?: WatchOptions): AsyncIterable<JobEvent>
   submit(

@@ -5,7 +5,7 @@ import { version } from "../../version.ts"
 import { printable } from "../terminal.ts"
 import { streamedChanges } from "./changes.ts"
 import type { Place, PlaceJobs } from "./place.ts"
-import { eventFrom, graphFrom } from "./written-times.ts"
+import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
 
 export interface ServerAddress {
   readonly url: string
@@ -36,6 +36,7 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     job: id => client.job(id),
     jobPage: filter => client.jobPage(filter),
     graph: async id => graphFrom(await client.graph(id)),
+    node: async (id, node, of) => nodeDetailsFrom(await client.node(id, node, of)),
     events: async id => (await client.events(id)).map(eventFrom),
     async *watch(id, options) {
       for await (const event of client.watch(id, options)) yield eventFrom(event)

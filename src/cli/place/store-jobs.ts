@@ -12,6 +12,7 @@ import { jobHasEnded } from "../../core/states.ts"
 import type { GraphView } from "../../core/view.ts"
 import type { SignalOptions } from "../../engine/job-handle.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import type { NodeDetails } from "../../engine/queries.ts"
 import type { JobCommand } from "../../engine/requests.ts"
 import { UmbraError } from "../../errors.ts"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
@@ -48,6 +49,10 @@ export class StoreJobs implements PlaceJobs {
 
   async graph(id: string): Promise<GraphView> {
     return (await this.#store.reader()).graph(id)
+  }
+
+  async node(id: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+    return (await this.#store.reader()).node(id, node, of)
   }
 
   async events(id: string): Promise<readonly JobEvent[]> {

@@ -1,9 +1,11 @@
 /** Views as a server writes them, with the times that core reckons with: milliseconds since 1970. */
-import type { RemoteEvent, RemoteGraph, RemoteNode } from "../../client/index.ts"
+import type { RemoteEvent, RemoteGraph, RemoteNode, RemoteNodeDetails } from "../../client/index.ts"
+import type { AttemptView } from "../../core/attempt-history.ts"
 import type { JobEvent } from "../../core/events.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { LiveGraph, LiveNode } from "../../core/live-view.ts"
 import type { GraphView, NodeView, WaitingOn } from "../../core/view.ts"
+import type { NodeDetails } from "../../engine/queries.ts"
 
 export function graphFrom({ live, ...graph }: RemoteGraph): GraphView {
   return {
@@ -26,11 +28,26 @@ function liveFrom({ at, nodes }: NonNullable<RemoteGraph["live"]>): LiveGraph {
 }
 
 function nodeFrom(node: RemoteNode): NodeView {
-  const { waiting_on } = node
+  const { waiting_on, last_attempt } = node
   return {
     ...timed(node, ["queued_at", "started_at", "finished_at"]),
     waiting_on: waiting_on === null ? null : (timed(waiting_on, waits) as WaitingOn),
+    ...(last_attempt === undefined ? {} : { last_attempt: timed(last_attempt, ["started_at", "ended_at"]) }),
   } as NodeView
+}
+
+export function nodeDetailsFrom(node: RemoteNodeDetails): NodeDetails {
+  const attempts = node.attempts.map(attempt => ({
+    ...timed(attempt, ["queued_at", "started_at", "ended_at"]),
+    waits: attempt.waits.map(wait => timed(wait, ["from", "until"])),
+  })) as unknown as AttemptView[]
+  const { live, ...details } = node
+  return {
+    ...details,
+    ...nodeFrom(node),
+    attempts,
+    ...(live === undefined ? {} : { live: live === null ? null : liveFrom(live) }),
+  } as unknown as NodeDetails
 }
 
 export function eventFrom(event: RemoteEvent): JobEvent {

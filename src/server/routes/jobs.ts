@@ -1,7 +1,7 @@
 /** Submitting jobs and looking at them. */
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
-import { isoEvent, isoGraph, isoItems, isoNodeWithOutput } from "../../engine/iso-times.ts"
+import { isoEvent, isoGraph, isoItems, isoNodeDetails } from "../../engine/iso-times.ts"
 import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
 import type { SubmitOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
@@ -196,14 +196,24 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       config: { scope: "read" },
       schema: {
         tags,
-        summary: "Show a node and its output",
+        summary: "Show a node, its output and the history of its attempts",
         params: jobParams.extend({ node: z.string().max(300).meta({ example: "fetch" }) }),
+        querystring: z.object({
+          item: z.coerce
+            .number()
+            .int()
+            .min(0)
+            .optional()
+            .meta({ description: "Of a node with for_each: the attempts of this item instead.", example: 3 }),
+        }),
         response: schema.answers({ 200: views.nodeWithOutput }, ["E301", "E310"]),
       },
     },
     async request => {
       const { job_id } = await ownJob(umbra, request.caller, request.params.job)
-      return isoNodeWithOutput(await umbra.node(job_id, request.params.node))
+      const { item } = request.query
+      const node = await umbra.node(job_id, request.params.node, item === undefined ? {} : { item })
+      return isoNodeDetails(node)
     },
   )
   itemRoute(app, parts)

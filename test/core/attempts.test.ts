@@ -1,0 +1,296 @@
+import { describe, expect, it } from "vitest"
+import { attemptsOf } from "../../src/core/attempt-history.ts"
+import type { Command } from "../../src/core/commands.ts"
+import { eventsOf } from "../../src/core/events.ts"
+import type { RunningAttempt } from "../../src/core/facts.ts"
+import { takeDueItems } from "../../src/core/timers.ts"
+import { graphView } from "../../src/core/view.ts"
+import { atOnce } from "../../src/turns.ts"
+import { chain, graphOf } from "./graphs.ts"
+import { final, Job, passing } from "./job.ts"
+
+const times = (ranMs: number, { heldMs = 0, worker = "w1" } = {}) => ({ worker, heldMs, ranMs })
+
+const complete = (job: Job, id: string, more: Partial<Extract<Command, { type: "completed" }>> = {}) =>
+  job.send({
+    ...{ type: "completed", node: job.node(id), attempt: job.attemptOf(id), output: 1 },
+    ...more,
+  } as Command)
+
+const fail = (job: Job, id: string, more: Partial<Extract<Command, { type: "failed" }>> = {}) =>
+  job.send({
+    ...{ type: "failed", node: job.node(id), attempt: job.attemptOf(id), fault: passing },
+    ...more,
+  } as Command)
+
+const historyOf = (job: Job, id: string, item?: number) => {
+  const of = item === undefined ? { node: job.node(id) } : { node: job.node(id), item }
+  const facts = job.facts.map(fact => ({ fact }))
+  return atOnce(attemptsOf(graphOf(job.specs), facts, of))
+}
+
+const eventsFor = (job: Job) => [
+  ...eventsOf(
+    "job-1",
+    graphOf(job.specs),
+    job.facts.map((fact, index) => ({ seq: 100 + index, fact })),
+  ),
+]
+
+const viewOf = (job: Job, id: string) => graphView(job.state, { now: job.now }).nodes[job.node(id)]!
+
+describe("the times of an attempt", () => {
+  it("are reckoned backwards from the owner's clock: start, run time and queue time", () => {
+    const job = new Job(chain("a"))
+    const queuedAt = job.now
+    job.now += 1000
+    complete(job, "a", { times: times(300.4, { heldMs: 20.6 }) })
+    expect(job.facts.at(-1)).toMatchObject({ ran_ms: 300, held_ms: 21, worker: "w1" })
+    expect(viewOf(job, "a")).toMatchObject({
+      queued_at: queuedAt,
+      started_at: queuedAt + 700,
+      finished_at: queuedAt + 1000,
+      duration_ms: 300,
+      queued_ms: 700,
+      waited_ms: null,
+      worker: "w1",
+    })
+  })
+
+  it("are clamped to the attempt's interval, whatever a worker says", () => {
+    const job = new Job(chain("a"))
+    const queuedAt = job.now
+    job.now += 50
+    complete(job, "a", { times: times(9_999_999) })
+    expect(viewOf(job, "a")).toMatchObject({ started_at: queuedAt, duration_ms: 50, queued_ms: 0 })
+  })
+
+  it("do not count the wait for a retry as time in the queue", () => {
+    const job = new Job(chain("a"))
+    job.now += 10
+    fail(job, "a", { times: times(10) })
+    const failedAt = job.now
+    expect(viewOf(job, "a").last_attempt).toEqual({
+      outcome: "failed",
+      started_at: failedAt - 10,
+      ended_at: failedAt,
+      duration_ms: 10,
+      worker: "w1",
+    })
+    job.pass(15)
+    job.now += 500
+    complete(job, "a", { times: times(200) })
+    expect(viewOf(job, "a")).toMatchObject({ duration_ms: 200, queued_ms: 300 })
+  })
+
+  it("tell the handler's time and the wait apart", () => {
+    const job = new Job(chain("a"))
+    job.now += 100
+    const until = job.now + 60_000
+    job.send({
+      ...{ type: "waiting", node: 0, attempt: 1, waiting: { kind: "timer", until, output: null } },
+      times: times(40),
+    } as Command)
+    job.pass(60)
+    expect(viewOf(job, "a")).toMatchObject({
+      status: "COMPLETED",
+      duration_ms: 40,
+      queued_ms: 60,
+      waited_ms: 60_000,
+    })
+  })
+
+  it("name the worker only when it is another one than before", () => {
+    const job = new Job(chain("a", "b", "c", "d"))
+    complete(job, "a", { times: times(1) })
+    complete(job, "b", { times: times(1) })
+    complete(job, "c", { times: times(1, { worker: "w2" }) })
+    complete(job, "d", { times: times(1, { worker: "w2" }) })
+    const named = job.facts.slice(1).map(fact => ("worker" in fact ? fact.worker : null))
+    expect(named).toEqual(["w1", null, "w2", null])
+    expect(graphView(job.state, { now: job.now }).nodes.map(({ worker }) => worker)).toEqual([
+      "w1",
+      "w1",
+      "w2",
+      "w2",
+    ])
+    const added = JSON.stringify({ ran_ms: 123_456, held_ms: 123_456 }).length
+    expect(added).toBeLessThanOrEqual(40)
+  })
+
+  it("are unknown, not guessed, for facts that lack them", () => {
+    const job = new Job(chain("a"))
+    job.now += 50
+    job.complete("a")
+    expect(viewOf(job, "a")).toMatchObject({ started_at: null, duration_ms: null, queued_ms: null })
+  })
+})
+
+describe("what ran for less than a second", () => {
+  /** As the owner does: it knows what runs at the moment of the decision. */
+  const sendWhile = (job: Job, running: readonly RunningAttempt[], command: Command) => {
+    job.running = () => running
+    job.send(command)
+    return job.facts.at(-1)
+  }
+  const two = () => new Job(["ran", "queued"].map(id => ({ id, dependencies: [] })))
+  const told = (job: Job, id: string) =>
+    eventsFor(job)
+      .filter(({ node }) => node === id)
+      .map(({ type, at }) => `${type} ${at - 1_000_000}`)
+
+  it("and was cancelled with its job is told to have run, since when and where", () => {
+    const job = two()
+    job.now += 400
+    sendWhile(job, [{ node: 0, ran_ms: 300, worker: "w7" }], { type: "cancel" })
+    expect(told(job, "ran")).toEqual(["node.queued 0", "node.running 100", "node.cancelled 400"])
+    expect(told(job, "queued")).toEqual(["node.queued 0", "node.cancelled 400"])
+    expect(viewOf(job, "ran")).toMatchObject({ status: "CANCELLED", duration_ms: 300, worker: "w7" })
+    expect(viewOf(job, "queued")).toMatchObject({ status: "CANCELLED", started_at: null, worker: null })
+    expect(historyOf(job, "ran").attempts).toMatchObject([
+      { outcome: "cancelled", started_at: 1_000_100, ended_at: 1_000_400, worker: "w7" },
+    ])
+  })
+
+  it("and failed for good is told to have run before it failed; so is its sibling", () => {
+    const job = two()
+    job.now += 400
+    sendWhile(job, [{ node: 1, ran_ms: 50, worker: "w7" }], {
+      ...{ type: "failed", node: 0, attempt: 1, fault: final, times: times(250) },
+    })
+    expect(told(job, "ran")).toEqual(["node.queued 0", "node.running 150", "node.failed 400"])
+    expect(told(job, "queued")).toEqual(["node.queued 0", "node.running 350", "node.cancelled 400"])
+  })
+
+  it("and was lost with its worker is told to have run", () => {
+    const job = two()
+    job.now += 400
+    sendWhile(job, [{ node: 0, ran_ms: 300, worker: "w7" }], {
+      type: "recover",
+      only: [{ node: 0, attempt: 1 }],
+    })
+    expect(told(job, "ran")).toEqual([
+      "node.queued 0",
+      "node.running 100",
+      "attempt.lost 400",
+      "node.queued 400",
+    ])
+    expect(viewOf(job, "ran").last_attempt).toMatchObject({ outcome: "lost", duration_ms: 300, worker: "w7" })
+  })
+
+  it("is named in the fact that ends it, at most 1,000 of them", () => {
+    const job = two()
+    const many = Array.from({ length: 3000 }, () => ({ node: 0, ran_ms: 1, worker: "w" }))
+    const fact = sendWhile(job, many, { type: "cancel" })
+    expect((fact as { running?: readonly unknown[] }).running).toHaveLength(1000)
+  })
+})
+
+describe("the history of attempts", () => {
+  it("has each with times, worker, outcome, error, usage and what it waited for", () => {
+    const job = new Job([{ id: "a", dependencies: [], provider: "acme" }])
+    const start = job.now
+    job.send({ type: "await_slot", node: 0, attempt: 1, provider: "acme" })
+    job.now += 1000
+    job.send({ type: "grant_slot", node: 0 })
+    job.now += 100
+    fail(job, "a", { times: times(60, { heldMs: 5 }), usage: { tokens: 3 } })
+    job.pass(15)
+    job.now += 100
+    complete(job, "a", { times: times(40, { worker: "w2" }), usage: { tokens: 4 } })
+    const failedAt = start + 1100
+    const due = failedAt + 15_000
+    expect(historyOf(job, "a")).toEqual({
+      total: 2,
+      attempts: [
+        {
+          attempt: 1,
+          outcome: "failed",
+          queued_at: start,
+          started_at: failedAt - 60,
+          ended_at: failedAt,
+          duration_ms: 60,
+          queued_ms: 1040,
+          held_ms: 5,
+          worker: "w1",
+          error: { code: passing.code, message: passing.message },
+          usage: { tokens: 3 },
+          waits: [{ kind: "slot", provider: "acme", from: start, until: start + 1000 }],
+        },
+        {
+          attempt: 2,
+          outcome: "completed",
+          queued_at: failedAt,
+          started_at: due + 60,
+          ended_at: due + 100,
+          duration_ms: 40,
+          queued_ms: 60,
+          held_ms: 0,
+          worker: "w2",
+          error: null,
+          usage: { tokens: 4 },
+          waits: [{ kind: "retry", from: failedAt, until: due }],
+        },
+      ],
+    })
+  })
+
+  it("has the current attempt too, and what a wait came to", () => {
+    const job = new Job(chain("a", "b"))
+    expect(historyOf(job, "a").attempts).toMatchObject([{ outcome: null, started_at: null, ended_at: null }])
+    expect(historyOf(job, "b")).toEqual({ attempts: [], total: 0 })
+    job.now += 10
+    job.awaitSignal("a", "go")
+    job.now += 100
+    job.send({ type: "signal", name: "go", data: 1 })
+    const waits = [{ kind: "signal", name: "go", from: 1_000_010, until: 1_000_110 }]
+    expect(historyOf(job, "a").attempts).toMatchObject([{ outcome: "completed", waits }])
+  })
+
+  it("numbers what was lost or handed over like the attempt that follows", () => {
+    const job = new Job(chain("a"))
+    job.start("a")
+    job.send({ type: "recover" })
+    job.start("a")
+    job.send({ type: "hand_over" })
+    fail(job, "a", { times: times(1) })
+    const told = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
+    expect(told).toEqual(["1 lost", "1 handed_over", "1 failed", "2 null"])
+    expect(viewOf(job, "a")).toMatchObject({ attempt: 2, max_attempts: 3, losses: 1 })
+  })
+
+  it("goes on over a retry of the job, whose attempts are counted from 1 again", () => {
+    const job = new Job(chain("a"))
+    job.fail("a", final)
+    job.send({ type: "retry" })
+    complete(job, "a", { times: times(1) })
+    const told = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
+    expect(told).toEqual(["1 failed", "1 completed"])
+  })
+
+  it("gives the newest hundred and says how many there were", () => {
+    const job = new Job(chain("a"))
+    for (let n = 0; n < 150; n++) {
+      job.fail("a", final)
+      job.send({ type: "retry" })
+    }
+    const { attempts, total } = historyOf(job, "a")
+    expect([attempts.length, total, attempts.at(-1)?.outcome]).toEqual([100, 151, null])
+  })
+
+  it("has the attempts of an item", () => {
+    const job = new Job(chain("a"))
+    job.send({ type: "expand", node: 0, attempt: 1, items: ["x", "y"] })
+    job.now += 10
+    job.send({ type: "failed", node: 0, item: 1, attempt: 1, fault: passing, times: times(10) })
+    job.now += 15_000
+    takeDueItems(job.state, job.now)
+    job.send({ type: "completed", node: 0, item: 1, attempt: 2, output: 1, times: times(0) })
+    expect(historyOf(job, "a", 1).attempts).toMatchObject([
+      { attempt: 1, outcome: "failed", duration_ms: 10, worker: "w1" },
+      { attempt: 2, outcome: "completed", worker: "w1" },
+    ])
+    expect(historyOf(job, "a", 0).attempts).toMatchObject([{ attempt: 1, outcome: null }])
+    expect(historyOf(job, "a").attempts).toMatchObject([{ waits: [{ kind: "items" }], outcome: null }])
+  })
+})
