@@ -4,7 +4,6 @@
  */
 export type { EventSource, EventType, JobEvent } from "./core/events.ts"
 export type { Json, JsonObject } from "./core/json.ts"
-export type { JobStatus, NodeStatus } from "./core/states.ts"
 export {
   type LiveGraph,
   type LiveItem,
@@ -13,6 +12,7 @@ export {
   withLive,
   withLiveItems,
 } from "./core/live-view.ts"
+export type { JobStatus, NodeStatus } from "./core/states.ts"
 export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view.ts"
 export * from "./definition/builder.ts"
 export {

@@ -47,7 +47,9 @@ export class RemoteOverlays {
   async #send(question: OverlayQuestion): Promise<Overlay | null> {
     await this.start()
     const id = `${this.#id}-${++this.#asked}`
-    const answer = new Promise<Overlay | null>(resolve => this.#waiting.set(id, { parts: new Map(), resolve }))
+    const answer = new Promise<Overlay | null>(resolve =>
+      this.#waiting.set(id, { parts: new Map(), resolve }),
+    )
     this.#feed.tell(`${ASK} ${id} ${JSON.stringify(question)}`)
     return withinTime(answer).finally(() => this.#waiting.delete(id))
   }
@@ -57,7 +59,8 @@ export class RemoteOverlays {
     const [word, id = "", at, count] = text.split(" ", 4)
     try {
       if (word === ASK) this.#reply(id, text.slice(`${ASK} ${id} `.length))
-      else if (word === ANSWER) this.#take(id, Number(at), Number(count), text.slice(`${ANSWER} ${id} ${at} ${count} `.length))
+      else if (word === ANSWER)
+        this.#take(id, Number(at), Number(count), text.slice(`${ANSWER} ${id} ${at} ${count} `.length))
     } catch (error) {
       if (!(error instanceof SyntaxError)) throw error
     }
@@ -68,8 +71,7 @@ export class RemoteOverlays {
     const overlay = this.#answer(JSON.parse(question) as OverlayQuestion)
     if (overlay === null) return
     const parts = slices(ascii(JSON.stringify(overlay)))
-    for (const [at, part] of parts.entries())
-      this.#feed.tell(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
+    for (const [at, part] of parts.entries()) this.#feed.tell(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
   }
 
   #take(id: string, at: number, count: number, part: string): void {

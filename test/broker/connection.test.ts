@@ -38,7 +38,16 @@ async function serverOf(answer: (command: string) => string | null): Promise<str
 function linkTo(url: string) {
   const told: string[] = []
   const log = logTo((level, { error }, message) => told.push(`${level} ${message}: ${error}`))
-  const link = new Link({ url, prefix: "test", answerMs: 1000, log, channel: keys => keys.news, heard: () => {}, up: () => {}, down: () => {} })
+  const link = new Link({
+    url,
+    prefix: "test",
+    answerMs: 1000,
+    log,
+    channel: keys => keys.news,
+    heard: () => {},
+    up: () => {},
+    down: () => {},
+  })
   onTestFinished(() => link.close())
   return { link, told }
 }

@@ -53,7 +53,8 @@ it("S5 S7 a worker that was suspended past its death begins nothing that it had 
   const jobs = [await umbra.submit(one), await umbra.submit(one), await umbra.submit(one)]
   await suspended.came()
   const { connection, keys } = await bareConnection(stage)
-  const pending = async () => ((await connection.send(["XPENDING", keys.tasks("gate"), WORKERS])) as unknown[])[0]
+  const pending = async () =>
+    ((await connection.send(["XPENDING", keys.tasks("gate"), WORKERS])) as unknown[])[0]
   await until("it has all of them", async () => (await pending()) === jobs.length)
   other.open()
   stage.worker({ handlers: [other.handler] })

@@ -1,8 +1,8 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { jobOutput } from "../../src/core/job-output.ts"
-import { LargeOutput, shownOutput } from "../../src/core/state.ts"
 import { type LiveGraph, type LiveNode, withLive, withLiveItems } from "../../src/core/live-view.ts"
+import { LargeOutput, shownOutput } from "../../src/core/state.ts"
 import { graphView } from "../../src/core/view.ts"
 import { actions } from "./actions.ts"
 import { chain, dags, fan } from "./graphs.ts"
@@ -129,7 +129,10 @@ describe("J19 the live overlay", () => {
     const job = new Job(chain("a"))
     job.start("a")
     const waiting_on = { kind: "worker", handler: "work", reason: "none", last_worker: "w1" } as const
-    const merged = withLive({ ...viewOf(job), live: live({ ...none, id: "a", status: "QUEUED", waiting_on }) })
+    const merged = withLive({
+      ...viewOf(job),
+      live: live({ ...none, id: "a", status: "QUEUED", waiting_on }),
+    })
     expect(merged).toMatchObject({
       workflow_status: "READY_TO_RESUME",
       ready_queue: ["a"],

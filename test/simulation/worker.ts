@@ -1,5 +1,13 @@
 /** A broker that runs nothing: attempts take virtual time and end as the seed says, and every start is judged. */
-import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "../../src/broker/port.ts"
+import type {
+  Broker,
+  Outcome,
+  RunningTask,
+  Task,
+  TaskEvents,
+  TaskName,
+  TaskWaits,
+} from "../../src/broker/port.ts"
 import type { Waiting } from "../../src/core/facts.ts"
 import type { Json } from "../../src/core/json.ts"
 import type { Clock } from "../../src/engine/clock.ts"
