@@ -45,6 +45,8 @@ export class Roster {
   #strangersUntil = 0
   /** By handler: the worker that was last known to have it. */
   readonly #lastSeen = new Map<string, { readonly worker: string; readonly at: number }>()
+  /** Live workers of release 0.1, which use other names and get no tasks. */
+  #outdated = new Map<string, WorkerBeat>()
   /** Who died not long ago, for people to see. */
   readonly #dead = new Map<string, Awaited>()
 
@@ -58,6 +60,10 @@ export class Roster {
 
   get dead(): readonly WorkerBeat[] {
     return [...this.#dead.values()].map(({ beat }) => beat)
+  }
+
+  get outdated(): readonly WorkerBeat[] {
+    return [...this.#outdated.values()]
   }
 
   isLive(worker: string): boolean {
@@ -117,6 +123,7 @@ export class Roster {
       ids.length === 0
         ? []
         : ((await link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
+    await this.#lookForOutdated(keys)
     if (await isForgotten()) return null
     const before = this.#beats
     const served = this.#capacities
@@ -131,6 +138,28 @@ export class Roster {
       served: this.handlers.filter(handler => !served.has(handler)),
       gone: [...gone.map(({ id }) => id), ...silent.filter(id => !before.has(id))],
     }
+  }
+
+  /** Their tasks would lie in streams that this release never writes: they are reported instead of waited for. */
+  async #lookForOutdated(keys: Keys): Promise<void> {
+    const { link, log } = this.#parts
+    const ids = (await link.send(["SMEMBERS", keys.oldWorkers])) as string[]
+    const said =
+      ids.length === 0
+        ? []
+        : ((await link.send(["MGET", ...ids.map(id => keys.oldWorker(id))])) as (string | null)[])
+    const known = this.#outdated
+    this.#outdated = new Map()
+    ids.forEach((id, at) => {
+      const beat = said[at] ? beatIn(said[at], id) : undefined
+      if (beat === undefined) return
+      this.#outdated.set(id, beat)
+      if (!known.has(id))
+        log.warn(
+          { worker: id, host: beat.host, version: beat.version },
+          "a worker of an earlier release is connected and gets no tasks; replace it with one of this release",
+        )
+    })
   }
 
   /** Returns who says nothing. One that cannot be read does not keep the others from being seen. */

@@ -34,8 +34,8 @@ export type Report =
   | { readonly kind: "preview"; readonly data: Json }
   /** It will not do it: it stops. */
   | { readonly kind: "returned" }
-  /** It was sent by an earlier owner of the job, and is in nobody's hand now. */
-  | { readonly kind: "refused" }
+  /** The worker does not take the task: it cannot be read, or an earlier owner of the job has sent it. No worker has it now. */
+  | { readonly kind: "refused"; readonly cause?: string }
 
 /** Who reports on what: `entry` is the task's, in the stream of its handler. */
 export interface Sender {
