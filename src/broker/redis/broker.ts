@@ -283,6 +283,7 @@ export class RedisBroker implements RemoteWorkers {
     try {
       const news = JSON.parse(message) as WorkerNews
       if (news.type === "begun") for (const [name, ranMs] of news.tasks) this.#begun(news.worker, name, ranMs)
+      else if (news.type === "left") this.#reconciliation.ask()
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read news of a worker")
     }

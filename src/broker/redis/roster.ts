@@ -2,6 +2,7 @@ import type { Log } from "../../log.ts"
 import type { RemoteWorker } from "../port.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
+import type { Reply } from "./resp.ts"
 
 /** What a worker says of itself with every beat. */
 export interface WorkerBeat extends RemoteWorker {
@@ -123,6 +124,7 @@ export class Roster {
       ids.length === 0
         ? []
         : ((await link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
+    const left = await this.#leftOf(keys, new Set(ids.filter((_, at) => said[at] && said[at] !== LEFT)))
     await this.#lookForOutdated(keys)
     if (await isForgotten()) return null
     const before = this.#beats
@@ -130,7 +132,7 @@ export class Roster {
     const silent = this.#read(ids, said)
     if (silent.length > 0) await link.send(["SREM", keys.workers, ...silent])
     const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#isThere(id))
-    this.#bury(gone)
+    this.#bury(gone.filter(({ id }) => !left.has(id)))
     this.#capacities = capacitiesOf(this.#beats.values())
     for (const { id, at, handlers } of this.#beats.values())
       for (const handler of handlers) this.#lastSeen.set(handler, { worker: id, at })
@@ -162,6 +164,14 @@ export class Roster {
     })
   }
 
+  /** Those that were there, are not any more, and stopped in order: nobody died. */
+  async #leftOf(keys: Keys, there: ReadonlySet<string>): Promise<Set<string>> {
+    const missing = [...this.#beats.keys(), ...this.#awaited.keys()].filter(id => !there.has(id))
+    if (missing.length === 0) return new Set()
+    const words = (await this.#parts.link.send(["MGET", ...missing.map(id => keys.worker(id))])) as Reply[]
+    return new Set(missing.filter((_, at) => words[at] === LEFT))
+  }
+
   /** Returns who says nothing. One that cannot be read does not keep the others from being seen. */
   #read(ids: readonly string[], said: readonly (string | null)[]): string[] {
     const told = this.#unreadable
@@ -169,7 +179,7 @@ export class Roster {
     this.#unreadable = new Set()
     const silent: string[] = []
     ids.forEach((id, at) => {
-      const text = said[at]
+      const text = said[at] === LEFT ? null : said[at]
       const beat = text ? beatIn(text, id) : undefined
       if (!text) silent.push(id)
       else if (beat !== undefined) this.#beats.set(id, beat)
@@ -202,6 +212,9 @@ export class Roster {
     for (const beat of gone) this.#dead.set(beat.id, { beat, until: now + this.#parts.shownDeadMs })
   }
 }
+
+/** In place of a beat: the worker stopped in order. */
+export const LEFT = "left"
 
 function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
   const capacities = new Map<string, number>()

@@ -74,7 +74,13 @@ export type Control =
 /** What a worker tells all engines at once. */
 export type WorkerNews =
   /** Handlers that have begun and run, each with how long by the worker's clock. Said once, and again to new owners. */
-  { readonly type: "begun"; readonly worker: string; readonly tasks: readonly (readonly [string, number])[] }
+  | {
+      readonly type: "begun"
+      readonly worker: string
+      readonly tasks: readonly (readonly [string, number])[]
+    }
+  /** It stopped in order. */
+  | { readonly type: "left"; readonly worker: string }
 
 function field(fields: Fields, name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]
