@@ -25,6 +25,8 @@ export interface WorkerOptions extends ExternalServicesOptions {
   /** What of this machine pipelines may use. */
   readonly files?: Partial<AdapterSettings>
   readonly pipeline?: Partial<PipelineSettings>
+  /** The id of the store that it works for (`UMBRA_STORE`); the only one that is live on that Redis unless given. */
+  readonly store?: string
   /** Only tasks of these handlers; all it has unless told. */
   readonly queues?: readonly string[]
   readonly worker?: Partial<WorkerSettings>
@@ -55,7 +57,10 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
   const handlers = queuesOf(registry, options.queues)
   const worker = new RedisWorker({
     url: checkRedisUrl(redisUrl),
-    settings: redisSettings(options.redis),
+    settings: redisSettings({
+      ...options.redis,
+      ...(options.store === undefined ? {} : { store: options.store }),
+    }),
     runner: new TaskRunner({ handlers: registry, settings, log, secrets: services.secrets }),
     handlers,
     concurrency: settings.concurrency,
@@ -78,6 +83,16 @@ export class FleetWorker {
 
   get id(): string {
     return this.#worker.id
+  }
+
+  /** Resolves with the id of the store that it works for; rejects with E620 if several are live and none was given. */
+  get bound(): Promise<string> {
+    return this.#worker.bound
+  }
+
+  /** Tasks that it has refused since it started. */
+  get refused(): number {
+    return this.#worker.refused
   }
 
   /** Is it connected, and known to the fleet? */

@@ -4,6 +4,7 @@ import type { Clock } from "./engine/clock.ts"
 import { partitionOf } from "./engine/ids.ts"
 import type { EngineSettings } from "./engine/settings.ts"
 import type { FeedSettings } from "./feed/settings.ts"
+import type { Journal } from "./journal/port.ts"
 import type { Log } from "./log.ts"
 import type { Adapter } from "./pipeline/adapter.ts"
 import type { AdapterSettings } from "./pipeline/adapters/settings.ts"
@@ -42,7 +43,8 @@ export interface UmbraOptions extends ExternalServicesOptions {
 }
 
 /** null: this process has no fleet. */
-export function redisOf({ redisUrl, redis }: UmbraOptions, log: Log) {
+export function redisOf({ redisUrl, redis }: UmbraOptions, log: Log, { feed, capabilities }: Journal) {
   if (redisUrl === undefined) return null
-  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), partitionOf, log }
+  const store = { id: async () => (await feed.position()).store, label: capabilities.label }
+  return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), store, partitionOf, log }
 }

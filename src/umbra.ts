@@ -1,3 +1,4 @@
+import { shortStoreId } from "./broker/redis/stores.ts"
 import type { RoutedBroker } from "./broker/routed.ts"
 import type { JobEvent } from "./core/events.ts"
 import type { Json } from "./core/json.ts"
@@ -155,8 +156,8 @@ export class Umbra {
   /** What this process has in hand, and whether it can take more. */
   vitals(): Vitals {
     const { owner, ownedPartitions: partitions, isReady, hasTaker } = this.#engine
-    const { running, queued } = this.#broker
-    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, running, queued }
+    const { running, queued, refused } = this.#broker
+    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, running, queued, refused }
   }
 
   /** S4: what happens to jobs, as it becomes durable, in whichever engine. */
@@ -179,6 +180,11 @@ export class Umbra {
 
   get workerCounts(): WorkerCounts {
     return this.#engine.fleet.counts
+  }
+
+  /** The id by which workers of a fleet know the store (`umbra worker --store`). */
+  async storeId(): Promise<string> {
+    return shortStoreId((await this.#journal.feed.position()).store)
   }
 
   /** Resolves when the store answers; rejects when it does not. */

@@ -98,7 +98,7 @@ export function wire({
     broker: host => {
       const { concurrency } = settings
       const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log), lane })
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log, journal), lane })
       return broker
     },
     observer: {

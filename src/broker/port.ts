@@ -155,6 +155,8 @@ export interface RemoteWorkers {
   readonly live: readonly RemoteWorker[]
   /** Who died not long ago. */
   readonly dead: readonly RemoteWorker[]
+  /** Live ones of an earlier release, which get no tasks. */
+  readonly outdated: readonly RemoteWorker[]
   /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
   /** Is the task there, as opposed to in this process? */

@@ -118,6 +118,11 @@ export class RoutedBroker implements Broker {
     return this.#local.measures
   }
 
+  /** Tasks that workers elsewhere have refused. */
+  get refused(): number {
+    return this.#remote?.refused ?? 0
+  }
+
   /** Attempts that run in this process. */
   get running(): number {
     return this.#local.running
@@ -136,6 +141,9 @@ function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
     },
     get dead() {
       return remote.dead
+    },
+    get outdated() {
+      return remote.outdated
     },
     adopt: (task, handler) => broker.isElsewhere(handler) && remote.adopt(task, handler),
     has: task => remote.has(task),

@@ -64,7 +64,9 @@ export async function serve(options: ServeOptions): Promise<number> {
     await umbra.close()
     throw error
   }
-  const worker = isWorkerAlone ? openWorker(redisUrl!, { handlers, adapters, providers, log }) : null
+  const worker = isWorkerAlone
+    ? openWorker(redisUrl!, { handlers, adapters, providers, log, store: await umbra.storeId() })
+    : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
   sayThatItStops(await stop.told)
   return leave({ server, umbra, worker, hide })

@@ -50,6 +50,7 @@ export function workerProgram(finish: Finish): Command {
     .addOption(handlersOption())
     .addOption(adaptersOption())
     .addOption(providersOption())
+    .option("--store <id>", "the store to work for, if engines of several use this Redis (UMBRA_STORE)")
     .addOption(queuesOption())
     .option("--concurrency <number>", "tasks that run at once", count)
     .option("--prefetch <number>", "tasks that it takes beyond those; 0 for none", countFrom0)

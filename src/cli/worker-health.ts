@@ -5,11 +5,11 @@ import type { FleetWorker } from "../open-worker.ts"
 
 export function serveHealth(worker: FleetWorker, host: string, port: number): Promise<Server> {
   const server = createServer((request, response) => {
-    const { id, isReady, running } = worker
+    const { id, isReady, running, refused } = worker
     const path = request.url?.split("?")[0]
     const status = path === "/health" ? 200 : path === "/ready" ? (isReady ? 200 : 503) : 404
     response.writeHead(status, { "content-type": "application/json" })
-    response.end(status === 404 ? "{}" : JSON.stringify({ id, ready: isReady, running }))
+    response.end(status === 404 ? "{}" : JSON.stringify({ id, ready: isReady, running, refused }))
   })
   return new Promise((resolve, reject) => {
     server.once("error", error =>

@@ -12,6 +12,7 @@ import { serveHealth } from "./worker-health.ts"
 
 export interface WorkerCommandOptions {
   readonly redisUrl?: string
+  readonly store?: string
   readonly handlers?: readonly string[]
   readonly adapters?: readonly string[]
   readonly providers?: readonly string[]
@@ -24,7 +25,7 @@ export interface WorkerCommandOptions {
 }
 
 export async function worker(options: WorkerCommandOptions): Promise<number> {
-  const { queues, concurrency, prefetch, redisUrl = process.env.UMBRA_REDIS_URL } = options
+  const { store, queues, concurrency, prefetch, redisUrl = process.env.UMBRA_REDIS_URL } = options
   if (!redisUrl)
     throw new UmbraError(
       "E620",
@@ -40,13 +41,18 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     adapters,
     providers,
     log: commandLog().log,
+    ...(store === undefined ? {} : { store }),
     ...(queues === undefined ? {} : { queues }),
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })
   const health = await healthOf(opened, options)
-  process.stdout.write(`${greeting(opened, redisUrl)}\n`)
-  sayThatItStops(await told)
+  const greeted = opened.bound.then(id => void process.stdout.write(`${greeting(opened, redisUrl, id)}\n`))
+  const signal = await Promise.race([told, greeted.then(() => told)]).catch(async error => {
+    await opened.close({ drainSeconds: 0 })
+    throw error
+  })
+  sayThatItStops(signal)
   await opened.close(beginToLeave())
   health?.close()
   health?.closeAllConnections()
@@ -63,7 +69,7 @@ async function healthOf(opened: FleetWorker, { host, port }: WorkerCommandOption
   }
 }
 
-function greeting({ id, queues }: FleetWorker, redisUrl: string): string {
+function greeting({ id, queues }: FleetWorker, redisUrl: string, store: string): string {
   const { host } = new URL(redisUrl)
-  return `Umbra worker ${id} takes tasks from Redis at ${host}, for ${queues.join(", ")}.`
+  return `Umbra worker ${id} takes tasks of store ${store} from Redis at ${host}, for ${queues.join(", ")}.`
 }

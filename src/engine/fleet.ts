@@ -44,7 +44,11 @@ export class Fleet {
     const remote = this.#parts.remote()
     if (remote === undefined) return this.#counts
     const { live, dead } = this.#counts
-    return { live: live + remote.live.length, dead: dead + remote.dead.length }
+    return {
+      live: live + remote.live.length,
+      dead: dead + remote.dead.length,
+      ...(remote.outdated.length === 0 ? {} : { outdated: remote.outdated.length }),
+    }
   }
 
   workers(): WorkerView[] {
@@ -55,10 +59,11 @@ export class Fleet {
   }
 
   #remote(): WorkerView[] {
-    const { live, dead } = this.#parts.remote() ?? { live: [], dead: [] }
+    const { live, dead, outdated } = this.#parts.remote() ?? { live: [], dead: [], outdated: [] }
     return [
       ...live.map(worker => remoteView(worker, "live")),
       ...dead.map(worker => remoteView(worker, "dead")),
+      ...outdated.map(worker => remoteView(worker, "outdated")),
     ]
   }
 
@@ -102,6 +107,8 @@ export interface WorkerFacts {
 export interface WorkerCounts {
   readonly live: number
   readonly dead: number
+  /** Of an earlier release: they live, and get no tasks. Absent: there are none. */
+  readonly outdated?: number
 }
 
 interface Said extends ProcessIdentity {
@@ -115,7 +122,8 @@ export interface WorkerView extends WorkerFacts {
   /** Partitions that its process owns. */
   readonly partitions: number
   readonly last_beat: string
-  readonly state: "live" | "dead"
+  /** outdated: of an earlier release; it lives, and gets no tasks. */
+  readonly state: "live" | "dead" | "outdated"
 }
 
 /** Beyond it there are no dates, and somebody else's row must not end us. */
@@ -149,7 +157,7 @@ function workerView(found: {
 }
 
 /** A worker that is reached through Redis. */
-function remoteView(worker: RemoteWorker, state: "live" | "dead"): WorkerView {
+function remoteView(worker: RemoteWorker, state: WorkerView["state"]): WorkerView {
   const { id, host, pid, version, handlers, concurrency, running, queued, at } = worker
   const last_beat = new Date(Math.min(at, LAST_TIME)).toISOString()
   return { id, host, pid, version, state, last_beat, handlers, concurrency, running, queued, partitions: 0 }

@@ -33,6 +33,8 @@ export interface Vitals {
   /** Attempts that have a slot, and that wait for one. */
   readonly running: number
   readonly queued: number
+  /** Tasks that workers elsewhere have refused since the process started. */
+  readonly refused: number
 }
 
 export interface States {

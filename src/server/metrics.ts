@@ -81,6 +81,10 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
     { type: "gauge", name: "umbra_running_attempts", help: "Attempts that have a slot of this worker" },
     () => [{ value: umbra.vitals().running }],
   )
+  const refused = "Tasks of this process's jobs that workers elsewhere have refused"
+  expose(registry, { type: "counter", name: "umbra_tasks_refused_total", help: refused }, () => [
+    { value: umbra.vitals().refused },
+  ])
   const wait = "umbra_queue_wait_seconds"
   expose(registry, { type: "histogram", name: wait, help: "Time that attempts waited for a slot" }, () => {
     const { attempts } = taken()

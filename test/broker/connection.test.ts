@@ -41,6 +41,7 @@ function linkTo(url: string) {
   const link = new Link({
     url,
     prefix: "test",
+    store: async () => "3f9a0c12de45",
     answerMs: 1000,
     log,
     channel: keys => keys.news,

@@ -35,7 +35,10 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
     served: () => {},
   }
   const settings = redisSettings({ ...stage.redis, ...figures })
-  const broker = new RedisBroker({ url: stage.url, settings, host, partitionOf, log: silentLog })
+  const broker = new RedisBroker({
+    ...{ url: stage.url, settings, host, partitionOf, log: silentLog },
+    store: stage.announced,
+  })
   onTestFinished(() => broker.close())
   return { broker, lost, finished }
 }
@@ -65,7 +68,7 @@ it("S7 a task is not lost before the results of its partition have been read", a
 })
 
 it("S6 all that lay there is delivered, even if more comes with every look", async () => {
-  const keys = new Keys("test", "0123456789ab")
+  const keys = new Keys({ prefix: "test", store: "3f9a0c12de45", runId: "0123456789ab" })
   let reads = 0
   // A Redis that is written to faster than it is read.
   const link = {

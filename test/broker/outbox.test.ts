@@ -12,7 +12,7 @@ const turn = () => new Promise(setImmediate)
 function stage() {
   const state = { is: "up" as "up" | "away" | "full" }
   const arrived: string[] = []
-  const keys = new Keys("test", "0123456789ab")
+  const keys = new Keys({ prefix: "test", store: "3f9a0c12de45", runId: "0123456789ab" })
   const link = {
     get keys() {
       return state.is === "away" ? null : keys

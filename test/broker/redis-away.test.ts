@@ -114,7 +114,7 @@ describe("Redis holds nothing that cannot be lost (S6)", () => {
     const blocker = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
     await slow.came()
     const jobs = await Promise.all(Array.from({ length: 20 }, () => umbra.submit(chain)))
-    await until("tasks lie in Redis", () => jobs.every(({ id }) => umbra.activity(id).running.length === 1))
+    await until("tasks lie in Redis", () => umbra.workers().some(({ queued }) => queued === jobs.length))
     await redis.snapshot()
     slow.open()
     for (const job of [blocker, ...jobs]) await job.wait()

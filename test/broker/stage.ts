@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto"
 import { onTestFinished } from "vitest"
 import { Connection } from "../../src/broker/redis/connection.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
+import { shortStoreId } from "../../src/broker/redis/stores.ts"
 import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
 import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
 import type { Umbra, UmbraOptions } from "../../src/umbra.ts"
@@ -36,6 +37,15 @@ export class FleetStage {
     )
   }
 
+  /** What engines say of the store. */
+  get announced() {
+    return { id: async () => this.store.id, label: "memory" }
+  }
+
+  keys(runId: string): Keys {
+    return new Keys({ prefix: this.redis.prefix!, store: shortStoreId(this.store.id), runId })
+  }
+
   /** Every partition is somebody else's, and its owner does not know. */
   rob(): void {
     for (const row of this.store.partitions) {
@@ -56,5 +66,5 @@ export async function bareConnection(stage: FleetStage) {
   const connection = await Connection.open({ url: stage.url, answerMs: 5000 })
   onTestFinished(() => connection.close())
   const [, runId] = /run_id:(\w+)/.exec(String(await connection.send(["INFO", "server"])))!
-  return { connection, keys: new Keys(stage.redis.prefix!, runId!) }
+  return { connection, keys: stage.keys(runId!) }
 }

@@ -3,7 +3,7 @@ import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import { Connection } from "../../src/broker/redis/connection.ts"
-import { Keys, WORKERS } from "../../src/broker/redis/keys.ts"
+import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
 import { nameOf } from "../../src/broker/task-name.ts"
@@ -22,6 +22,7 @@ async function sendingStage() {
   const broker = new RedisBroker({
     url: stage.url,
     settings: redisSettings(stage.redis),
+    store: stage.announced,
     partitionOf,
     log: silentLog,
     host: {
@@ -89,7 +90,7 @@ it("S5 S7 a worker that asks whether to begin what is over is not told to", asyn
   }
   const [redis, listening] = [await open(), await open()]
   const [, runId] = /run_id:(\w+)/.exec(String(await redis.send(["INFO", "server"])))!
-  const keys = new Keys(stage.redis.prefix!, runId!)
+  const keys = stage.keys(runId!)
   const heard: string[] = []
   await listening.subscribe(keys.control, message => heard.push(message))
   const stream = keys.results(partitionOf(job.id))

@@ -61,7 +61,9 @@ describe("what a worker is told to take", () => {
       return (await Promise.all(counts)).map(row => (row as [number])[0]).reduce((sum, count) => sum + count)
     }
     const jobs = await Promise.all(["g1", "g2", "g3"].map(submit))
-    await until("they lie in Redis", () => jobs.every(({ id }) => umbra.activity(id).running.length === 1))
+    const lengths = () =>
+      Promise.all(["g1", "g2", "g3"].map(name => connection.send(["XLEN", keys.tasks(name)])))
+    await until("they lie in Redis", async () => (await lengths()).every(length => length === 1))
     gates[0]!.open()
     await first.wait()
     const [, ...rest] = gates

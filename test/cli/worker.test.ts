@@ -3,7 +3,8 @@ import { once } from "node:events"
 import { type AddressInfo, createServer } from "node:net"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { freePort } from "../../scripts/services/port.ts"
-import { FleetStage } from "../broker/stage.ts"
+import { storesKey } from "../../src/broker/redis/keys.ts"
+import { bareConnection, FleetStage } from "../broker/stage.ts"
 import { until } from "../engine/stage.ts"
 import { handlersModule } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -37,8 +38,9 @@ describe("umbra worker", () => {
       "--set",
       "drain_seconds=1",
     )
-    await running.wrote(/takes tasks from Redis at .*, for echo, long\./)
+    await running.wrote(/no engine has announced its store on this Redis yet/)
     const engine = await stage.engine()
+    await running.wrote(/takes tasks of store [0-9a-f]{12} from Redis at .*, for echo, long\./)
     await stage.served(engine, "echo")
     const ready = await fetch(`http://127.0.0.1:${port}/ready`)
     expect([ready.status, await ready.json()]).toMatchObject([200, { ready: true, running: 0 }])
@@ -56,6 +58,27 @@ describe("umbra worker", () => {
     await until("it is known", async () => (await engine.node(long.id, "a")).attempt === 2)
     expect((await engine.graph(long.id)).nodes[0]!.losses).toBe(0)
     await long.cancel()
+  }, 60_000)
+
+  it("refuses to start if engines of several stores use the Redis, unless --store says which", async () => {
+    const stages = [new FleetStage(undefined, {}), new FleetStage(undefined, {})] as const
+    Object.assign(stages[1].redis, { prefix: stages[0].redis.prefix })
+    const engines = [await stages[0].engine(), await stages[1].engine()] as const
+    const ids = [await engines[0].storeId(), await engines[1].storeId()] as const
+    const { connection } = await bareConnection(stages[0])
+    const announced = () => connection.send(["HLEN", storesKey(stages[0].redis.prefix!)])
+    await until("both are announced", async () => (await announced()) === 2)
+    const { code, stderr } = await worker(stages[0].redis.prefix!).ended
+    expect(code).toBe(2)
+    expect(stderr).toMatch(/E620 Engines of 2 stores use this Redis/)
+    for (const id of ids) expect(stderr).toContain(id)
+    const running = worker(stages[0].redis.prefix!, "--store", ids[1])
+    await running.wrote(new RegExp(`takes tasks of store ${ids[1]} `))
+    await stages[1].served(engines[1], "echo")
+    running.kill("SIGTERM")
+    expect((await running.ended).code).toBe(0)
+    // Stopped in order: gone, not dead.
+    await until("it is gone", () => engines[1].workers().length === 0)
   }, 60_000)
 
   it("waits for a Redis that is not there, and says so once", async () => {

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import { withLive, withLiveItems } from "../../src/core/live-view.ts"
 import { childJobId } from "../../src/engine/ids.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
@@ -41,14 +42,20 @@ describe("J21 for_each", () => {
     const umbra = await open({ handlers: [held.handler] })
     const job = await umbra.submit(each({ max_parallel: 2 }))
     await held.came(2)
-    const [, node] = (await job.graph()).nodes
-    expect(node).toMatchObject({
-      status: "RUNNING",
+    const graph = await job.graph()
+    expect(graph.nodes[1]).toMatchObject({
+      status: "QUEUED",
       items: { total: 3, queued: 2, pending: 1 },
+      waiting_on: { kind: "worker", handler: "double" },
+    })
+    expect(withLive(graph).nodes[1]).toMatchObject({
+      status: "RUNNING",
+      items: { total: 3, running: 2, pending: 1 },
       waiting_on: null,
     })
     const page = await umbra.items(job.id, "each", { limit: 2 })
-    expect(page).toMatchObject({
+    expect(page.items.map(({ status }) => status)).toEqual(["QUEUED", "QUEUED"])
+    expect(withLiveItems(page)).toMatchObject({
       items: [
         { index: 0, item: 1, status: "RUNNING", attempt: 1 },
         { index: 1, item: 2, status: "RUNNING" },
@@ -64,7 +71,7 @@ describe("J21 for_each", () => {
       { node: "each", item: 1 },
     ])
     await expect(umbra.items(job.id, "nobody")).rejects.toMatchObject({ code: "E310" })
-    expect(await umbra.items(job.id, "list")).toEqual({ items: [], next: null })
+    expect(await umbra.items(job.id, "list")).toMatchObject({ items: [], next: null, live: { items: [] } })
     held.open(5)
     expect(await job.wait()).toMatchObject({ output: { sum: 15, all: [5, 5, 5] } })
     expect((await job.graph()).nodes[1]).toMatchObject({

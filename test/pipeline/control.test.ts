@@ -1,5 +1,6 @@
 /** Executions that are cancelled, expire, are retried at once, and move between processes of one database. */
 import { afterEach, expect, it, onTestFinished } from "vitest"
+import { withLive } from "../../src/core/live-view.ts"
 import { Reader } from "../../src/engine/reader.ts"
 import type { WorkflowSource } from "../../src/engine/registrations.ts"
 import { openMemory } from "../../src/journal/memory.ts"
@@ -144,7 +145,7 @@ it("P3 an engine without its adapters leaves a job as it is, and one that has th
   await first.close()
   const second = await openWith([numbers])
   await until("it knows that it cannot run it", () => second.activity(id).unserved.length === 1)
-  const { nodes, routes } = await second.graph(id)
+  const { nodes, routes } = withLive(await second.graph(id))
   expect(nodes[0]).toMatchObject({
     status: "QUEUED",
     waiting_on: { kind: "worker", handler: "routes", adapters: ["work"] },
@@ -172,7 +173,7 @@ it("P2 shows what a dead process left of an execution as what nobody runs", asyn
   const { id } = await umbra.submit(pipeline)
   await until("some are in hand", async () => ((await umbra.graph(id)).routes?.[1]?.in_flight ?? 0) > 0)
   // Whoever reads a store that one process has for itself knows that no other is at it.
-  const { nodes, routes } = await new Reader(journal).graph(id)
-  expect(nodes[0]?.waiting_on).toEqual({ kind: "worker", handler: "routes" })
+  const { nodes, routes } = withLive(await new Reader(journal).graph(id))
+  expect(nodes[0]).toMatchObject({ status: "QUEUED", waiting_on: { kind: "worker", handler: "routes" } })
   expect(routes?.[1]).toMatchObject({ in_flight: 0, concurrency: null })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import { withLive } from "../../src/core/live-view.ts"
 import type { WorkflowSource } from "../../src/engine/registrations.ts"
 import { FleetStage } from "../broker/stage.ts"
 import { open, openOn, until } from "../engine/stage.ts"
@@ -88,11 +89,11 @@ describe("routes that run on workers", () => {
     const adapters = [numbers, recorder(), double]
     const first = await stage.engine({ adapters })
     const job = await first.submit(flow({}, 5))
-    await until("it has begun", async () => (await job.graph()).nodes[0]?.status === "RUNNING")
+    await until("it has begun", async () => withLive(await job.graph()).nodes[0]?.status === "RUNNING")
     await first.close()
     const second = await openOn(stage.store, { adapters })
     await until("it knows that it cannot run it", () => second.activity(job.id).unserved.length === 1)
-    const { status, nodes } = await second.graph(job.id)
+    const { status, nodes } = withLive(await second.graph(job.id))
     expect(status).toBe("PROCESSING")
     expect(nodes[0]).toMatchObject({
       status: "QUEUED",

@@ -294,8 +294,11 @@ describe("slots of a provider", () => {
     await held.came()
     await until("three wait", async () => (await job.graph()).waiting_for.length === 3)
     asked.length = 0
-    const { waiting_on } = await umbra.node(job.id, "d")
-    expect(waiting_on).toEqual({ kind: "slot", provider: "one", position: 3 })
+    const { waiting_on, live } = await umbra.node(job.id, "d")
+    expect(waiting_on).toEqual({ kind: "slot", provider: "one", position: null })
+    expect(live?.nodes).toMatchObject([
+      { id: "d", status: "QUEUED", waiting_on: { kind: "slot", provider: "one", position: 3 } },
+    ])
     expect(asked).toEqual([3])
     await expect(umbra.node(job.id, "e")).rejects.toMatchObject({ code: "E310" })
     expect(asked).toEqual([3])

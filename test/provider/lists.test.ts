@@ -1,5 +1,6 @@
 /** X1 to X6 with J14 and J21: work that is done elsewhere, for each item of a list. */
 import { describe, expect, it } from "vitest"
+import { withLiveItems } from "../../src/core/live-view.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
@@ -40,7 +41,7 @@ describe("J21 a list whose items are done at a provider", () => {
       const { waiting_for } = await umbra.graph(job.id)
       return fake.operations.size === 2 && waiting_for[0]?.kind === "items" && waiting_for[0].waiting === 3
     })
-    const { items } = await umbra.items(job.id, "films")
+    const { items } = withLiveItems(await umbra.items(job.id, "films"))
     const last = items.find(({ waiting_on }) => waiting_on?.kind === "slot")
     expect(last).toMatchObject({
       status: "QUEUED",

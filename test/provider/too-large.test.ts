@@ -1,5 +1,6 @@
 /** Results that cannot be kept: too large, or no JSON. */
 import { describe, expect, it } from "vitest"
+import { withLive } from "../../src/core/live-view.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { flow, open, until } from "../engine/stage.ts"
@@ -95,7 +96,7 @@ describe("what is only shown", () => {
     const job = await umbra.submit(make())
     const id = await waiting(umbra, fake, job.id)
     Object.assign(fake.operations.get(id)!, { progress: 30, preview: large })
-    const node = async () => (await umbra.graph(job.id)).nodes[0]!
+    const node = async () => withLive(await umbra.graph(job.id)).nodes[0]!
     await until("progress is shown", async () => (await node()).progress?.percent === 30)
     expect(await node()).toMatchObject({
       status: "WAITING",

@@ -12,18 +12,22 @@ import type {
 } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
-import { type Keys, WORKERS } from "./keys.ts"
+import { type Keys, storesKey, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
 import { type Outstanding, OutstandingTasks } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
+import { announceStore, StoreAnnouncer, shortStoreId } from "./stores.ts"
+import { noWorker, remoteWaits } from "./waits.ts"
 import { type Control, encodeTask, type Report, type Sender, type WorkerNews } from "./wire.ts"
 
 export interface RedisBrokerParts {
   readonly url: string
   readonly settings: RedisSettings
+  /** The id of the store, and its name for people. */
+  readonly store: { readonly id: () => Promise<string>; readonly label: string }
   readonly host: BrokerHost
   readonly partitionOf: (jobId: string) => number
   readonly log: Log
@@ -46,6 +50,8 @@ export class RedisBroker implements RemoteWorkers {
   readonly #calls: Calls
   #isPumping = false
   #isDraining = false
+  #refusals = 0
+  readonly #announcer = new StoreAnnouncer(() => this.#announce())
 
   constructor(parts: RedisBrokerParts) {
     const { url, settings, host, log, partitionOf } = parts
@@ -54,6 +60,7 @@ export class RedisBroker implements RemoteWorkers {
       url,
       log,
       prefix: settings.prefix,
+      store: () => this.#storeId(),
       answerMs: settings.answerSeconds * 1000,
       channel: keys => keys.news,
       heard: message => this.#heard(message),
@@ -97,7 +104,10 @@ export class RedisBroker implements RemoteWorkers {
       remove: (handler, entries) => this.#remove(handler, entries),
       say: control => this.#say(control),
       served: handler => this.#served(handler),
-      looked: () => this.#calls.giveUp(handler => !this.runs(handler)),
+      looked: () => {
+        this.#calls.giveUp(handler => !this.runs(handler))
+        this.#announcer.repeat()
+      },
       log,
     })
   }
@@ -118,6 +128,15 @@ export class RedisBroker implements RemoteWorkers {
     return this.#link.keys !== null
   }
 
+  get outdated() {
+    return this.#roster.outdated
+  }
+
+  /** Tasks of this engine that workers have refused since the process started. */
+  get refused(): number {
+    return this.#refusals
+  }
+
   /** Tasks that wait in this process for room in Redis. */
   get queued(): number {
     return this.#tasks.queued
@@ -129,24 +148,12 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   waits(): TaskWaits {
-    const places = new Map<string, Map<string, number>>()
-    return {
-      of: (task, handler) => {
-        if (!this.isUp || !this.runs(handler)) return this.nobody(handler)
-        const ofHandler =
-          places.get(handler) ?? new Map(this.#tasks.notBegun(handler).map(({ name }, at) => [name, at + 1]))
-        places.set(handler, ofHandler)
-        const position = ofHandler.get(nameOf(task))
-        return { reason: "busy", queued: ofHandler.size, ...(position === undefined ? {} : { position }) }
-      },
-    }
+    return remoteWaits(this.#tasks, { isUp: this.isUp, roster: this.#roster })
   }
 
   /** No worker that lives has the handler. */
   nobody(handler: string): TaskWait {
-    const last = this.#roster.lastSeen(handler)
-    const away = this.isUp ? {} : { cause: "Redis cannot be reached" }
-    return { reason: "none", last_worker: last?.worker ?? null, last_seen_at: last?.at ?? null, ...away }
+    return noWorker(handler, { isUp: this.isUp, roster: this.#roster })
   }
 
   dispatch(task: Task): void {
@@ -209,7 +216,19 @@ export class RedisBroker implements RemoteWorkers {
     await this.#link.close()
   }
 
+  async #storeId(): Promise<string> {
+    return shortStoreId(await this.#parts.store.id())
+  }
+
+  /** Workers learn from it which store they work for. */
+  async #announce(): Promise<void> {
+    const { settings, store } = this.#parts
+    const announced = { id: await this.#storeId(), label: store.label }
+    await announceStore(args => this.#link.send(args), storesKey(settings.prefix), announced)
+  }
+
   #up(keys: Keys): void {
+    this.#announcer.reset()
     this.#results.wake()
     this.#reconciliation.start(keys)
   }
@@ -238,6 +257,7 @@ export class RedisBroker implements RemoteWorkers {
     try {
       const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
       const fields = encodeTask(task.content!, { name: task.name, epoch })
+      task.refused = null
       const entry = await this.#link.send(["XADD", keys.tasks(task.handler), "*", ...fields])
       task.entry = entry as string
       if (task.isCancelled) this.#stop(task)
@@ -263,6 +283,7 @@ export class RedisBroker implements RemoteWorkers {
     try {
       const news = JSON.parse(message) as WorkerNews
       if (news.type === "begun") for (const [name, ranMs] of news.tasks) this.#begun(news.worker, name, ranMs)
+      else if (news.type === "left") this.#reconciliation.ask()
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read news of a worker")
     }
@@ -281,7 +302,7 @@ export class RedisBroker implements RemoteWorkers {
     if (report.kind === "started") void this.#started(task, report.announce, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
-    else if (report.kind === "refused") this.#refused(name)
+    else if (report.kind === "refused") this.#refused(from, report.cause ?? "it did not say why")
     else if (report.kind === "returned") this.#returned(from)
     else {
       this.#settle(name)
@@ -299,9 +320,23 @@ export class RedisBroker implements RemoteWorkers {
     if (!this.#calls.answer(name, null)) this.#parts.host.events.returned(found.task)
   }
 
-  /** If it is still wanted, it has to be found out whether somebody else has it. */
-  #refused(name: string): void {
-    if (this.#tasks.has(name)) this.#reconciliation.ask()
+  /**
+   * A task that an earlier owner of the job had sent is refused at a take-over, and sent again at once. One that is refused
+   * again and again is sent with the next look at the roster, so that engine and worker do not keep each other busy.
+   */
+  #refused({ name, worker }: Sender, cause: string): void {
+    const task = this.#tasks.get(name)
+    if (task === undefined) return
+    this.#refusals += 1
+    task.refused = cause
+    task.begun = null
+    task.refusals += 1
+    if (task.refusals === 1) return this.#reconciliation.ask()
+    this.#parts.log.warn(
+      { job_id: task.task.jobId, worker, handler: task.handler, cause, times: task.refusals },
+      "a worker refuses a task",
+    )
+    this.#reconciliation.askLater()
   }
 
   #settle(name: string): void {

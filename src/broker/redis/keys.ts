@@ -1,25 +1,28 @@
 /**
- * Names of everything in Redis. They begin with the id of the server's run: what a Redis that was restarted finds in an
- * old snapshot is in nobody's way, and nobody takes it for news.
+ * Names of everything in Redis. They begin with the id of the store and the id of the server's run: fleets of several
+ * stores on one Redis do not meet, and what a Redis that was restarted finds in an old snapshot is never read.
  */
 export class Keys {
   /** A pattern. */
   readonly ofAllRuns: string
   readonly #prefix: string
+  readonly #run: string
   readonly #base: string
   readonly #channels: string
 
-  constructor(prefix: string, runId: string, database = 0) {
+  constructor({ prefix, store, runId, database = 0 }: KeyParts) {
     this.ofAllRuns = `${prefix.replace(/[[\]*?\\]/g, "\\$&")}:*`
     this.#prefix = `${prefix}:`
-    this.#base = `${prefix}:${runId.slice(0, RUN_LENGTH)}`
+    this.#run = runId.slice(0, RUN_LENGTH)
+    this.#base = `${prefix}:${store}:${this.#run}`
     this.#channels = database === 0 ? this.#base : `${this.#base}:${database}`
   }
 
-  /** Is it one of another run? What merely begins alike is another fleet's, or nobody of ours wrote it. */
+  /** Is it a key of another run, of whichever store? Keys that merely begin alike are another fleet's, or not ours. */
   isOfAnotherRun(key: string): boolean {
-    if (!key.startsWith(this.#prefix) || key.startsWith(`${this.#base}:`)) return false
-    return RUN.test(key.slice(this.#prefix.length))
+    if (!key.startsWith(this.#prefix)) return false
+    const run = RUN.exec(key.slice(this.#prefix.length))?.[1]
+    return run !== undefined && run !== this.#run
   }
 
   /** Stream of tasks; a worker of the group is handed each once. */
@@ -32,7 +35,7 @@ export class Keys {
     return `${this.#base}:results:${partition}`
   }
 
-  /** Sorted set of partitions by the epoch of their owner: what an earlier one sends is not run. */
+  /** Sorted set of partitions by the epoch of their owner: tasks of an earlier one are refused. */
   get epochs(): string {
     return `${this.#base}:epochs`
   }
@@ -52,6 +55,15 @@ export class Keys {
     return `${this.#base}:worker:${id}`
   }
 
+  /** Set of the ids of workers of release 0.1, whose names have no store. */
+  get oldWorkers(): string {
+    return `${this.#prefix}${this.#run}:workers`
+  }
+
+  oldWorker(id: string): string {
+    return `${this.#prefix}${this.#run}:worker:${id}`
+  }
+
   /**
    * Channel on which engines address workers. Keys of another database of the server are other keys, but a channel is the
    * same for all of them: without the number, workers would obey the engines of another fleet.
@@ -66,8 +78,22 @@ export class Keys {
   }
 }
 
+export interface KeyParts {
+  readonly prefix: string
+  /** As in `stores.ts`. */
+  readonly store: string
+  readonly runId: string
+  readonly database?: number
+}
+
+/** Hash of the stores whose engines use this Redis, by their ids. */
+export function storesKey(prefix: string): string {
+  return `${prefix}:stores`
+}
+
 const RUN_LENGTH = 12
-const RUN = /^[0-9a-f]{12}:(tasks|results|worker|workers|epochs|marker)(:|$)/
+/** With the store before the run, and without one, as release 0.1 wrote them. */
+const RUN = /^(?:[0-9a-f]{12}:)?([0-9a-f]{12}):(?:tasks|results|worker|workers|epochs|marker)(?::|$)/
 
 /** The consumer groups: of the workers on `tasks`, of the partition's owners on `results`. */
 export const WORKERS = "workers"

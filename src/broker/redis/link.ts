@@ -1,3 +1,4 @@
+import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import { Connection, databaseOf, RedisAwayError } from "./connection.ts"
 import { Keys } from "./keys.ts"
@@ -6,6 +7,8 @@ import { type Reply, ReplyError } from "./resp.ts"
 export interface LinkParts {
   readonly url: string
   readonly prefix: string
+  /** The store whose keys are meant, asked with each connection. null: this process is about to end. Rejects for ever. */
+  readonly store: (send: (args: readonly string[]) => Promise<Reply>) => Promise<string | null>
   readonly answerMs: number
   readonly log: Log
   /** A channel that this process subscribes to. */
@@ -58,6 +61,15 @@ export class Link {
     if (this.#life !== null) this.send(["CLIENT", "UNBLOCK", this.#life.waitingId]).catch(() => {})
   }
 
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** Connects anew: the store may be another one. */
+  renew(): void {
+    this.#end()
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
     this.#end()
@@ -88,7 +100,12 @@ export class Link {
       } catch (error) {
         // Each reason once: refused, then loading, then a wrong password.
         if (String(error) !== told)
-          this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
+          this.#parts.log.warn(
+            { error: String(error) },
+            error instanceof UmbraError
+              ? "this worker has no store to work for; trying again"
+              : "Redis cannot be reached; trying on",
+          )
         told = String(error)
       }
       for (const connection of opened) connection.close()
@@ -112,7 +129,9 @@ export class Link {
       throw new RedisAwayError("Redis was restarted while this process connected.")
     if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
       throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
-    const keys = new Keys(prefix, commands.runId, databaseOf(url))
+    const store = await this.#parts.store(args => commands.connection.send(args))
+    if (store === null) throw new RedisAwayError("This process is about to end.")
+    const keys = new Keys({ prefix, store, runId: commands.runId, database: databaseOf(url) })
     await listening.connection.subscribe(channel(keys), heard)
     const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
     return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }

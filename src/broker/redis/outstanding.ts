@@ -16,6 +16,9 @@ export interface Outstanding extends Queued {
   entry: string | null
   /** The worker whose handler has begun it, and when by this process's monotonic clock; null: none has, as far as is known. */
   begun: { readonly worker: string; readonly at: number } | null
+  /** What the worker said that did not take it, since it was last sent; null: none did. */
+  refused: string | null
+  refusals: number
   isCancelled: boolean
 }
 
@@ -59,7 +62,7 @@ export class OutstandingTasks {
     if (this.#byName.has(name)) return false
     const { handler, owner, workflow, priority } = task
     const waiting = { name, task, handler, content: task, owner, workflow, priority }
-    const fresh = { entry: null, begun: null, isCancelled: false, removed: false }
+    const fresh = { entry: null, begun: null, refused: null, refusals: 0, isCancelled: false, removed: false }
     this.#queue({ ...waiting, state: "queued", ...fresh })
     return true
   }
@@ -69,7 +72,16 @@ export class OutstandingTasks {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
     const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null, begun: null }
-    const adopted = { name, task, handler, ...unknown, isCancelled: false, removed: false }
+    const adopted = {
+      name,
+      task,
+      handler,
+      ...unknown,
+      refused: null,
+      refusals: 0,
+      isCancelled: false,
+      removed: false,
+    }
     this.#byName.set(name, { ...adopted, state: "unsure" })
     this.#window(handler).sent += 1
   }

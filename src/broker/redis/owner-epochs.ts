@@ -17,8 +17,8 @@ export class OwnerEpochs {
       if (epoch > (this.#epochs.get(partition) ?? 0)) this.#epochs.set(partition, epoch)
   }
 
-  /** Has the partition had another owner since? */
-  isPast(partition: number, epoch: number): boolean {
-    return epoch < (this.#epochs.get(partition) ?? 0)
+  /** The epoch of the partition's present owner. */
+  current(partition: number): number {
+    return this.#epochs.get(partition) ?? 0
   }
 }

@@ -3,7 +3,8 @@ import type { Log } from "../../log.ts"
 import { RedisAwayError } from "./connection.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
-import type { WorkerBeat } from "./roster.ts"
+import { LEFT, type WorkerBeat } from "./roster.ts"
+import type { WorkerNews } from "./wire.ts"
 
 export interface PresenceParts {
   readonly link: Link
@@ -118,17 +119,23 @@ export class Presence {
     return this.beat()
   }
 
+  /** In order, as opposed to dying: engines see that it left for as long as they may have missed the news. */
   async leave(): Promise<void> {
     const { link } = this.#parts
     const { keys } = link
     if (keys === null) return
+    const news: WorkerNews = { type: "left", worker: this.#id }
     const commands = [
-      ["DEL", keys.worker(this.#id)],
+      ["SET", keys.worker(this.#id), LEFT, "PX", String(LEFT_MS)],
       ["SREM", keys.workers, this.#id],
+      ["PUBLISH", keys.news, JSON.stringify(news)],
     ]
     await Promise.all(commands.map(command => link.send(command))).catch(() => {})
   }
 }
+
+/** Longer than an engine goes without a look at the roster, unless it is taken for dead itself. */
+const LEFT_MS = 60_000
 
 function newId(): string {
   return `worker-${randomUUID().slice(0, 13)}`

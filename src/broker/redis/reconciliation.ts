@@ -81,6 +81,11 @@ export class Reconciliation {
     void this.#look()
   }
 
+  /** With the next look at the roster. */
+  askLater(): void {
+    this.#isWanted = true
+  }
+
   stop(): void {
     this.#isStopped = true
     clearInterval(this.#timer)

@@ -2,6 +2,7 @@ import type { Log } from "../../log.ts"
 import type { RemoteWorker } from "../port.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
+import type { Reply } from "./resp.ts"
 
 /** What a worker says of itself with every beat. */
 export interface WorkerBeat extends RemoteWorker {
@@ -45,6 +46,8 @@ export class Roster {
   #strangersUntil = 0
   /** By handler: the worker that was last known to have it. */
   readonly #lastSeen = new Map<string, { readonly worker: string; readonly at: number }>()
+  /** Live workers of release 0.1, which use other names and get no tasks. */
+  #outdated = new Map<string, WorkerBeat>()
   /** Who died not long ago, for people to see. */
   readonly #dead = new Map<string, Awaited>()
 
@@ -58,6 +61,10 @@ export class Roster {
 
   get dead(): readonly WorkerBeat[] {
     return [...this.#dead.values()].map(({ beat }) => beat)
+  }
+
+  get outdated(): readonly WorkerBeat[] {
+    return [...this.#outdated.values()]
   }
 
   isLive(worker: string): boolean {
@@ -117,13 +124,15 @@ export class Roster {
       ids.length === 0
         ? []
         : ((await link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
+    const left = await this.#leftOf(keys, new Set(ids.filter((_, at) => said[at] && said[at] !== LEFT)))
+    await this.#lookForOutdated(keys)
     if (await isForgotten()) return null
     const before = this.#beats
     const served = this.#capacities
     const silent = this.#read(ids, said)
     if (silent.length > 0) await link.send(["SREM", keys.workers, ...silent])
     const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#isThere(id))
-    this.#bury(gone)
+    this.#bury(gone.filter(({ id }) => !left.has(id)))
     this.#capacities = capacitiesOf(this.#beats.values())
     for (const { id, at, handlers } of this.#beats.values())
       for (const handler of handlers) this.#lastSeen.set(handler, { worker: id, at })
@@ -133,6 +142,36 @@ export class Roster {
     }
   }
 
+  /** Their tasks would lie in streams that this release never writes: they are reported instead of waited for. */
+  async #lookForOutdated(keys: Keys): Promise<void> {
+    const { link, log } = this.#parts
+    const ids = (await link.send(["SMEMBERS", keys.oldWorkers])) as string[]
+    const said =
+      ids.length === 0
+        ? []
+        : ((await link.send(["MGET", ...ids.map(id => keys.oldWorker(id))])) as (string | null)[])
+    const known = this.#outdated
+    this.#outdated = new Map()
+    ids.forEach((id, at) => {
+      const beat = said[at] ? beatIn(said[at], id) : undefined
+      if (beat === undefined) return
+      this.#outdated.set(id, beat)
+      if (!known.has(id))
+        log.warn(
+          { worker: id, host: beat.host, version: beat.version },
+          "a worker of an earlier release is connected and gets no tasks; replace it with one of this release",
+        )
+    })
+  }
+
+  /** Those that were there, are not any more, and stopped in order: nobody died. */
+  async #leftOf(keys: Keys, there: ReadonlySet<string>): Promise<Set<string>> {
+    const missing = [...this.#beats.keys(), ...this.#awaited.keys()].filter(id => !there.has(id))
+    if (missing.length === 0) return new Set()
+    const words = (await this.#parts.link.send(["MGET", ...missing.map(id => keys.worker(id))])) as Reply[]
+    return new Set(missing.filter((_, at) => words[at] === LEFT))
+  }
+
   /** Returns who says nothing. One that cannot be read does not keep the others from being seen. */
   #read(ids: readonly string[], said: readonly (string | null)[]): string[] {
     const told = this.#unreadable
@@ -140,7 +179,7 @@ export class Roster {
     this.#unreadable = new Set()
     const silent: string[] = []
     ids.forEach((id, at) => {
-      const text = said[at]
+      const text = said[at] === LEFT ? null : said[at]
       const beat = text ? beatIn(text, id) : undefined
       if (!text) silent.push(id)
       else if (beat !== undefined) this.#beats.set(id, beat)
@@ -173,6 +212,9 @@ export class Roster {
     for (const beat of gone) this.#dead.set(beat.id, { beat, until: now + this.#parts.shownDeadMs })
   }
 }
+
+/** In place of a beat: the worker stopped in order. */
+export const LEFT = "left"
 
 function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
   const capacities = new Map<string, number>()

@@ -11,6 +11,8 @@ import {
 export interface RedisSettings {
   /** Before every key: fleets that share a Redis have different ones. */
   readonly prefix: string
+  /** Of a worker: the id of the store that it works for; empty: the only one that is live. */
+  readonly store: string
   /** Tasks that a worker takes beyond those it can run at once. */
   readonly prefetch: number
   /** How often a worker says that it lives. */
@@ -34,6 +36,11 @@ export interface RedisSettings {
 
 export const redisTable: SettingTable<RedisSettings> = {
   prefix: text("UMBRA_REDIS_PREFIX", "umbra"),
+  store: {
+    ...text("UMBRA_STORE", ""),
+    wrong: value =>
+      /^$|^[0-9a-f]{12}$|^[0-9a-f-]{36}$/.test(value) ? undefined : "the id of a store, as 3f9a0c12de45",
+  },
   prefetch: {
     ...wholeNumber("UMBRA_PREFETCH", 100),
     wrong: value => (Number.isInteger(value) && value >= 0 ? undefined : "a whole number of at least 0"),

@@ -34,8 +34,8 @@ export type Report =
   | { readonly kind: "preview"; readonly data: Json }
   /** It will not do it: it stops. */
   | { readonly kind: "returned" }
-  /** It was sent by an earlier owner of the job, and is in nobody's hand now. */
-  | { readonly kind: "refused" }
+  /** The worker does not take the task: it cannot be read, or an earlier owner of the job has sent it. No worker has it now. */
+  | { readonly kind: "refused"; readonly cause?: string }
 
 /** Who reports on what: `entry` is the task's, in the stream of its handler. */
 export interface Sender {
@@ -74,7 +74,13 @@ export type Control =
 /** What a worker tells all engines at once. */
 export type WorkerNews =
   /** Handlers that have begun and run, each with how long by the worker's clock. Said once, and again to new owners. */
-  { readonly type: "begun"; readonly worker: string; readonly tasks: readonly (readonly [string, number])[] }
+  | {
+      readonly type: "begun"
+      readonly worker: string
+      readonly tasks: readonly (readonly [string, number])[]
+    }
+  /** It stopped in order. */
+  | { readonly type: "left"; readonly worker: string }
 
 function field(fields: Fields, name: string): string | undefined {
   for (let i = 0; i < fields.length; i += 2) if (fields[i] === name) return fields[i + 1]

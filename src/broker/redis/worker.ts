@@ -4,13 +4,14 @@ import type { Log } from "../../log.ts"
 import { ownIdentity } from "../../process-identity.ts"
 import { LocalBroker, type Runner } from "../local.ts"
 import type { AttemptTimes, Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
-import { nameOf } from "../task-name.ts"
+import { nameFrom, nameOf } from "../task-name.ts"
 import { Deliveries } from "./deliveries.ts"
 import { type Keys, WORKERS } from "./keys.ts"
 import { Link, removeEntries } from "./link.ts"
 import { Outbox } from "./outbox.ts"
 import { OwnerEpochs } from "./owner-epochs.ts"
 import { Presence } from "./presence.ts"
+import { Refusals } from "./refusals.ts"
 import { Remembered } from "./remembered.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
@@ -21,8 +22,10 @@ import {
   type Fields,
   labelOf,
   type Report,
+  type TaskLabel,
   type WorkerNews,
 } from "./wire.ts"
+import { WorkerStore } from "./worker-store.ts"
 
 export interface RedisWorkerParts {
   readonly url: string
@@ -69,10 +72,19 @@ export class RedisWorker implements TaskEvents {
   /** What is to be told with the next turn; the latest wins. */
   readonly #progress = new Map<string, Progress>()
   readonly #timers: NodeJS.Timeout[] = []
+  readonly #store: WorkerStore
+  readonly #refusals: Refusals
 
   constructor(parts: RedisWorkerParts) {
     const { url, settings, runner, handlers, concurrency, log } = parts
     this.#parts = parts
+    this.#refusals = new Refusals(log)
+    this.#store = new WorkerStore({
+      given: settings.store,
+      prefix: settings.prefix,
+      isWanted: () => !this.#link.isClosed,
+      log,
+    })
     this.#pool = new LocalBroker({
       runner,
       events: this,
@@ -83,6 +95,7 @@ export class RedisWorker implements TaskEvents {
       url,
       log,
       prefix: settings.prefix,
+      store: send => this.#store.bind(send),
       answerMs: settings.answerSeconds * 1000,
       channel: keys => keys.control,
       heard: message => this.#heard(message),
@@ -119,6 +132,7 @@ export class RedisWorker implements TaskEvents {
     this.#every(PROGRESS_MS, () => this.#tellProgress())
     this.#every(ANNOUNCE_MS, () => this.#announceAgain())
     this.#every(BEGUN_MS, () => this.#tellBegun())
+    this.#every(settings.workerBeatSeconds * 1000, () => void this.#followStore().catch(() => {}))
   }
 
   get id(): string {
@@ -127,6 +141,16 @@ export class RedisWorker implements TaskEvents {
 
   get running(): number {
     return this.#pool.running
+  }
+
+  /** Tasks that it has refused since it started. */
+  get refused(): number {
+    return this.#refusals.count
+  }
+
+  /** Resolves with the id of the store that it works for; rejects with E620 if none was given and several are live. */
+  get bound(): Promise<string> {
+    return this.#store.bound
   }
 
   /** Can it be given work? */
@@ -163,6 +187,15 @@ export class RedisWorker implements TaskEvents {
     await this.#presence.leave()
   }
 
+  /** To another store only with nothing in hand. */
+  async #followStore(): Promise<void> {
+    const { keys } = this.#link
+    if (keys === null || this.#held.size > 0) return
+    if (!(await this.#store.hasMoved(args => this.#link.send(args)))) return
+    await this.#presence.leave()
+    this.#link.renew()
+  }
+
   #every(ms: number, act: () => void): void {
     const timer = setInterval(act, ms)
     timer.unref()
@@ -194,9 +227,7 @@ export class RedisWorker implements TaskEvents {
   /** The new owners do not know yet which handlers run. */
   #ownersChanged(epochs: Parameters<OwnerEpochs["changed"]>[0]): void {
     this.#owners.changed(epochs)
-    const partitions = new Set(epochs.map(([partition]) => partition))
-    for (const held of this.#held.values())
-      if (partitions.has(this.#parts.partitionOf(held.task.jobId))) held.isToldBegun = false
+    for (const held of this.#held.values()) held.isToldBegun = false
   }
 
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
@@ -244,9 +275,15 @@ export class RedisWorker implements TaskEvents {
       held.entry = entry
       return
     }
-    const task = decodeTask(fields)
-    if (this.#owners.isPast(this.#parts.partitionOf(task.jobId), epoch)) {
-      this.#refuse(name, task, entry)
+    const task = this.#decode(fields, label, entry)
+    const partition = this.#parts.partitionOf(task.jobId)
+    const current = this.#owners.current(partition)
+    if (epoch < current) {
+      this.#refuse(
+        label,
+        { handler: task.handler, entry },
+        `epoch ${epoch} of partition ${partition} is over: its owner has epoch ${current}`,
+      )
       return
     }
     this.#held.set(name, { task, entry, epoch, begin: null, isToldBegun: false })
@@ -255,14 +292,32 @@ export class RedisWorker implements TaskEvents {
     else this.#end(name, done)
   }
 
-  /** Invariant 3. Most were sent before the owner changed, and the next one waits for them: it is told, once they are gone. */
-  #refuse(name: string, { jobId, handler }: Task, entry: string): void {
+  /** Throws if it cannot be read; whoever reads the stream removes the entry then. */
+  #decode(fields: Fields, label: TaskLabel, entry: string): Task {
+    try {
+      return decodeTask(fields)
+    } catch (error) {
+      this.#refuse(label, { handler: null, entry }, `the task cannot be read: ${error}`)
+      throw error
+    }
+  }
+
+  /**
+   * Invariant 3. Most were sent before the owner changed, and the next owner waits for them: it is told, once they are gone.
+   * `handler` null: the caller removes the entry.
+   */
+  #refuse(
+    { name }: TaskLabel,
+    { handler, entry }: { readonly handler: string | null; readonly entry: string },
+    cause: string,
+  ): void {
+    const { jobId } = nameFrom(name)
+    this.#refusals.add(jobId, cause)
     const { keys } = this.#link
-    this.#parts.log.debug({ job_id: jobId }, "a task came from an engine that does not own its job any more")
     if (keys === null) return
-    removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
-    const from = { worker: this.#presence.id, name, handler, entry }
-    void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused" }, from))
+    if (handler !== null) removeEntries(this.#link, keys.tasks(handler), WORKERS, [entry]).catch(() => {})
+    const from = { worker: this.#presence.id, name, handler: handler ?? "", entry }
+    void this.#outbox.send(this.#parts.partitionOf(jobId), encodeReport({ kind: "refused", cause }, from))
   }
 
   // What the pool says of its attempts.

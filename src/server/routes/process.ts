@@ -41,7 +41,9 @@ const worker = z
     host: z.string(),
     pid: z.number().int(),
     version: z.string(),
-    state: z.enum(["live", "dead"]),
+    state: z
+      .enum(["live", "dead", "outdated"])
+      .meta({ description: "outdated: of an earlier release; it lives, and gets no tasks." }),
     last_beat: z.string().meta({ format: "date-time" }),
     handlers: z.array(z.string()),
     concurrency: count.meta({ description: "Attempts that it may run at once." }),
@@ -52,7 +54,10 @@ const worker = z
   .meta({ id: "Worker", examples: [workerExample] })
 
 const health200 = z
-  .object({ status: z.literal("ok"), workers: z.object({ live: count, dead: count }) })
+  .object({
+    status: z.literal("ok"),
+    workers: z.object({ live: count, dead: count, outdated: count.optional() }),
+  })
   .meta({ examples: [{ status: "ok", workers: { live: 2, dead: 0 } }] })
 
 export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics: Registry): void {

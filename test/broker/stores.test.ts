@@ -1,0 +1,163 @@
+/** Several stores on one Redis: whatever another database has left there, a fleet works. */
+import { randomUUID } from "node:crypto"
+import { describe, expect, it } from "vitest"
+import { storesKey } from "../../src/broker/redis/keys.ts"
+import { announceStore, shortStoreId } from "../../src/broker/redis/stores.ts"
+import { withLive } from "../../src/core/live-view.ts"
+import { partitionOf } from "../../src/engine/ids.ts"
+import { collectLog, flow, handler, until } from "../engine/stage.ts"
+import { bareConnection, FleetStage } from "./stage.ts"
+
+const one = flow([{ id: "a", handler: "where" }])
+const where = (name: string) => handler("where", () => name)
+
+/** Another store on the same Redis, under the same prefix. */
+function beside(stage: FleetStage): FleetStage {
+  const other = new FleetStage(stage.url)
+  Object.assign(other.redis, { prefix: stage.redis.prefix })
+  return other
+}
+
+/** As its engines do. */
+async function announce(stage: FleetStage, id: string, label: string): Promise<void> {
+  const { connection } = await bareConnection(stage)
+  const send = (args: readonly string[]) => connection.send([...args])
+  await announceStore(send, storesKey(stage.redis.prefix!), { id: shortStoreId(id), label })
+}
+
+describe("a Redis that several stores use", () => {
+  it("has served a database with many owners: jobs of a new one complete", async () => {
+    const before = new FleetStage()
+    for (let owners = 0; owners < 50; owners++) before.rob()
+    const first = await before.engine()
+    const old = before.worker({ handlers: [where("before")] })
+    await before.served(first, "where")
+    expect(await (await first.submit(one)).wait()).toMatchObject({ output: { a: "before" } })
+    await old.close()
+    await first.close()
+    const fresh = beside(before)
+    const umbra = await fresh.engine()
+    fresh.worker({ handlers: [where("fresh")], store: fresh.store.id })
+    await fresh.served(umbra, "where")
+    expect(await (await umbra.submit(one)).wait({ timeoutMs: 20_000 })).toMatchObject({
+      status: "COMPLETED",
+      output: { a: "fresh" },
+    })
+  })
+
+  it("keeps two stores apart that are used side by side, whoever has had more owners", async () => {
+    const stages = [new FleetStage()]
+    stages.push(beside(stages[0]!))
+    for (let owners = 0; owners < 5; owners++) stages[1]!.rob()
+    const umbras = await Promise.all(stages.map(stage => stage.engine()))
+    for (const [at, stage] of stages.entries()) {
+      stage.worker({ handlers: [where(`store ${at}`)], store: stage.store.id })
+      await stage.served(umbras[at]!, "where")
+    }
+    for (let times = 0; times < 8; times++) {
+      const jobs = await Promise.all(umbras.map(umbra => umbra.submit(one)))
+      const ended = await Promise.all(jobs.map(job => job.wait()))
+      expect(ended.map(({ output }) => output)).toEqual([{ a: "store 0" }, { a: "store 1" }])
+    }
+    for (const umbra of umbras) expect(umbra.workers().map(({ state }) => state)).toEqual(["live"])
+  })
+
+  it("a worker that was given no store refuses to choose between several, and lists them", async () => {
+    const stage = new FleetStage()
+    const ids = [randomUUID(), randomUUID()]
+    await announce(stage, ids[0]!, "postgres://db/one")
+    await announce(stage, ids[1]!, "postgres://db/two")
+    const worker = stage.worker({ handlers: [where("here")] })
+    const error = await worker.bound.then(
+      () => null,
+      (found: Error) => found,
+    )
+    expect(error).toMatchObject({ code: "E620" })
+    for (const part of [...ids.map(shortStoreId), "postgres://db/one", "postgres://db/two", "--store"])
+      expect(error!.message).toContain(part)
+    expect(worker.isReady).toBe(false)
+    // One that is told which works for that.
+    const told = stage.worker({ handlers: [where("here")], store: shortStoreId(ids[1]!) })
+    expect(await told.bound).toBe(shortStoreId(ids[1]!))
+  })
+
+  it("a worker that finds no store waits, says so, and works for the first that comes", async () => {
+    const stage = new FleetStage()
+    const { log, said } = collectLog()
+    const worker = stage.worker({ handlers: [where("here")], log })
+    await until("it says that it waits", () => said("no engine has announced its store"))
+    const umbra = await stage.engine()
+    expect(await worker.bound).toBe(await umbra.storeId())
+    await stage.served(umbra, "where")
+    expect(await (await umbra.submit(one)).wait()).toMatchObject({ output: { a: "here" } })
+  })
+
+  it("a worker that found its store by itself goes over when another is the only one that lives", async () => {
+    const stage = new FleetStage()
+    const gone = randomUUID()
+    await announce(stage, gone, "dropped")
+    const worker = stage.worker({ handlers: [where("here")] })
+    expect(await worker.bound).toBe(shortStoreId(gone))
+    const { connection } = await bareConnection(stage)
+    // As after 30 s without an engine of it.
+    await connection.send(["HDEL", storesKey(stage.redis.prefix!), shortStoreId(gone)])
+    const umbra = await stage.engine()
+    await stage.served(umbra, "where")
+    expect(await (await umbra.submit(one)).wait()).toMatchObject({ output: { a: "here" } })
+  })
+})
+
+describe("a worker of release 0.1", () => {
+  it("is reported: in the log, and as outdated among the workers", async () => {
+    const stage = new FleetStage()
+    const { log, said } = collectLog()
+    const umbra = await stage.engine({ log })
+    const { connection, keys } = await bareConnection(stage)
+    const figures = { concurrency: 1, prefetch: 1, running: 0, queued: 0, at: Date.now() }
+    const beat = {
+      id: "worker-old",
+      host: "h",
+      pid: 1,
+      version: "0.1.0",
+      handlers: ["where"],
+      held: [],
+      ...figures,
+    }
+    await connection.send(["SADD", keys.oldWorkers, beat.id])
+    await connection.send(["SET", keys.oldWorker(beat.id), JSON.stringify(beat), "PX", "60000"])
+    await until("it is shown", () => umbra.workers().some(({ state }) => state === "outdated"))
+    expect(umbra.workers()).toMatchObject([{ id: "worker-old", version: "0.1.0", state: "outdated" }])
+    expect(umbra.workerCounts).toEqual({ live: 0, dead: 0, outdated: 1 })
+    expect(said("a worker of an earlier release is connected and gets no tasks")).toBe(true)
+  })
+})
+
+describe("a task that workers refuse", () => {
+  it("is counted, logged on both sides, and shown with its cause until it is taken", async () => {
+    const stage = new FleetStage()
+    const engineLog = collectLog()
+    const workerLog = collectLog()
+    const umbra = await stage.engine({ log: engineLog.log })
+    const worker = stage.worker({ handlers: [where("here")], log: workerLog.log })
+    await stage.served(umbra, "where")
+    const { connection, keys } = await bareConnection(stage)
+    // As if another engine owned everything, and this one did not know.
+    const epochs = Array.from({ length: 64 }, (_, partition) => [partition, 1000] as const)
+    await connection.send(["PUBLISH", keys.control, JSON.stringify({ type: "epochs", epochs })])
+    const job = await umbra.submit(one)
+    const waits = async () => withLive(await umbra.graph(job.id)).nodes[0]!.waiting_on
+    await until("it is shown", async () => ((await waits()) as { reason?: string }).reason === "refused")
+    const cause = `epoch 1 of partition ${partitionOf(job.id)} is over: its owner has epoch 1000`
+    await until(
+      "it is shown with its cause",
+      async () => ((await waits()) as { cause?: string }).cause === cause,
+    )
+    await until("it was refused again", () => umbra.vitals().refused > 1)
+    expect(worker.refused).toBeGreaterThan(0)
+    expect(workerLog.said("this worker refused a task")).toBe(true)
+    await until("the engine says so", () => engineLog.said("a worker refuses a task"))
+    stage.worker({ handlers: [where("another")] })
+    await worker.close()
+    expect(await job.wait({ timeoutMs: 20_000 })).toMatchObject({ output: { a: "another" } })
+  })
+})
