@@ -7,7 +7,7 @@ import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { mustReachWorkers } from "./engine/pipeline-needs.ts"
 import { Queries } from "./engine/queries.ts"
-import { engineSettings } from "./engine/settings.ts"
+import { engineSettings, retryDefaultsOf } from "./engine/settings.ts"
 import { Submissions } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
 import { Live } from "./feed/live.ts"
@@ -137,6 +137,7 @@ export function wire({
   const submissions = new Submissions({
     ...{ journal, engine, handlers, adapters, now },
     ttlSeconds: figures.ttlSeconds,
+    retryDefaults: retryDefaultsOf(figures),
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })

@@ -1,3 +1,4 @@
+import { recordPolicy } from "./backoff.ts"
 import type { Attempted, Circumstances, Command, Completed, JobResult, Refusal, Submit } from "./commands.ts"
 import { operationNews, submitted } from "./decide-external.ts"
 import {
@@ -165,6 +166,7 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
       ...(command.submittedBy === undefined ? {} : { submitted_by: command.submittedBy }),
       ...(command.parent === undefined ? {} : { parent: command.parent }),
+      ...(command.retryDefaults === undefined ? {} : { retry_defaults: recordPolicy(command.retryDefaults) }),
     },
   ]
 }
