@@ -18,7 +18,12 @@ import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-sn
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
-import type { Registered, WorkflowSource } from "./engine/registrations.ts"
+import {
+  isWorkflowText,
+  type Registered,
+  type WorkflowSource,
+  type WorkflowText,
+} from "./engine/registrations.ts"
 import type { RemoteOverlays } from "./engine/remote-overlays.ts"
 import type { JobCommand } from "./engine/requests.ts"
 import type { Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
@@ -120,7 +125,10 @@ export class Umbra {
     await this.#engine.start()
   }
 
-  /** Submits a workflow: one made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
+  /**
+   * Submits a workflow: one made with the builder, a definition, its text (YAML or JSON, with a line break or in braces), or
+   * the name of a stored one (`name`, `name@3`, `name@stable`).
+   */
   async submit<Input, Output>(
     workflow: Workflow<Input, Output>,
     input?: Input,
@@ -128,13 +136,15 @@ export class Umbra {
   ): Promise<JobHandle<Output>>
   async submit(workflow: WorkflowSource, input?: Json, options?: SubmitOptions): Promise<JobHandle>
   async submit(workflow: WorkflowSource, input?: unknown, options: SubmitOptions = {}): Promise<JobHandle> {
-    const { jobId } = await this.accept(workflow, input, options)
+    const isText = typeof workflow === "string" && isWorkflowText(workflow)
+    const source = isText ? this.#submissions.registrations.text(workflow) : workflow
+    const { jobId } = await this.accept(source, input, options)
     return new JobHandle(this, jobId)
   }
 
-  /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. */
+  /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. A string is a name. */
   accept(
-    workflow: WorkflowSource,
+    workflow: WorkflowSource | WorkflowText,
     input?: unknown,
     options: SubmitOptions = {},
     admit?: Admit,
@@ -202,9 +212,13 @@ export class Umbra {
     return this.#journal.registry
   }
 
-  /** Stores a workflow; unchanged content is not a new version. */
-  register(workflow: Exclude<WorkflowSource, string>, owner: string = localOwner): Promise<Registered> {
-    return this.#submissions.registrations.register(workflow, owner)
+  /** Stores a workflow, also one given as text (YAML or JSON); unchanged content is not a new version. */
+  register(workflow: WorkflowSource, owner: string = localOwner): Promise<Registered> {
+    const { registrations } = this.#submissions
+    return registrations.register(
+      typeof workflow === "string" ? registrations.text(workflow) : workflow,
+      owner,
+    )
   }
 
   /** As `register`, of a workflow that was compiled with `handlers` and `adapters` of this process. */

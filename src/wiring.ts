@@ -9,7 +9,7 @@ import { type OverlayQuestion, overlayOf } from "./engine/live-overlay.ts"
 import { mustReachWorkers } from "./engine/pipeline-needs.ts"
 import { Queries } from "./engine/queries.ts"
 import { RemoteOverlays } from "./engine/remote-overlays.ts"
-import { engineSettings } from "./engine/settings.ts"
+import { engineSettings, retryDefaultsOf } from "./engine/settings.ts"
 import { Submissions } from "./engine/submissions.ts"
 import { Watchers } from "./engine/watchers.ts"
 import { Live } from "./feed/live.ts"
@@ -140,6 +140,7 @@ export function wire({
   const submissions = new Submissions({
     ...{ journal, engine, handlers, adapters, now },
     ttlSeconds: figures.ttlSeconds,
+    retryDefaults: retryDefaultsOf(figures),
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
   })

@@ -57,10 +57,11 @@ function targetOf(text: string): number | Weights {
   if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
   const parts = text.split(",").map(part => /^ *([1-9]\d{0,8}) *= *(\d+(?:\.\d+)?) *$/.exec(part))
   const weights = new Map(parts.map(part => [part?.[1] ?? "", Number(part?.[2])]))
-  if (![...weights.values()].every(weight => weight > 0))
+  const given = [...weights.values()]
+  if (!given.every(weight => weight >= 0) || !given.some(weight => weight > 0))
     throw new UmbraError(
       "E604",
-      `"${text}" is neither a version (3) nor versions with their weights, each above 0 (2=90,3=10).`,
+      `"${text}" is neither a version (3) nor versions with their weights (2=90,3=10), at least one of them above 0.`,
     )
   if (weights.size < parts.length)
     throw new UmbraError("E604", `"${text}" names a version twice. Give each one weight (2=90,3=10).`)

@@ -18,7 +18,14 @@ import { inTurn, keepFolder } from "./place/in-turn.ts"
 import { problemsAsJson, renderProblems } from "./problems.ts"
 import { report } from "./result.ts"
 import { readSource } from "./source.ts"
-import { type RunningOptions, runningFlags, storeFlags, storeLocation, storeName } from "./store.ts"
+import {
+  isNewFolder,
+  type RunningOptions,
+  runningFlags,
+  storeFlags,
+  storeLocation,
+  storeName,
+} from "./store.ts"
 import { type SubmissionFlags, submitOptions } from "./submit-options.ts"
 import { paintFor } from "./terminal.ts"
 
@@ -47,6 +54,10 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const location = storeLocation(options)
   const log = commandLog()
   const adapters = await loadUserAdapters(options)
+  if (!options.json && isNewFolder(location))
+    process.stderr.write(
+      paintFor(process.stderr).dim(`Creating a database in ${location}; this takes a few seconds, once.\n`),
+    )
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
   const early = earlySignals()
   try {

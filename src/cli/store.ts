@@ -45,6 +45,11 @@ function mustBePostgres(location: string): void {
     )
 }
 
+/** A folder without a database: one has to be made. */
+export function isNewFolder(location: string): boolean {
+  return !isPostgres(location) && !existsSync(join(location, "database"))
+}
+
 /** The store for a person: never a user or a password. */
 export function storeName(location: string): string {
   return isPostgres(location) ? labelOf(location) : location
@@ -79,7 +84,7 @@ const word = (text: string): string =>
 /** Commands that look at jobs make no store: a mistyped folder must not look like one without jobs. */
 export function existingStore(options: StoreOptions): string {
   const location = storeLocation(options)
-  if (isPostgres(location) || existsSync(join(location, "database"))) return location
+  if (!isNewFolder(location)) return location
   throw new UmbraError(
     "E504",
     `there are no jobs in ${location}: it has no database of Umbra. Name the folder with --data-dir, or make one with \`umbra run\`.`,

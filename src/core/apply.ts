@@ -1,5 +1,6 @@
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
 import { attemptEnded, ranUntil, used, wereRunning } from "./attempt-times.ts"
+import { readPolicy } from "./backoff.ts"
 import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
 import { noEffects } from "./effects.ts"
@@ -145,6 +146,7 @@ function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Eff
   state.labels = fact.labels ?? {}
   state.traceparent = fact.traceparent ?? null
   state.submittedBy = fact.submitted_by ?? null
+  state.retryDefaults = fact.retry_defaults === undefined ? null : readPolicy(fact.retry_defaults)
   state.parent = fact.parent ?? null
   state.ttlSeconds = fact.ttl_seconds
   state.createdAt = at

@@ -1,7 +1,7 @@
 import type { ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
-import type { PollPolicy } from "./plan.ts"
+import type { PollPolicy, RetryPolicy } from "./plan.ts"
 
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
@@ -80,6 +80,8 @@ export interface Submit {
   readonly labels?: { readonly [key: string]: string }
   readonly traceparent?: string
   readonly submittedBy?: string
+  /** For nodes that do not say it. Absent: the constants. */
+  readonly retryDefaults?: RetryPolicy
   readonly parent?: ParentLink
   /** Of a child: it does not outlive its parent. */
   readonly expiresBy?: number | null

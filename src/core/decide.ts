@@ -1,4 +1,5 @@
 import { ranFields, wholeMs, withRunning } from "./attempt-times.ts"
+import { recordPolicy } from "./backoff.ts"
 import type {
   Attempted,
   Circumstances,
@@ -196,6 +197,7 @@ function submit(state: JobState, command: Submit, given: Circumstances): readonl
       ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
       ...(command.submittedBy === undefined ? {} : { submitted_by: command.submittedBy }),
       ...(command.parent === undefined ? {} : { parent: command.parent }),
+      ...(command.retryDefaults === undefined ? {} : { retry_defaults: recordPolicy(command.retryDefaults) }),
     },
   ]
 }

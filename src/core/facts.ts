@@ -52,6 +52,17 @@ export interface JobSubmitted {
   readonly submitted_by?: string
   /** Of a child job: whose node it runs for. */
   readonly parent?: ParentLink
+  /** What `retry` means in nodes that do not say it. Absent: as the definition was compiled, which is 3 tries from 15 s on. */
+  readonly retry_defaults?: RecordedRetryPolicy
+}
+
+/** A retry policy as facts have it. */
+export interface RecordedRetryPolicy {
+  readonly max_attempts: number
+  readonly initial_seconds: number
+  readonly max_seconds: number
+  readonly multiplier: number
+  readonly jitter: number
 }
 
 /** From a child job to the node that waits for it. */

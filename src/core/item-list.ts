@@ -21,7 +21,7 @@ export interface ItemList {
 
 export function newItemList(job: JobState, node: number, items: readonly Json[]): ItemList {
   const rule = job.graph.nodes[node]!
-  const shared = { signals: job.signals, usage: job.usage }
+  const shared = { signals: job.signals, usage: job.usage, retryDefaults: job.retryDefaults }
   const places = rule.maxParallel ?? Number.POSITIVE_INFINITY
   const goesOn = rule.failFast === false
   return { items, state: { ...newJobState(flatGraph(rule, items.length), { places, goesOn }), ...shared } }

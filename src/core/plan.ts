@@ -30,6 +30,8 @@ export interface RuleNode {
   readonly provider?: string | null
   readonly timeoutSeconds: number | null
   readonly retry: RetryPolicy
+  /** The part of `retry` that the definition says; the rest may be overridden by the job's defaults. Absent: all of it. */
+  readonly writtenRetry?: Partial<RetryPolicy>
   /** Items of `for_each` that may run at once; null: all. */
   readonly maxParallel?: number | null
   /** false: the other items of `for_each` go on when one has failed. */

@@ -2,7 +2,7 @@ import type { ExternalWaiting, ParentLink, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
-import type { Graph } from "./plan.ts"
+import type { Graph, RetryPolicy } from "./plan.ts"
 import { type JobStatus, type NodeStatus, nodeTransitions } from "./states.ts"
 
 /** Node states as small numbers, for typed arrays: a job of 100,000 nodes costs a few megabytes. */
@@ -101,6 +101,8 @@ export interface JobState {
   traceparent: string | null
   /** Which API token, or which subject of JWTs; null: neither. */
   submittedBy: string | null
+  /** What `retry` means in nodes that do not say it; null: as compiled. */
+  retryDefaults: RetryPolicy | null
   ttlSeconds: number | null
   createdAt: number
   expiresAt: number | null
@@ -238,6 +240,7 @@ export function newJobState(
     labels: {},
     traceparent: null,
     submittedBy: null,
+    retryDefaults: null,
     ttlSeconds: null,
     createdAt: 0,
     expiresAt: null,

@@ -1,4 +1,4 @@
-import { retryDelay } from "./backoff.ts"
+import { retryDelay, retryPolicy } from "./backoff.ts"
 import type { Circumstances, JobResult, Refusal, RefusalReason } from "./commands.ts"
 import type { NodeFailed } from "./facts.ts"
 import type { Fault } from "./faults.ts"
@@ -18,7 +18,7 @@ type Failed = { readonly at: number } & NodeFailed
 export function failure(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
   const failed = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
   const failures = state.tries[node]! + 1
-  if (!fault.retryable || failures >= state.graph.nodes[node]!.retry.maxAttempts) return failed
+  if (!fault.retryable || failures >= retryPolicy(state, node).maxAttempts) return failed
   return triedAgain(state, failed, { ...given, failures })
 }
 
@@ -41,7 +41,7 @@ function triedAgain(
 ): Failed {
   const { now, random, failures, leastMs = 0 } = given
   const asked = (failed.fault.retry_after_seconds ?? 0) * 1000
-  const planned = retryDelay(state.graph.nodes[failed.node]!.retry, failures, random)
+  const planned = retryDelay(retryPolicy(state, failed.node), failures, random)
   return { ...failed, retry_at: wholeTime(now + Math.max(asked, planned, leastMs)) }
 }
 

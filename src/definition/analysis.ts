@@ -27,7 +27,7 @@ import { compileTemplates } from "./templates.ts"
  * meaning. 1: text that a condition (`when`) yields counts as true unless it is empty. 2: such text is a fault, and
  * a condition that can only yield text is a problem of the document.
  */
-export const currentRules = 2
+const currentRules = 2
 
 export interface AnalysisOptions {
   readonly handlers: HandlerCatalog

@@ -59,7 +59,7 @@ function planNode({ definition, config, when, forEach, reads }: AnalysedNode): P
     id: definition.id,
     handler: definition.handler,
     timeoutSeconds: definition.timeout_seconds ?? null,
-    retry: definition.retry == null ? defaultRetryPolicy : retryPolicy(definition.retry),
+    ...retryOf(definition.retry),
     config,
     when,
     forEach,
@@ -70,15 +70,16 @@ function planNode({ definition, config, when, forEach, reads }: AnalysedNode): P
   })
 }
 
-function retryPolicy(retry: RetryDefinition): RetryPolicy {
-  return Object.freeze({
-    maxAttempts: retry.max_attempts ?? retryDefaults.max_attempts,
-    initialSeconds: retry.initial_seconds ?? retryDefaults.initial_seconds,
-    maxSeconds: retry.max_seconds ?? retryDefaults.max_seconds,
-    multiplier: retry.multiplier ?? retryDefaults.multiplier,
-    jitter: retry.jitter ?? retryDefaults.jitter,
-  })
+function retryOf(said: RetryDefinition | null | undefined): Pick<PlanNode, "retry" | "writtenRetry"> {
+  if (said == null) return nothingSaid
+  const { max_attempts, initial_seconds, max_seconds, multiplier, jitter } = said
+  const all = { maxAttempts: max_attempts, initialSeconds: initial_seconds, maxSeconds: max_seconds }
+  const written = Object.entries({ ...all, multiplier, jitter }).filter(([, value]) => value != null)
+  const writtenRetry: Partial<RetryPolicy> = Object.freeze(Object.fromEntries(written))
+  return { retry: Object.freeze({ ...defaultRetryPolicy, ...writtenRetry }), writtenRetry }
 }
+
+const nothingSaid = { retry: defaultRetryPolicy, writtenRetry: Object.freeze({}) }
 
 function exitsOf({ starts }: Adjacency): Int32Array {
   const exits: number[] = []

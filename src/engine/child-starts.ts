@@ -86,6 +86,7 @@ export class ChildStarts {
       priority: job.state.priority,
       parent,
       ...(job.state.traceparent === null ? {} : { traceparent: job.state.traceparent }),
+      ...(job.state.retryDefaults === null ? {} : { retryDefaults: job.state.retryDefaults }),
       expiresBy: this.#expiresBy(job, at.node),
     }
     owner.inOneCommit(job.partition, () => {

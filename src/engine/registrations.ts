@@ -1,6 +1,6 @@
 import type { AdapterCatalog } from "../definition/adapter.ts"
 import type { Definition, Workflow } from "../definition/builder.ts"
-import { compileWorkflow, type HandlerCatalog, type Plan } from "../definition/index.ts"
+import { compileWorkflow, type HandlerCatalog, loadInTurns, type Plan } from "../definition/index.ts"
 import { invalidWorkflow } from "../definition/problem.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Plans } from "./plans.ts"
@@ -8,6 +8,25 @@ import { Versions } from "./versions.ts"
 
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
 export type WorkflowSource = Workflow | Definition | string
+
+/** A document as text, YAML or JSON. A class of its own: whoever passes on names that others send never stores one. */
+export class WorkflowText {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** No name has a line break; a document that has none is JSON or YAML in braces. */
+export function isWorkflowText(source: string): boolean {
+  return source.includes("\n") || source.trimStart().startsWith("{")
+}
+
+type Given = Exclude<WorkflowSource, string> | WorkflowText
+
+/** Texts whose version is remembered: submitted again they are not compiled again. */
+const REMEMBERED = 100
 
 export interface Registered {
   readonly name: string
@@ -49,6 +68,7 @@ export class Registrations {
   readonly #parts: RegistrationsParts
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
   readonly #byObject = new WeakMap<object, Known>()
+  readonly #texts = new Map<string, WorkflowText>()
   readonly #versions: Versions
 
   constructor(parts: RegistrationsParts) {
@@ -56,7 +76,17 @@ export class Registrations {
     this.#versions = new Versions(parts.journal, parts.random)
   }
 
-  async register(source: Exclude<WorkflowSource, string>, owner: string): Promise<Registered> {
+  /** The same object for the same text. */
+  text(text: string): WorkflowText {
+    const known = this.#texts.get(text)
+    if (known !== undefined) return known
+    if (this.#texts.size >= REMEMBERED) this.#texts.clear()
+    const added = new WorkflowText(text)
+    this.#texts.set(text, added)
+    return added
+  }
+
+  async register(source: Given, owner: string): Promise<Registered> {
     return registered(await this.#storeOnce(source, owner, true))
   }
 
@@ -65,12 +95,12 @@ export class Registrations {
     return registered(await this.#store(plan, owner, pushedBy))
   }
 
-  resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
+  resolve(source: WorkflowSource | WorkflowText, owner: string): Promise<StoredPlan> {
     return typeof source === "string" ? this.#byName(source, owner) : this.#storeOnce(source, owner, false)
   }
 
   /** `again`: look at the store also when this very object was stored before. */
-  #storeOnce(source: Exclude<WorkflowSource, string>, owner: string, again: boolean): Promise<NewlyStored> {
+  #storeOnce(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
     const byOwner = this.#knownAs(source)
     let stored = again ? undefined : byOwner.get(owner)
     if (stored === undefined) {
@@ -83,19 +113,15 @@ export class Registrations {
   }
 
   /** What its nodes run first: a job may come to them at once. */
-  async #storeFamily(
-    source: Exclude<WorkflowSource, string>,
-    owner: string,
-    again: boolean,
-  ): Promise<NewlyStored> {
-    const plan = planOf(source, this.#parts)
+  async #storeFamily(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
+    const plan = await planOf(source, this.#parts)
     if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
     return this.#store(plan, owner)
   }
 
-  #knownAs(source: Exclude<WorkflowSource, string>): Known["byOwner"] {
-    // What the builder made cannot be changed. A definition can; and what is no definition is refused by the compiler.
-    const text = isMade(source) ? "" : textOf(source)
+  #knownAs(source: Given): Known["byOwner"] {
+    // What the builder made cannot be changed, nor can a text. A definition can; and what is no definition is refused by the compiler.
+    const text = isMade(source) || source instanceof WorkflowText ? "" : textOf(source)
     if (text === null) return new Map()
     let known = this.#byObject.get(source)
     if (known?.text !== text) {
@@ -129,17 +155,21 @@ export class Registrations {
   }
 }
 
-function planOf(
-  source: Exclude<WorkflowSource, string>,
+async function planOf(
+  source: Given,
   { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
-): Plan {
-  const definition = isMade(source) ? source.definition : source
-  const { plan, problems } = compileWorkflow(definition, {
-    handlers,
-    ...(adapters === undefined ? {} : { adapters }),
-  })
+): Promise<Plan> {
+  const options = { handlers, ...(adapters === undefined ? {} : { adapters }) }
+  const compiled =
+    source instanceof WorkflowText
+      ? await loadInTurns(source.text, options)
+      : compileWorkflow(isMade(source) ? source.definition : source, options)
+  const { plan, problems } = compiled
   if (plan !== undefined) return plan
-  const lines = problems.map(({ code, path, message }) => `  ${code} ${path}: ${message}`)
+  const lines = problems.map(({ code, path, message, line, column }) => {
+    const place = line === undefined ? path : `${line}:${column} ${path}`
+    return `  ${code} ${place.trim()}: ${message}`
+  })
   throw invalidWorkflow(problems, `:\n${lines.join("\n")}`)
 }
 

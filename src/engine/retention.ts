@@ -5,7 +5,8 @@ import { partitionOf } from "./ids.ts"
 import type { Owner } from "./owner.ts"
 import type { Recovery } from "./recovery.ts"
 
-const EVERY_MS = 10 * 60_000
+const LEAST_MS = 1000
+const MOST_MS = 10 * 60_000
 const PAGE = 1000
 /** Rows of pipelines that are removed at a time. */
 const ROW_PAGE = 10_000
@@ -46,8 +47,16 @@ export class Retention {
     if (this.#stopped) return
     this.#cancel = this.#parts.clock.after(ms, () => {
       this.#running = this.#running.then(() => this.#run())
-      void this.#running.then(() => this.#schedule(EVERY_MS))
+      void this.#running.then(() => this.#schedule(this.#everyMs()))
     })
+  }
+
+  /** A tenth of the shorter time for which something is kept: it goes at most that much later than it could. */
+  #everyMs(): number {
+    const { retentionSeconds, lineageRetentionSeconds } = this.#parts
+    const never = Number.POSITIVE_INFINITY
+    const kept = Math.min(retentionSeconds ?? never, lineageRetentionSeconds ?? never)
+    return Math.min(Math.max(kept * 100, LEAST_MS), MOST_MS)
   }
 
   async #run(): Promise<void> {

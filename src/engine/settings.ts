@@ -1,10 +1,19 @@
+import { isDeepStrictEqual } from "node:util"
 import { redisTable } from "../broker/redis/settings.ts"
+import type { RetryPolicy } from "../core/plan.ts"
+import { defaultRetryPolicy, retryDefaults } from "../definition/index.ts"
 import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 
 /** Every figure the engine works with (S10). Defaults and variables are in the table below. */
 export interface EngineSettings {
   /** A job past this is EXPIRED; null: never. */
   readonly ttlSeconds: number | null
+  /** What `retry` means in nodes of workflows that do not say it. Recorded with each job. */
+  readonly retryMaxAttempts: number
+  readonly retryInitialSeconds: number
+  readonly retryMaxSeconds: number
+  readonly retryMultiplier: number
+  readonly retryJitter: number
   /** Finished jobs are removed after this; null: never. */
   readonly retentionSeconds: number | null
   /** What was done to a pipeline's messages is removed this long after its end; null: with the job. */
@@ -46,6 +55,21 @@ export interface EngineSettings {
 
 export const engineTable: SettingTable<EngineSettings> = {
   ttlSeconds: amountOrNever("UMBRA_TTL_SECONDS", 24 * 3600),
+  retryMaxAttempts: {
+    ...wholeNumber("UMBRA_RETRY_MAX_ATTEMPTS", retryDefaults.max_attempts),
+    wrong: value =>
+      Number.isInteger(value) && value >= 1 && value <= 1000 ? undefined : "a whole number from 1 to 1000",
+  },
+  retryInitialSeconds: amount("UMBRA_RETRY_INITIAL_SECONDS", retryDefaults.initial_seconds),
+  retryMaxSeconds: amount("UMBRA_RETRY_MAX_SECONDS", retryDefaults.max_seconds),
+  retryMultiplier: {
+    ...amount("UMBRA_RETRY_MULTIPLIER", retryDefaults.multiplier),
+    wrong: value => (value >= 1 && value <= 100 ? undefined : "a number from 1 to 100"),
+  },
+  retryJitter: {
+    ...amount("UMBRA_RETRY_JITTER", retryDefaults.jitter),
+    wrong: value => (value >= 0 && value <= 1 ? undefined : "a number from 0 to 1"),
+  },
   retentionSeconds: amountOrNever("UMBRA_RETENTION_SECONDS", 7 * 24 * 3600),
   lineageRetentionSeconds: amountOrNever("UMBRA_LINEAGE_RETENTION_SECONDS", 3 * 24 * 3600),
   leaseSeconds: amount("UMBRA_LEASE_SECONDS", 10),
@@ -69,6 +93,18 @@ export const engineTable: SettingTable<EngineSettings> = {
     wrong: value =>
       Number.isInteger(value) && value >= 0 && value <= 15 ? undefined : "a whole number from 0 to 15",
   },
+}
+
+/** undefined: the constants, which need not be recorded. */
+export function retryDefaultsOf(settings: EngineSettings): RetryPolicy | undefined {
+  const policy = {
+    maxAttempts: settings.retryMaxAttempts,
+    initialSeconds: settings.retryInitialSeconds,
+    maxSeconds: settings.retryMaxSeconds,
+    multiplier: settings.retryMultiplier,
+    jitter: settings.retryJitter,
+  }
+  return isDeepStrictEqual(policy, defaultRetryPolicy) ? undefined : policy
 }
 
 /** What is given, else what the environment says, else the default. */

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
+import type { RetryPolicy } from "../core/plan.ts"
 import { checkInput, type Plan } from "../definition/index.ts"
 import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
@@ -16,6 +17,7 @@ import {
   type RegistrationsParts,
   type StoredPlan,
   type WorkflowSource,
+  type WorkflowText,
 } from "./registrations.ts"
 
 export interface SubmitOptions {
@@ -51,6 +53,7 @@ export class Submissions {
   readonly #claimExecution: ClaimExecution
   readonly #mustFit: MustFit
   readonly #ttlSeconds: number | null
+  readonly #retryDefaults: RetryPolicy | undefined
   readonly #now: () => number
   readonly #turns = new Map<string, Promise<Submitted>>()
   readonly registrations: Registrations
@@ -61,6 +64,7 @@ export class Submissions {
       claimExecution?: ClaimExecution
       mustFit?: MustFit
       ttlSeconds: number | null
+      retryDefaults?: RetryPolicy | undefined
     },
   ) {
     this.#now = parts.now
@@ -70,10 +74,11 @@ export class Submissions {
     this.#claimExecution = parts.claimExecution ?? anyExecution
     this.#mustFit = parts.mustFit ?? (() => {})
     this.#ttlSeconds = parts.ttlSeconds
+    this.#retryDefaults = parts.retryDefaults
   }
 
   async submit(
-    source: WorkflowSource,
+    source: WorkflowSource | WorkflowText,
     input: unknown,
     options: SubmitOptions & { owner: string },
     admit: Admit = (_, store) => store(),
@@ -138,6 +143,7 @@ export class Submissions {
       ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
       ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
       ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
+      ...(this.#retryDefaults === undefined ? {} : { retryDefaults: this.#retryDefaults }),
     }
   }
 

@@ -56,14 +56,15 @@ export class Versions {
   }
 }
 
-/** `random` in [0, 1): each version as often as its weight says. */
+/** `random` in [0, 1): each version as often as its weight says, and one with weight 0 never. */
 export function pick(targets: readonly AliasTarget[], random: number): number {
   let left = random * targets.reduce((sum, { weight }) => sum + weight, 0)
   for (const { version, weight } of targets) {
     left -= weight
     if (left < 0) return version
   }
-  return targets.at(-1)!.version
+  // Rounding may leave a little.
+  return targets.findLast(({ weight }) => weight > 0)!.version
 }
 
 /** The name may be right, and only what stands behind the @ wrong. */

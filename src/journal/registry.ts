@@ -76,7 +76,7 @@ export interface WorkflowSummary extends VersionRow {
 
 export interface AliasTarget {
   readonly version: number
-  /** Above 0. A version's chance is its weight among all. */
+  /** A version's chance is its weight among all; 0: it is never drawn. At least one is above 0. */
   readonly weight: number
 }
 

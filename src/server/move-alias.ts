@@ -15,6 +15,11 @@ export async function moveAlias(
     )
   if (move.alias === "latest")
     throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
+  if (!move.targets.some(({ weight }) => weight > 0))
+    throw new UmbraError(
+      "E311",
+      "An alias needs a version whose weight is above 0. Give one of them a weight.",
+    )
   const latest = await registry.readLatest(move)
   if (latest === null) throw noSuchWorkflow(move.name)
   const { missing } = await registry.putAlias({ ...move, at: Date.now() })

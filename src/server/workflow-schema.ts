@@ -4,7 +4,7 @@ import { time } from "./schema.ts"
 
 const weights = z.record(
   z.string().regex(/^[1-9]\d{0,8}$/, "must be the number of a version"),
-  z.number().min(1e-6).max(1e6),
+  z.number().min(0).max(1e6),
 )
 
 export const aliasTarget = z

@@ -42,7 +42,7 @@ interface Changes {
   readonly changed: [name: string, keys: string[]][]
 }
 
-/** Both are canonical: what means the same is written the same. */
+/** Both are canonical, beside values of `retry` that were written although they are the default. */
 export function* diffOf(before: string, after: string): Work<Differences> {
   const old = divided(before)
   yield

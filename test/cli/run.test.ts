@@ -140,6 +140,15 @@ describe("umbra run", () => {
   })
 })
 
+it("says that it creates a database, the first time", async () => {
+  const run = () =>
+    umbra(["run", path("greeting.yaml"), "--input", '{"name":"Ada"}', "--data-dir", path("first-time")])
+  const [first, second] = [await run(), await run()]
+  expect(first.stderr).toMatch(/^Creating a database in \S+first-time; this takes a few seconds, once\.\n$/)
+  expect(first.stdout).not.toContain("Creating")
+  expect([first.code, second.code, second.stderr]).toEqual([0, 0, ""])
+})
+
 it("ignores DATABASE_URL, and says so in one line on standard error", async () => {
   const cwd = path("beside-an-application")
   mkdirSync(cwd)
@@ -150,6 +159,7 @@ it("ignores DATABASE_URL, and says so in one line on standard error", async () =
     expect.stringMatching(/^umbra: DATABASE_URL is ignored; jobs are in \.\/\.umbra\./),
   ])
   expect(existsSync(join(cwd, ".umbra", "database"))).toBe(true)
+  expect(stderr).not.toContain("Creating")
   expect(await jobIds(onPostgres())).not.toContain(id)
 })
 

@@ -86,8 +86,16 @@ describe("a database without a server", { timeout: 60_000 }, () => {
     expect(JSON.parse(stdout)).toMatchObject({
       name: "double",
       aliases: [{ alias: "stable" }],
-      versions: [{ version: 1 }],
+      pushed_by: "local",
+      versions: [{ version: 1, pushed_by: "local" }],
     })
+    expect((await command("workflows", "show", "double")).stdout).toMatch(/^stored +\S+Z by local$/m)
+    expect((await command("alias", "set", "double", "stable", "1=0")).stderr).toContain(
+      "at least one of them above 0",
+    )
+    expect((await command("alias", "set", "double", "stable", "1=5,2=0")).stderr).toContain(
+      "has no version 2",
+    )
     const others = await umbra(["workflows", "list", "--database-url", database.url])
     expect(others.stdout).toContain("No workflows.")
     expect((await command("workflows", "delete", "double")).code).toBe(0)

@@ -1,7 +1,11 @@
 /** What can happen to a job between the moment in which it is found to be old and the one in which it is purged. */
 import { describe, expect, it } from "vitest"
+import type { Owner } from "../../src/engine/owner.ts"
+import type { Recovery } from "../../src/engine/recovery.ts"
+import { Retention } from "../../src/engine/retention.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { holding } from "./held-answers.ts"
 import { broken, flow, open, openOn, until } from "./stage.ts"
@@ -24,6 +28,37 @@ describe("retention", () => {
     }
     await until("it is forgotten", () => !store.engines.has("dead"))
     expect((await umbra.job(job.id)).status).toBe("FAILED")
+  })
+
+  it.each([
+    [5, null, 1000],
+    [60, null, 6000],
+    [null, 60, 6000],
+    [3600, 60, 6000],
+    [7 * day, null, 600_000],
+    [null, null, 600_000],
+  ])("J17 with jobs kept for %s s and lineage for %s s looks every %s ms", async (jobs, lineage, everyMs) => {
+    const timers: { readonly ms: number; readonly fire: () => void }[] = []
+    const retention = new Retention({
+      ...{ retentionSeconds: jobs, lineageRetentionSeconds: lineage, log: silentLog },
+      clock: {
+        ...{ now: () => 0, random: () => 0 },
+        after(ms, fire) {
+          timers.push({ ms, fire })
+          return () => {}
+        },
+      },
+      journal: openMemory(),
+      partitions: () => [],
+      owner: {} as Owner,
+      recovery: { keepOut: async () => 0 } as unknown as Recovery,
+    })
+    retention.partitionsCame()
+    for (let look = 1; look <= 3; look++) {
+      timers.at(-1)!.fire()
+      await until("the next look is planned", () => timers.length === look + 1)
+    }
+    expect(timers.map(({ ms }) => ms)).toEqual([0, everyMs, everyMs, everyMs])
   })
 
   it("J17 a job that is retried in the moment it would be purged keeps its history", async () => {

@@ -49,6 +49,17 @@ describe("references", () => {
     expect(pick(targets, 0.999999)).toBe(2)
   })
 
+  it("J20 a version with weight 0 is never drawn, wherever it stands", () => {
+    const zero = { version: 1, weight: 0 }
+    const some = [2, 3].map(version => ({ version, weight: 0.1 }))
+    for (const targets of [
+      [zero, ...some],
+      [some[0]!, zero, some[1]!],
+      [...some, zero],
+    ])
+      for (const random of [0, 0.5, 0.999999, 1 - 2 ** -53]) expect([2, 3]).toContain(pick(targets, random))
+  })
+
   it("J20 latest follows every push, an alias only its moves, a number nothing", async () => {
     const { umbra, move, versionOf } = await opened()
     await umbra.register(flow("one"))

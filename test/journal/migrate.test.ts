@@ -36,6 +36,30 @@ describe("migrations", () => {
     await expect(openPostgres(url)).rejects.toMatchObject({ code: "E505", details: { migration: 1 } })
   })
 
+  it("let versions that are stored, also by a process of the release before, keep the rules of their time", async () => {
+    const { url, bystander } = await postgresStage()
+    const database = new PostgresDatabase({ ...postgresDefaults, url, label: "it", retry: { tries: 1 } })
+    const insert = (version: number) =>
+      bystander.query(
+        "insert into umbra.workflows (owner, name, version, hash, definition, created_at) values ('o', 'w', $1, 'h', '{}', 1)",
+        [version],
+      )
+    try {
+      await migrate(database, migrations.slice(0, 7))
+      await insert(1)
+      await migrate(database)
+      await insert(2)
+    } finally {
+      await database.close()
+    }
+    const journal = await openPostgres(url)
+    for (const version of [1, 2])
+      expect(await journal.readWorkflow({ owner: "o", name: "w", version })).toMatchObject({
+        ...{ rules: 1, pushedBy: null },
+      })
+    await journal.close()
+  })
+
   it("go forward from where the database is, and leave no trace when one fails", async () => {
     const { url, bystander } = await postgresStage()
     const database = new PostgresDatabase({ ...postgresDefaults, url, label: "it", retry: { tries: 1 } })

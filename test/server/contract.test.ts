@@ -99,6 +99,16 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await ask("/workflows/diff/diff?from=1&to=9")).status).toBe(404)
   })
 
+  it("J20 a version with weight 0 is never drawn; all weights 0 are refused", async () => {
+    for (const value of [1, 2])
+      await push({ name: "weighed", nodes: [{ id: "a", handler: "transform", config: { value } }] })
+    const move = (body: unknown) => ask("/workflows/weighed/aliases/canary", { method: "PUT", body })
+    expect((await move({ 1: 0, 2: 5 })).body).toMatchObject({ weights: { 1: 0, 2: 5 } })
+    for (let n = 0; n < 10; n++)
+      expect(await submit({ workflow: "weighed@canary" })).toMatchObject({ workflow_version: 2 })
+    expect(await move({ 1: 0, 2: 0 })).toMatchObject({ status: 422, body: { code: "E311" } })
+  })
+
   it("J20 moves aliases and tells who moved them; jobs show the version they got", async () => {
     for (const value of [1, 2])
       await push({ name: "aliased", nodes: [{ id: "a", handler: "transform", config: { value } }] })

@@ -68,6 +68,29 @@ describe("JWTs", () => {
     expect(body.moves).toMatchObject([{ by: "jwt mover" }])
   })
 
+  it("who pushed a version is the token's subject, or the API token", async () => {
+    const claims = { sub: "pusher", permissions: ["manage", "read"] }
+    const jwt = await tokenOf(key, { claims: { ...claims, owner: "m" } })
+    const api = await stage.token("m", "manage", "read")
+    const push = (value: number, token: string) =>
+      stage.ask("/workflows", {
+        method: "POST",
+        body: { name: "pushed", nodes: [{ id: "a", handler: "transform", config: { value } }] },
+        token,
+      })
+    expect([(await push(1, jwt)).status, (await push(2, api)).status]).toEqual([201, 201])
+    const found = await Promise.all(
+      [jwt, api].map(async token => (await stage.ask("/workflows/pushed/versions", { token })).body.versions),
+    )
+    const by = found.flat().map((version: { pushed_by: string }) => version.pushed_by)
+    expect(by.sort()).toEqual(["jwt pusher", expect.stringMatching(/^token [0-9a-f-]{36}$/)])
+    const latest = (await stage.ask("/workflows/pushed", { token: api })).body
+    expect(latest.pushed_by).toMatch(/^token /)
+    expect((await stage.ask("/workflows", { token: api })).body.workflows).toContainEqual(
+      expect.objectContaining({ name: "pushed", pushed_by: latest.pushed_by }),
+    )
+  })
+
   it.each([
     [{ scope: "read" }, 200],
     [{ scope: undefined, scopes: ["read"] }, 200],
