@@ -8,7 +8,8 @@ export type Command =
   | Submit
   | ({ readonly type: "started"; readonly worker: string } & Attempted)
   | Completed
-  | ({ readonly type: "failed"; readonly fault: Fault } & Attempted)
+  /** `hasNoPlace`: its pipeline is at the limit of executions, and the node waits until it is not. */
+  | ({ readonly type: "failed"; readonly fault: Fault; readonly hasNoPlace?: true } & Attempted)
   | ({ readonly type: "waiting"; readonly waiting: Waiting } & Attempted & JobResult)
   /** The list of a node with `for_each`. */
   | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)

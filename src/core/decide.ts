@@ -14,7 +14,7 @@ import { placeOf } from "./item-list.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
 import { outputWhenDue } from "./timers.ts"
-import { failure, jobResult, postponement, refuse } from "./verdict.ts"
+import { failure, jobResult, postponement, refuse, waitForPlace } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
 
 /**
@@ -98,7 +98,11 @@ function decideResult(
     case "completed":
       return [completed(command, at)]
     case "failed":
-      return [attemptFailed(state, node, command.fault, given)]
+      return [
+        command.hasNoPlace
+          ? waitForPlace(state, node, command.fault, given)
+          : attemptFailed(state, node, command.fault, given),
+      ]
     case "waiting":
       return startWaiting(state, command, at)
     case "await_slot":

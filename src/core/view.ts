@@ -1,5 +1,5 @@
 import type { ExternalWaiting, Waiting } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { executionsFull, type Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { DeadLettersView, RouteView } from "./pipeline/view.ts"
@@ -34,7 +34,7 @@ export interface Progress {
  * RUNNING: a node is in a worker's hands (without an overlay: a node has been handed out).
  * READY_TO_RESUME: nothing runs, but a node is ready for a worker: what the job waited for has come.
  * WAITING_SINGLE, WAITING_PARALLEL: nothing runs and nothing is ready; one node or item, or several, wait for a time, a
- * signal, a provider or a slot of one.
+ * signal, a provider or a slot of one, or a place among the executions.
  */
 export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
 
@@ -63,6 +63,8 @@ export type WaitingOn =
       readonly poll_error: ErrorView | null
     }
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
+  /** A place for the execution of this pipeline: `limit` executions are under way (max_executions). */
+  | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /**
    * A worker with this handler; with `provider`, one that also knows that provider. Of a pipeline that its owner cannot
    * run: adapters that are missing there, and whether it has no Redis to reach workers.
@@ -201,7 +203,8 @@ export function waitingOn(state: JobState, node: number, position: number | null
       const provider = state.awaitingSlot.get(node)
       if (provider !== undefined) return { kind: "slot", provider, position }
       const at = state.retryAt.get(node)
-      return at === undefined ? workerView(state.graph.nodes[node]!) : { kind: "retry", at }
+      if (at === undefined) return workerView(state.graph.nodes[node]!)
+      return executionsView(state.faults.get(node)?.fault) ?? { kind: "retry", at }
     }
     case WAITING: {
       const list = state.lists.get(node)?.state
@@ -213,6 +216,14 @@ export function waitingOn(state: JobState, node: number, position: number | null
     default:
       return null
   }
+}
+
+/** null: that is not why it waits. */
+function executionsView(fault: Fault | undefined): WaitingOn | null {
+  if (fault?.code !== executionsFull) return null
+  const { pipeline, limit } = fault.details ?? {}
+  if (typeof pipeline !== "string" || typeof limit !== "number") return null
+  return { kind: "executions", pipeline, limit }
 }
 
 function workerView({ handler, provider }: RuleNode): WaitingOn {
