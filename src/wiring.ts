@@ -116,7 +116,7 @@ export function wire({
       queued: broker.queued,
     }),
     providers: services.calls(log),
-    claimExecution: jobId => pipelines.claim(jobId),
+    claimExecution: (jobId, endedAt) => pipelines.claim(jobId, endedAt),
     mustFit,
     takesPartitions: roles.has("engine"),
   })

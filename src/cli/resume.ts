@@ -236,6 +236,8 @@ function needsText({ adapters, redis }: PipelineNeeds): string {
 
 function timeOf(wait: WaitingOn): number | null {
   if (wait.kind === "external") return wait.next_poll_at
+  // It goes on when one of the executions ends, which are unfinished jobs of this store too.
+  if (wait.kind === "executions") return Date.now()
   return "at" in wait ? wait.at : "until" in wait ? wait.until : null
 }
 
@@ -249,6 +251,8 @@ function whatText(wait: WaitingOn): string {
       return `provider ${wait.provider}, whose work is looked at again`
     case "slot":
       return `a slot of provider ${wait.provider}`
+    case "executions":
+      return `a place among ${wait.limit} executions`
     case "child":
       return `its child job ${wait.job_id}`
     case "items":

@@ -9,7 +9,8 @@ export type Command =
   /** `ranMs`: how long the handler has run so far, if that is known. */
   | ({ readonly type: "started"; readonly worker: string; readonly ranMs?: number } & Attempted)
   | Completed
-  | ({ readonly type: "failed"; readonly fault: Fault } & Reported)
+  /** `hasNoPlace`: its pipeline is at the limit of executions, and the node waits until it is not. */
+  | ({ readonly type: "failed"; readonly fault: Fault; readonly hasNoPlace?: true } & Reported)
   | ({ readonly type: "waiting"; readonly waiting: Waiting } & Reported & JobResult)
   /** The list of a node with `for_each`. */
   | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)

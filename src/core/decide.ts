@@ -26,7 +26,7 @@ import type { JsonObject } from "./json.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
 import { outputWhenDue } from "./timers.ts"
-import { failure, jobResult, postponement, refuse } from "./verdict.ts"
+import { failure, jobResult, postponement, refuse, waitForPlace } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
 
 /**
@@ -120,7 +120,7 @@ function decideResult(
     case "completed":
       return [completed(state, command, at)]
     case "failed":
-      return [{ ...attemptFailed(state, node, command.fault, given), ...reported(state, command) }]
+      return [{ ...decideFailure(state, command, given), ...reported(state, command) }]
     case "waiting":
       return startWaiting(state, command, at)
     case "await_slot":
@@ -148,6 +148,14 @@ function reported(state: JobState, { times, usage }: Reported): Ran & { usage?: 
 
 function listFields({ items, source }: Extract<Command, { type: "expand" }>) {
   return source === undefined ? { items } : { items_of: source }
+}
+
+function decideFailure(
+  state: JobState,
+  { node, fault, hasNoPlace }: Extract<Command, { type: "failed" }>,
+  given: Circumstances,
+): Fact {
+  return hasNoPlace ? waitForPlace(state, node, fault, given) : attemptFailed(state, node, fault, given)
 }
 
 function attemptFailed(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {

@@ -135,7 +135,7 @@ export interface NodeFailed extends Ran, Ends {
   readonly retry_at?: number
   /** The operation that the node waited for could not be followed any more; it may still run. */
   readonly abandoned?: true
-  /** The provider has taken nothing and asked for time (429): no try was used up. */
+  /** The provider has taken nothing and asked for time (429), or no execution is free (E702): no try was used up. */
   readonly postponed?: true
 }
 

@@ -81,6 +81,9 @@ export function isOverload({ code, retry_after_seconds, details }: Fault): boole
   return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
 }
 
+/** As many executions of pipelines are under way as are allowed. */
+export const executionsFull = "E702"
+
 /** The other side has taken nothing and wants to be asked later: 429. */
 export function isRateLimited({ code, details }: Fault): boolean {
   return code === "E409" || code === "RATE_LIMITED" || details?.status === 429

@@ -33,6 +33,16 @@ export function postponement(state: JobState, node: number, fault: Fault, given:
   return triedAgain(state, failed, { ...given, failures: attempt, leastMs: 1000 })
 }
 
+/** Whoever notices that a place is free dispatches the node sooner; this is for when nobody does. */
+const PLACE_RETRY_MS = 30_000
+
+/** The node's pipeline has no place yet: no failure, so no try is used up, and the policy says nothing about it. */
+export function waitForPlace(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
+  const attempt = state.attempt[node]!
+  const retry_at = wholeTime(given.now + PLACE_RETRY_MS)
+  return { type: "node_failed", at: given.now, node, attempt, fault, postponed: true, retry_at }
+}
+
 /** After the wait of the policy, or what was asked for if that is longer. */
 function triedAgain(
   state: JobState,

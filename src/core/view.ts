@@ -1,6 +1,6 @@
 import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { executionsFull, type Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { isBegun, type LiveGraph, readyQueue, waitingFor, workflowStatus } from "./live-view.ts"
@@ -43,7 +43,7 @@ export interface Progress {
  * whose handler runs.
  * READY_TO_RESUME: no node is RUNNING, and at least one is ready for a worker.
  * WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready; one node or item, or several, wait for a time, a signal,
- * a provider or a slot of one.
+ * a provider or a slot of one, or a place among the executions.
  */
 export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
 
@@ -73,6 +73,8 @@ export type WaitingOn =
     }
   /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
+  /** A place for the execution of this pipeline: `limit` executions are under way (max_executions). */
+  | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait
 
@@ -299,7 +301,8 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
       const provider = state.awaitingSlot.get(node)
       if (provider !== undefined) return { kind: "slot", provider, position: null }
       const at = state.retryAt.get(node)
-      return at === undefined || at <= now ? workerWait(state.graph.nodes[node]!) : { kind: "retry", at }
+      if (at === undefined || at <= now) return workerWait(state.graph.nodes[node]!)
+      return executionsView(state.faults.get(node)?.fault) ?? { kind: "retry", at }
     }
     case WAITING: {
       const list = state.lists.get(node)?.state
@@ -317,6 +320,14 @@ function itemsWait(state: JobState, node: number, list: JobState, now: number): 
   if (runsItem(list)) return null
   if (hasReadyItem(list, now)) return workerWait(state.graph.nodes[node]!)
   return { kind: "items", waiting: waitingItems(list), until: nextTimer(list) }
+}
+
+/** null: that is not why it waits. */
+function executionsView(fault: Fault | undefined): WaitingOn | null {
+  if (fault?.code !== executionsFull) return null
+  const { pipeline, limit } = fault.details ?? {}
+  if (typeof pipeline !== "string" || typeof limit !== "number") return null
+  return { kind: "executions", pipeline, limit }
 }
 
 /** What a task that is ready waits for, as far as facts tell. */

@@ -8,7 +8,7 @@ import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
 import { childFault, childResult, hasResult } from "./child-result.ts"
 import type { Clock } from "./clock.ts"
-import type { ClaimExecution } from "./execution-places.ts"
+import { type ClaimExecution, isFull, NoPlaceError, placeForRetry } from "./execution-places.ts"
 import { childJobId } from "./ids.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
@@ -28,6 +28,12 @@ export interface ChildStartsParts {
   readonly settings: EngineSettings
   readonly claimExecution: ClaimExecution
   readonly mustFit: MustFit
+}
+
+interface ResumedChild {
+  readonly child: LiveJob
+  /** Of a place among the executions. */
+  readonly giveBack: (() => Promise<void>) | null
 }
 
 /**
@@ -53,9 +59,24 @@ export class ChildStarts {
       if (child === null) return this.#begin(job, at, { id, request })
       // It may have left memory again meanwhile.
       if (child.gone) continue
-      if (child.state.status !== "DELETED" || hasResult(child.state)) return this.#resume(job, at, child)
+      if (child.state.status !== "DELETED" || hasResult(child.state)) {
+        const giveBack = await this.#placeForRetry(child)
+        if (child.gone) continue
+        return this.#resume(job, at, { child, giveBack })
+      }
       this.#parts.owner.letGo(child)
       return this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
+    }
+  }
+
+  async #placeForRetry(child: LiveJob): Promise<(() => Promise<void>) | null> {
+    const { owner, claimExecution } = this.#parts
+    try {
+      return await placeForRetry(child, claimExecution)
+    } catch (error) {
+      const { finishedAt: endedAt, workflow: pipeline } = child.state
+      owner.letGo(child)
+      throw isFull(error) ? new NoPlaceError(error, { childId: child.id, endedAt, pipeline }) : error
     }
   }
 
@@ -72,7 +93,7 @@ export class ChildStarts {
     checkKind(request, plan)
     this.#parts.mustFit(plan)
     const input = checkSubmission(plan, request.input)
-    const giveBack = plan.pipeline === null ? null : await this.#parts.claimExecution(id)
+    const giveBack = plan.pipeline === null ? null : await this.#place(id, name)
     if (!isWanted(job, at)) return giveBack?.()
     const item = at.item === undefined ? {} : { item: at.item }
     const parent = { job_id: job.id, node: at.node, ...item, path }
@@ -95,13 +116,20 @@ export class ChildStarts {
     })
   }
 
-  async #resume(job: LiveJob, at: Reported, child: LiveJob): Promise<void> {
+  #place(childId: string, pipeline: string): Promise<() => Promise<void>> {
+    return this.#parts.claimExecution(childId).catch(error => {
+      throw isFull(error) ? new NoPlaceError(error, { childId, endedAt: null, pipeline }) : error
+    })
+  }
+
+  async #resume(job: LiveJob, at: Reported, { child, giveBack }: ResumedChild): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
       const result = await childResult(journal, child)
       if (isWanted(job, at))
         await owner.act(job, { type: "completed", ...at, ...result.command }, result.text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
+    if (jobHasEnded(child.state.status)) await giveBack?.()
     owner.letGo(child)
   }
 

@@ -3,7 +3,7 @@ import { UmbraError } from "../errors.ts"
 import type { Pulse } from "../journal/port.ts"
 import { Elsewhere } from "./elsewhere.ts"
 import type { EngineParts } from "./engine-parts.ts"
-import { anyExecution } from "./execution-places.ts"
+import { anyExecution, ExecutionQueue } from "./execution-places.ts"
 import { Family } from "./family.ts"
 import { Fleet } from "./fleet.ts"
 import { newJobId, partitionOf } from "./ids.ts"
@@ -38,6 +38,7 @@ export class Engine {
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #family: Family
+  readonly #executions: ExecutionQueue
   readonly #inbox: Inbox
   readonly #elsewhere: Elsewhere
   readonly #ownership: Ownership
@@ -79,6 +80,11 @@ export class Engine {
     })
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
+    const claimExecution = parts.claimExecution ?? anyExecution
+    this.#executions = new ExecutionQueue({
+      ...{ owner: this.owner, recovery: this.#recovery, clock, log },
+      claim: claimExecution,
+    })
     this.#family = new Family({
       journal,
       owner: this.owner,
@@ -87,7 +93,8 @@ export class Engine {
       clock,
       settings,
       log,
-      claimExecution: parts.claimExecution ?? anyExecution,
+      claimExecution,
+      executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),
     })
     this.#wakeups = new Wakeups({
@@ -104,6 +111,7 @@ export class Engine {
       log,
       hasRoom: () => this.owner.jobs.size < settings.maxLiveJobs,
       hideChildren: jobId => this.#family.hideChildren(jobId),
+      claimExecution,
       freed: providers => this.#upkeep.freed(providers),
     })
     this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
@@ -115,6 +123,7 @@ export class Engine {
       family: this.#family,
       clock,
       maxLiveJobs: settings.maxLiveJobs,
+      claimExecution,
       isAvailable: () => this.#isAvailable,
       mustBeOpen: () => this.mustBeOpen(),
     })
@@ -261,6 +270,7 @@ export class Engine {
     this.#elsewhere.stop()
     this.#retention.stop()
     this.#upkeep.stop()
+    this.#executions.stop()
     await this.#wakeups.stop()
     const leaving = this.#leave()
     await this.owner.broker.drain(this.#parts.settings.drainSeconds * 1000)
@@ -297,7 +307,10 @@ export class Engine {
     const { observer } = this.#parts
     return {
       changed: job => observer.changed(job),
-      ended: job => observer.ended(job),
+      ended: job => {
+        observer.ended(job)
+        if (job.plan.pipeline !== null) this.#executions.freed()
+      },
       progressed: (job, node) => observer.progressed(job, node),
       parked: wakeAt => this.#wakeups.parked(wakeAt),
       childWanted: (job, at, request) => this.#family.childWanted(job, at, request),

@@ -9,7 +9,13 @@ import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
 import { childFault, childResult, hasResult } from "./child-result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
+import { type ExecutionQueue, NoPlaceError } from "./execution-places.ts"
 import type { LiveJob } from "./live-job.ts"
+
+export interface FamilyParts extends ChildStartsParts {
+  readonly log: Log
+  readonly executions: ExecutionQueue
+}
 
 /**
  * Jobs that run for a node of another job (J14). All of a family are in one partition: they have one owner, and what
@@ -20,12 +26,12 @@ import type { LiveJob } from "./live-job.ts"
  *    is durable too, its `wake_at` is 0, so whoever owns it next tells again; who knows already refuses.
  */
 export class Family {
-  readonly #parts: ChildStartsParts & { readonly log: Log }
+  readonly #parts: FamilyParts
   readonly #starts: ChildStarts
   /** Not by id: a job that was thrown away and read again must tell, whatever the one before it is still at. */
   readonly #settling = new Set<LiveJob>()
 
-  constructor(parts: ChildStartsParts & { readonly log: Log }) {
+  constructor(parts: FamilyParts) {
     this.#parts = parts
     this.#starts = new ChildStarts(parts)
   }
@@ -40,6 +46,11 @@ export class Family {
     if (!isWanted(job, at) || isMoved(error)) return
     if (!(error instanceof UmbraError)) {
       this.#parts.owner.setAside(job, error)
+      return
+    }
+    if (error instanceof NoPlaceError) {
+      void this.#parts.owner.act(job, { type: "failed", ...at, fault: error.fault, hasNoPlace: true })
+      this.#parts.executions.add(job.id, at, error)
       return
     }
     const { code, message, retryable } = error

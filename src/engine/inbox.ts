@@ -1,9 +1,12 @@
 import type { Command } from "../core/commands.ts"
 import { needsSlot, which } from "../core/item-list.ts"
+import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal, MessageRow } from "../journal/port.ts"
 import type { Log } from "../log.ts"
+import { type ClaimExecution, isFull, placeForRetry } from "./execution-places.ts"
 import { partitionMoved } from "./holding.ts"
+import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
 import type { Plans } from "./plans.ts"
 import type { Recovery } from "./recovery.ts"
@@ -20,6 +23,7 @@ export class Inbox {
   readonly #log: Log
   readonly #hasRoom: () => boolean
   readonly #hideChildren: (jobId: string) => Promise<void>
+  readonly #claimExecution: ClaimExecution
   readonly #freed: (providers: readonly string[]) => void
   readonly #reading = new Set<number>()
   readonly #again = new Set<number>()
@@ -34,6 +38,7 @@ export class Inbox {
     hasRoom: () => boolean
     /** Of a job that is about to be deleted. */
     hideChildren: (jobId: string) => Promise<void>
+    claimExecution: ClaimExecution
     /** A slot of these has come free. */
     freed: (providers: readonly string[]) => void
   }) {
@@ -44,6 +49,7 @@ export class Inbox {
     this.#log = parts.log
     this.#hasRoom = parts.hasRoom
     this.#hideChildren = parts.hideChildren
+    this.#claimExecution = parts.claimExecution
     this.#freed = parts.freed
   }
 
@@ -134,11 +140,29 @@ export class Inbox {
       const { state } = this.#owner.submit(message.jobId, message.partition, plan, command)
       return { accepted: true, created_at: state.createdAt }
     }
+    if (command.type === "retry") return this.#retry(job, message, epoch)
     const decided = await this.#owner.act(job, command)
     if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job.state, command)) {
       await this.#giveBack(job.id, command)
       this.#freed(job.plan.providers)
     }
+    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** An execution of a pipeline needs a place again. */
+  async #retry(loaded: LiveJob, message: MessageRow, epoch: number | undefined): Promise<Answer> {
+    const giveBack = await placeForRetry(loaded, this.#claimExecution).catch(error => {
+      if (!isFull(error)) throw error
+      return "none" as const
+    })
+    if (giveBack === "none") return { refused: "no_place" }
+    this.#mustHold(message.partition, epoch)
+    // It may have left memory while the place was asked for.
+    const job = loaded.gone ? await this.#recovery.load(message.jobId) : loaded
+    this.#mustHold(message.partition, epoch)
+    if (job === null) return { refused: "no_such_job" }
+    const decided = await this.#owner.act(job, { type: "retry" })
+    if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 

@@ -3,6 +3,7 @@ import { apply } from "../core/apply.ts"
 import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
+import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
 import { newJobState } from "../core/state.ts"
 import { isTriedAgain, nextTimer } from "../core/timers.ts"
@@ -260,6 +261,14 @@ export class Owner implements LaneEvents {
     for (const task of tasks) this.#dispatchCurrent(job, task)
     for (const look of looks) this.external.polls.start(job, look)
     this.letGo(job)
+  }
+
+  /** A task that waits for its time goes to a worker before it. */
+  dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
+    const place = placeOf(job.state, task)
+    if (place === null || !place.state.retryAt.has(place.position)) return
+    place.state.retryAt.set(place.position, now)
+    this.ring(job)
   }
 
   /** Somebody can run this handler, or knows this provider, now. */

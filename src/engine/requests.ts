@@ -1,12 +1,15 @@
 import type { Command, Submit } from "../core/commands.ts"
+import { jobHasEnded } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Clock } from "./clock.ts"
 import type { Elsewhere, Hurry } from "./elsewhere.ts"
+import { type ClaimExecution, placeForRetry } from "./execution-places.ts"
 import type { Family } from "./family.ts"
 import { partitionOf } from "./ids.ts"
 import type { Answer } from "./inbox.ts"
 import { Stored } from "./job-snapshot.ts"
+import type { LiveJob } from "./live-job.ts"
 import type { Owner } from "./owner.ts"
 import type { Recovery } from "./recovery.ts"
 import { refusalError } from "./refusals.ts"
@@ -22,6 +25,7 @@ export interface RequestsParts {
   readonly family: Family
   readonly clock: Clock
   readonly maxLiveJobs: number
+  readonly claimExecution: ClaimExecution
   /** Does the database answer? */
   readonly isAvailable: () => boolean
   readonly mustBeOpen: () => void
@@ -88,10 +92,24 @@ export class Requests {
     if (command.type === "delete") await family.hideChildren(jobId)
     const job = await recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
+    const giveBack = command.type === "retry" ? await this.#placeForRetry(job) : null
+    // It has left memory while the place was asked for, which is held now.
+    if (job.gone && giveBack !== null) return this.#here(jobId, command)
     const decided = await owner.act(job, command)
     await owner.committer.durable(job)
+    if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
     owner.letGo(job)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  async #placeForRetry(job: LiveJob): Promise<(() => Promise<void>) | null> {
+    const { owner, claimExecution } = this.#parts
+    try {
+      return await placeForRetry(job, claimExecution)
+    } catch (error) {
+      owner.letGo(job)
+      throw error
+    }
   }
 
   #mustHaveRoom(): void {

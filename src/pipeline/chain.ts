@@ -50,6 +50,8 @@ export class Chain implements RouteChain {
   readonly redactor: Redactor | null
   readonly events: ChainEvents
   readonly log: Log
+  /** What an adapter answers for the next one: it may be larger than a message on a queue, and is not without bounds. */
+  readonly passedOn: { readonly maxBytes: number; readonly what: string }
   readonly #scene: ExecutionScene
   readonly #gatherers: Gatherers
 
@@ -64,6 +66,7 @@ export class Chain implements RouteChain {
     this.redactor = route.prepared.redactor
     this.events = events
     this.log = scene.log.child({ route: route.plan.name })
+    this.passedOn = { maxBytes: scene.settings.maxEmittedBytes, what: "message for the next adapter" }
     this.#scene = scene
     this.#gatherers = new Gatherers(scene, scene.settings.maxGathered)
   }

@@ -17,6 +17,7 @@ export class TooManyConcurrentExecutionsError extends UmbraError {
     super(
       "E702",
       `As many pipeline executions are under way as are allowed: ${limit} (UMBRA_MAX_EXECUTIONS). Try again when one has ended.`,
+      { details: { limit } },
     )
     this.name = "TooManyConcurrentExecutionsError"
   }

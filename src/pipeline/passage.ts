@@ -8,7 +8,7 @@
 import { faultOf } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
-import { checkOutput } from "../worker/output.ts"
+import { checkOutput, mustBeJson } from "../worker/output.ts"
 import { type Emission, EmittedMessage } from "./adapter.ts"
 import { AdapterCall } from "./adapter-call.ts"
 import type { Chain } from "./chain.ts"
@@ -155,9 +155,11 @@ export class Passage implements Travelling {
     if (this.#hasEnded) return false
     const isNothing = answer === undefined || answer === null
     const isLast = this.#at === this.chain.adapters.length - 1
-    // First, since it may fail: then the call has.
-    if (!isNothing && isLast && this.chain.plan.outbound.has("default"))
-      this.emit(answer as Json, "default", this.#at)
+    // First, since either may fail: then the call has.
+    if (!isNothing) {
+      if (!isLast) mustBeJson(answer, this.chain.passedOn)
+      else if (this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
+    }
     this.#called("completed", null)
     this.#tell(prepared, false)
     if (!isNothing) this.body = answer as Json

@@ -64,11 +64,13 @@ export class Pipelines extends PipelineQueries {
     return new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
   }
 
-  /** P1: a place for an execution that is about to be submitted. Answers how to give it back. */
-  async claim(jobId: string): Promise<() => Promise<void>> {
+  /** P1: a place for an execution that is about to be submitted, or retried. Answers how to give it back. */
+  async claim(jobId: string, endedAt: number | null = null): Promise<() => Promise<void>> {
     const { clock, settings } = this.#parts
     const limit = settings.maxExecutions
-    const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
+    // A claim that is not younger than the job's end is taken for that of the execution which ended then.
+    const at = Math.max(clock.now(), (endedAt ?? -1) + 1)
+    const claim = { jobId, at, limit, claimMs: CLAIM_MS }
     if ((await this.#store.claimExecution(claim)) === null) throw new TooManyConcurrentExecutionsError(limit)
     return () => this.#store.endExecution({ jobId, at: clock.now() })
   }

@@ -10,6 +10,7 @@ const waitKinds = [
   "signal",
   "external",
   "slot",
+  "executions",
   "child",
   "items",
   "worker",
@@ -164,7 +165,7 @@ const node = z
     ...times,
     waiting_on: waitingOn.nullable().meta({
       description:
-        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` says more: the `position` in a queue, why no worker has begun, and of a pipeline the `adapters` that its process lacks, and `redis` if it lacks that.",
+        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a place for a `pipeline` among `limit` executions, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` says more: the `position` in a queue, why no worker has begun, and of a pipeline the `adapters` that its process lacks, and `redis` if it lacks that.",
     }),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
     items: z

@@ -37,6 +37,46 @@ export function checkOutput(
   return { value: typeof value === "string" ? value : (JSON.parse(text) as Json), text }
 }
 
+/**
+ * The same check for a value that is passed on as it is: nothing is made text, and nothing is copied. Values that are
+ * plain at first sight cost one walk without an allocation.
+ */
+export function mustBeJson(
+  value: unknown,
+  limits: { readonly maxBytes: number; readonly what: string },
+): void {
+  stepsLeft = QUICK_STEPS
+  if (isSurelyJson(value)) return
+  const check = new Check(limits.maxBytes)
+  const problem = check.problem(value, 0)
+  if (problem !== undefined) throw notJson(limits.what, problem)
+  if (check.size > limits.maxBytes) throw tooLarge(limits)
+}
+
+/** Larger values, rings and deep nesting are left to `Check`, which is exact. */
+const QUICK_STEPS = 2000
+let stepsLeft = 0
+
+/** false: it may be JSON all the same. */
+function isSurelyJson(value: unknown): boolean {
+  if (stepsLeft-- <= 0) return false
+  if (typeof value !== "object") {
+    if (typeof value === "number") return Number.isFinite(value)
+    return typeof value === "string" || typeof value === "boolean"
+  }
+  if (value === null) return true
+  if (Array.isArray(value)) {
+    for (let i = 0; i < value.length; i++) if (!isSurelyJson(value[i])) return false
+    return true
+  }
+  if (Object.getPrototypeOf(value) !== Object.prototype) return false
+  for (const key in value) {
+    const member = (value as Record<string, unknown>)[key]
+    if (member !== undefined && !isSurelyJson(member)) return false
+  }
+  return true
+}
+
 interface Problem {
   readonly what: string
   /** From the inside out. */
@@ -150,6 +190,7 @@ const settings = new Map([
   ["usage", "UMBRA_MAX_PREVIEW_BYTES"],
   ["details", "UMBRA_MAX_PREVIEW_BYTES"],
   ["message", "UMBRA_MAX_MESSAGE_BYTES"],
+  ["message for the next adapter", "UMBRA_MAX_EMITTED_BYTES"],
 ])
 
 function tooLarge(limits: { readonly maxBytes: number; readonly what: string }): UmbraError {

@@ -254,6 +254,19 @@ describe("who may do what with executions", () => {
     expect((await post(stage, replay)).status).toBe(201)
   })
 
+  it("P1 beyond the cap of executions a retry is 429, too", async () => {
+    const stage = await openStage({ umbra: { adapters, pipeline: { maxExecutions: 1 } } })
+    onTestFinished(() => stage.close())
+    await post(stage, "/workflows", waits)
+    const cancelled = (await post(stage, "/jobs", { workflow: "waits" })).body.job_id
+    expect((await post(stage, `/jobs/${cancelled}/cancel`)).body.status).toBe("CANCELLED")
+    expect((await post(stage, "/jobs", { workflow: "waits" })).status).toBe(201)
+    const refused = await post(stage, `/jobs/${cancelled}/retry`)
+    expect(refused).toMatchObject({ status: 429, body: { code: "E702" } })
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
+    letGo()
+  })
+
   it("E646 a replay is refused beyond the limit of unfinished jobs, and its dead letters stay free", async () => {
     isMended = false
     const stage = await openStage({ umbra: { adapters }, settings: { maxUnfinishedJobs: 1 } })

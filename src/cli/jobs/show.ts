@@ -126,6 +126,8 @@ function waitText({ waiting_on }: NodeView): string {
       const place = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
       return `waits for a slot of provider ${waiting_on.provider}${place}`
     }
+    case "executions":
+      return `waits for a place: ${waiting_on.limit} executions are under way (max_executions)`
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":

@@ -39,7 +39,7 @@ export function jobCommandRoutes(app: App, { umbra }: RouteParts): void {
         tags,
         summary: "Run again what is not done of a job that failed, expired or was cancelled",
         params,
-        response: schema.answers({ 200: schema.job }, ["E301", "E303", "E307", ...elsewhere]),
+        response: schema.answers({ 200: schema.job }, ["E301", "E303", "E307", "E702", ...elsewhere]),
       },
     },
     async request => {
