@@ -2,7 +2,15 @@ import type { AttemptTimes, Refusal } from "./commands.ts"
 import type { Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
-import { type EndedAttempt, FAILED, type JobState, setLastAttempt, usageOf } from "./state.ts"
+import {
+  childUsageOf,
+  type EndedAttempt,
+  FAILED,
+  type JobState,
+  setLastAttempt,
+  type Usage,
+  usageOf,
+} from "./state.ts"
 
 /**
  * When attempts began, and what they used.
@@ -103,11 +111,24 @@ export function used(state: JobState, node: number, usage: JsonObject | undefine
 
 export function usedBy(state: JobState, node: number, usage: JsonObject | undefined): void {
   if (usage === undefined) return
-  const sums = usageOf(state, node)
+  addTo(usageOf(state, node), usage)
+  const waiting = state.waiting.get(node)
+  if (waiting?.kind === "child") addTo(childUsageOf(state, waiting.job_id), usage)
+}
+
+function addTo(sums: Usage, usage: JsonObject): void {
   for (const key in usage) {
     const amount = usage[key]
     if (typeof amount === "number") sums[key] = (sums[key] ?? 0) + amount
   }
+}
+
+/** What a child job has used that its parent has not counted yet; undefined: nothing. */
+export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<string, number>) {
+  const counted = parent.childUsage.get(childId)
+  const rest = [...usage].map(([key, sum]) => [key, sum - (counted?.[key] ?? 0)] as const)
+  const left = rest.filter(([, amount]) => amount !== 0)
+  return left.length === 0 ? undefined : (Object.fromEntries(left) as JsonObject)
 }
 
 /** What facts of one decision name at most: the fact of a job with thousands of tasks stays small. */

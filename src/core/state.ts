@@ -167,6 +167,8 @@ export interface JobState {
   readonly usage: Map<string, number>
   /** By node that reported some. */
   nodeUsage: ReadonlyMap<number, Usage>
+  /** By child job: what of its usage has been counted here. It may fail, be counted, and go on. */
+  childUsage: ReadonlyMap<string, Usage>
   /** By node with `for_each`, once its list is known. */
   lists: ReadonlyMap<number, ItemList>
   /** Nodes that may be begun at once. */
@@ -217,6 +219,7 @@ export interface Polls {
 const noTimes: ReadonlyMap<number, number> = new Map()
 const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
 const noUsage: ReadonlyMap<number, Usage> = new Map()
+const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
@@ -276,6 +279,7 @@ export function newJobState(
     signals: new Map(),
     usage: new Map(),
     nodeUsage: noUsage,
+    childUsage: noChildUsage,
     lists: noLists,
     places,
     room: places,
@@ -308,11 +312,19 @@ export function setLastAttempt(state: JobState, node: number, ended: EndedAttemp
 /** The amounts that the node has used so far, to be added to. */
 export function usageOf(state: JobState, node: number): Usage {
   if (state.nodeUsage === noUsage) state.nodeUsage = new Map()
-  const usages = state.nodeUsage as Map<number, Usage>
-  const known = usages.get(node)
+  return sumsIn(state.nodeUsage as Map<number, Usage>, node)
+}
+
+export function childUsageOf(state: JobState, jobId: string): Usage {
+  if (state.childUsage === noChildUsage) state.childUsage = new Map()
+  return sumsIn(state.childUsage as Map<string, Usage>, jobId)
+}
+
+function sumsIn<K>(usages: Map<K, Usage>, key: K): Usage {
+  const known = usages.get(key)
   if (known !== undefined) return known
   const none: Usage = Object.create(null)
-  usages.set(node, none)
+  usages.set(key, none)
   return none
 }
 

@@ -33,6 +33,8 @@ export interface Reports {
   progress(progress: Progress): void
   preview(data: Json): void
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
+  /** Of a handler that may be killed: what it has used so far, all in all. */
+  usage?(used: JsonObject): void
 }
 
 export interface ContextOptions {
@@ -142,6 +144,7 @@ export class Context implements HandlerContext {
         }
         this.#amounts[key] = sum
       }
+      this.#options.reports.usage?.(this.used!)
     }
   }
 

@@ -42,6 +42,7 @@ export type ThreadOutcome =
 export type FromThread =
   | { readonly type: "progress"; readonly progress: Progress }
   | { readonly type: "preview"; readonly data: Json }
+  | { readonly type: "usage"; readonly usage: JsonObject }
   | {
       readonly type: "log"
       readonly level: LogLevel

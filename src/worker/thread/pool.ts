@@ -45,7 +45,12 @@ export class ThreadPool {
     outcome.then(() => {
       if (thread.isAlive) this.#idle.push(thread)
     })
-    return { outcome, abort: reason => thread.abort(reason), kill: () => thread.kill() }
+    return {
+      outcome,
+      abort: reason => thread.abort(reason),
+      used: () => thread.used,
+      kill: () => thread.kill(),
+    }
   }
 
   async close(): Promise<void> {
