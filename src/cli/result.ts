@@ -35,10 +35,10 @@ export async function report(
 
 /** `umbra run --json` */
 function finalJob({ job, graph }: JobWithNodes) {
-  const { job_id, status, output, error } = job
+  const { job_id, status, output, error, reason } = job
   const { routes } = graph
   const nodes = graph.nodes.map(nodeSummary)
-  return { job_id, status, output, error, nodes, ...(routes === undefined ? {} : { routes }) }
+  return { job_id, status, output, error, reason, nodes, ...(routes === undefined ? {} : { routes }) }
 }
 
 /** What became of its messages has been shown; what is left is what to do about those that failed. */
@@ -82,7 +82,7 @@ function resultText(
   const messages = routes === undefined ? null : messagesText(job, routes, flags)
   if (status === "COMPLETED")
     return `${paint.green(`✓ ${workflow} completed`)}${took}\n${messages ?? outputText(job, flags)}`
-  const why = errorText(job)
+  const why = errorText(job) || printable(job.reason ?? "")
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
       ? `Run what is not done again: umbra jobs retry ${job_id} --wait${runningFlags}\n`

@@ -11,7 +11,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.status = "DISPATCHING"
   state.finishedAt = null
   state.fault = null
-  state.cancelReason = null
+  state.endReason = null
   state.output = undefined
   state.unsettled = false
   state.orphans = []

@@ -105,7 +105,8 @@ export interface JobState {
   createdAt: number
   expiresAt: number | null
   finishedAt: number | null
-  cancelReason: string | null
+  /** Why it was cancelled, as far as it was said, or expired. */
+  endReason: string | null
   /** Why the job failed; `node` is absent when no node is to blame. */
   fault: { readonly fault: Fault; readonly node?: number; readonly item?: number } | null
   /** The rendered `output` template, once there is one. */
@@ -245,7 +246,7 @@ export function newJobState(
     createdAt: 0,
     expiresAt: null,
     finishedAt: null,
-    cancelReason: null,
+    endReason: null,
     fault: null,
     output: undefined,
     nodeStatus: new Uint8Array(size),

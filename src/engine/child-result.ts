@@ -51,7 +51,7 @@ export function childFault({ id, state, plan }: LiveJob): Fault {
   if (state.fault === null)
     return {
       code: "E430",
-      message: `${which} is ${state.status}${state.cancelReason === null ? "" : `: ${state.cancelReason}`}.`,
+      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason}`}.`,
       // Its time may have been too short for a moment; a cancellation was somebody's will.
       retryable: state.status === "EXPIRED",
       details,

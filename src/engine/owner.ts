@@ -4,6 +4,7 @@ import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { completionOf } from "../core/last-output.ts"
+import { abortReason } from "../core/reasons.ts"
 import { newJobState } from "../core/state.ts"
 import { isTriedAgain, nextTimer } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -309,7 +310,7 @@ export class Owner implements LaneEvents {
     const key = taskKey(attempted)
     job.running.delete(key)
     job.unserved?.delete(key)
-    this.broker.cancel({ jobId: job.id, ...attempted })
+    this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
   }
 
   ended(job: LiveJob): void {

@@ -51,11 +51,10 @@ export class Attempt implements RunningAttempt, Deadline {
     this.#setDeadline()
   }
 
-  abort(reason: "cancelled" | "stopping"): void {
+  abort(reason: string): void {
     if (this.#stage === "ended" || this.#stage === "aborted") return
     this.#stage = "aborted"
-    const why = reason === "cancelled" ? "The job was cancelled." : "The worker is stopping."
-    this.#signal(new DOMException(why, "AbortError"))
+    this.#signal(new DOMException(reason, "AbortError"))
   }
 
   due(): void {

@@ -20,7 +20,7 @@ export interface Call {
   readonly jobId: string
   readonly nodeId: string
   readonly item?: number
-  readonly attempt: number
+  readonly shownAttempt: number
   readonly handler: string
   readonly input: Json
   readonly parents: () => JsonObject
@@ -85,7 +85,7 @@ export class Context implements HandlerContext {
   }
 
   get attempt(): number {
-    return this.#options.call.attempt
+    return this.#options.call.shownAttempt
   }
 
   get jobId(): string {
@@ -184,7 +184,7 @@ export class Context implements HandlerContext {
       job_id: call.jobId,
       node_id: call.nodeId,
       ...item,
-      attempt: call.attempt,
+      attempt: call.shownAttempt,
       handler: call.handler,
     }
     if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message), own)

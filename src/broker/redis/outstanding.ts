@@ -15,6 +15,7 @@ export interface Outstanding extends Queued {
   /** In the stream of its handler; null: not known. */
   entry: string | null
   isCancelled: boolean
+  abortReason?: string | undefined
 }
 
 /**

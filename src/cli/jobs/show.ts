@@ -51,6 +51,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
+    ["reason", job.reason ?? ""],
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
   const paint = paintFor(process.stdout)
