@@ -135,6 +135,8 @@ export interface JobState {
   waitingSince: ReadonlyMap<number, number>
   /** Of nodes that were tried again: the attempt before the current one. */
   lastAttempts: ReadonlyMap<number, EndedAttempt>
+  /** Attempts that have begun and do not count against the retry policy. */
+  spentAttempts: ReadonlyMap<number, SpentAttempts>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
   /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: somebody has to work on them. */
@@ -205,6 +207,12 @@ export interface EndedAttempt {
   readonly retryAt: number | null
 }
 
+/** `earlier`: in all; `lost`: those among them that were running when their process died. */
+export interface SpentAttempts {
+  readonly earlier: number
+  readonly lost: number
+}
+
 export interface Usage {
   [key: string]: number
 }
@@ -219,6 +227,7 @@ export interface Polls {
 /** Most jobs have none: so many maps less for each. */
 const noTimes: ReadonlyMap<number, number> = new Map()
 const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
+const noneSpent: ReadonlyMap<number, SpentAttempts> = new Map()
 const noUsage: ReadonlyMap<number, Usage> = new Map()
 const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
@@ -262,6 +271,7 @@ export function newJobState(
     worker: undefined,
     waitingSince: noTimes,
     lastAttempts: noAttempts,
+    spentAttempts: noneSpent,
     unfinished: size,
     active: 0,
     retryAt: new Map(),
@@ -308,6 +318,11 @@ export function setWaitingSince(state: JobState, node: number, at: number): void
 export function setLastAttempt(state: JobState, node: number, ended: EndedAttempt): void {
   if (state.lastAttempts === noAttempts) state.lastAttempts = new Map()
   ;(state.lastAttempts as Map<number, EndedAttempt>).set(node, ended)
+}
+
+export function setSpentAttempts(state: JobState, node: number, spent: SpentAttempts): void {
+  if (state.spentAttempts === noneSpent) state.spentAttempts = new Map()
+  ;(state.spentAttempts as Map<number, SpentAttempts>).set(node, spent)
 }
 
 /** The amounts that the node has used so far, to be added to. */

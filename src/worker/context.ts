@@ -20,6 +20,8 @@ export interface Call {
   readonly jobId: string
   readonly nodeId: string
   readonly item?: number
+  /** The fence. */
+  readonly attempt: number
   readonly shownAttempt: number
   readonly handler: string
   readonly input: Json
@@ -86,6 +88,10 @@ export class Context implements HandlerContext {
 
   get attempt(): number {
     return this.#options.call.shownAttempt
+  }
+
+  get fence(): number {
+    return this.#options.call.attempt
   }
 
   get jobId(): string {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { encodeFact } from "../../src/engine/live-job.ts"
-import { flow, gate, handler, open, soon } from "./stage.ts"
+import { flow, gate, handler, open, soon, until } from "./stage.ts"
 
 /** As long as it takes for a timer of so many milliseconds to fire, by the clock that measures handlers. */
 const busy = (ms: number) => {
@@ -191,5 +191,67 @@ describe("the usage of failed attempts", () => {
     expect((await job.wait()).status).toBe("COMPLETED")
     expect(calls).toBe(3)
     expect((await job.graph()).usage).toEqual({ tokens: 9 })
+  })
+})
+
+describe("why a job ended before its work was done", () => {
+  const waits = () => {
+    const { handler: held, came } = gate()
+    return { held, came, worker: { graceSeconds: 0.02 } }
+  }
+
+  it("is the caller's reason: on the job, in its list, in the events and in the abort signal", async () => {
+    const { held, came, worker } = waits()
+    const umbra = await open({ handlers: [held], worker })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    const { signal } = await came()
+    await job.cancel("changed my mind")
+    expect(await job.status()).toMatchObject({ status: "CANCELLED", reason: "changed my mind", error: null })
+    expect(await umbra.jobs()).toMatchObject([{ reason: "changed my mind" }])
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason).toMatchObject({
+      name: "AbortError",
+      message: "The job was cancelled: changed my mind",
+    })
+    const events = await umbra.events(job.id)
+    expect(events.find(({ type }) => type === "node.cancelled")?.payload).toEqual({
+      reason: "job_cancelled",
+      message: "The job was cancelled: changed my mind",
+    })
+    await job.retry()
+    expect(await job.status()).toMatchObject({ reason: null })
+  })
+
+  it("is its time to live", async () => {
+    const { held, came, worker } = waits()
+    const umbra = await open({ handlers: [held], worker })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), {}, { ttlSeconds: 0.05 })
+    const { signal } = await came()
+    const reason = "It was not done within its time to live of 0.05 s (ttl_seconds)."
+    expect(await job.wait()).toMatchObject({ status: "EXPIRED", reason })
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason.message).toBe(`The job expired. ${reason}`)
+    const events = await umbra.events(job.id)
+    expect(events.find(({ type }) => type === "job.expired")?.payload).toEqual({ reason })
+    expect(await umbra.verify(job.id)).toEqual([])
+  })
+
+  it("is for a sibling the node that failed", async () => {
+    const { held, came, worker } = waits()
+    const fails = handler("fails", async () => {
+      await came()
+      throw Object.assign(new Error("it is broken"), { retryable: false })
+    })
+    const umbra = await open({ handlers: [held, fails], worker })
+    const job = await umbra.submit(
+      flow([
+        { id: "bad", handler: "fails" },
+        { id: "beside", handler: "gate" },
+      ]),
+    )
+    const { signal } = await came()
+    await job.wait()
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason.message).toBe('Node "bad" failed: it is broken')
   })
 })

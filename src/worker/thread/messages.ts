@@ -13,6 +13,7 @@ export interface RunMessage {
   readonly jobId: string
   readonly nodeId: string
   readonly item?: number
+  readonly attempt: number
   readonly shownAttempt: number
   readonly input: Json
   readonly parents: JsonObject
