@@ -1,5 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { encodeFact } from "../../src/engine/live-job.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, gate, handler, open, soon, until } from "./stage.ts"
 
 /** As long as it takes for a timer of so many milliseconds to fire, by the clock that measures handlers. */
@@ -224,16 +225,18 @@ describe("why a job ended before its work was done", () => {
 
   it("is its time to live", async () => {
     const { held, came, worker } = waits()
-    const umbra = await open({ handlers: [held], worker })
-    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), {}, { ttlSeconds: 0.05 })
+    const clock = new VirtualClock()
+    const umbra = await open({ handlers: [held], worker, clock })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), {}, { ttlSeconds: 60 })
     const { signal } = await came()
-    const reason = "It was not done within its time to live of 0.05 s (ttl_seconds)."
+    clock.advance(60_000)
+    const reason = "It was not done within its time to live of 60 s (ttl_seconds)."
     expect(await job.wait()).toMatchObject({ status: "EXPIRED", reason })
     await until("the handler is told", () => signal.aborted)
     expect(signal.reason.message).toBe(`The job expired. ${reason}`)
     const events = await umbra.events(job.id)
     expect(events.find(({ type }) => type === "job.expired")?.payload).toEqual({ reason })
-    expect(await umbra.verify(job.id)).toEqual([])
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
   })
 
   it("is for a sibling the node that failed", async () => {
