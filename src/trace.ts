@@ -115,7 +115,7 @@ interface Attempted {
   readonly workflowVersion: number
   readonly nodeId: string
   readonly handler: string
-  readonly attempt: number
+  readonly shownAttempt: number
   readonly traceparent: string | null
 }
 
@@ -141,7 +141,7 @@ export function attemptSpan(task: Attempted): AttemptSpan | null {
     "umbra.workflow_version": task.workflowVersion,
     "umbra.node": task.nodeId,
     "umbra.handler": task.handler,
-    "umbra.attempt": task.attempt,
+    "umbra.attempt": task.shownAttempt,
   }
   const parent = parentOf(task.traceparent)
   const span = spans.startSpan("umbra.node", { kind: SpanKind.CONSUMER, attributes }, parent)

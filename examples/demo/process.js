@@ -28,8 +28,8 @@ const packParcel = defineHandler({
   async run({ item }, ctx) {
     record(ctx)
     say("packing")
-    // The first attempt is so long that the kill comes in its middle, however slow the machine.
-    await sleep(ctx.attempt === 1 ? 60_000 : 1000, undefined, { signal: ctx.signal })
+    // The first run is so long that the kill comes in its middle, however slow the machine.
+    await sleep(ctx.fence === 1 ? 60_000 : 1000, undefined, { signal: ctx.signal })
     return { parcel: `a box with one ${item}` }
   },
 })

@@ -26,7 +26,7 @@ export interface AttemptEvents {
 
 export interface RunningAttempt {
   /** `ended(null)` follows, at the latest after the grace. */
-  abort(reason: "cancelled" | "stopping"): void
+  abort(reason: string): void
 }
 
 /** Who runs attempts (src/worker/runner.ts). */
@@ -51,6 +51,8 @@ export interface LocalBrokerOptions {
 }
 
 const always = () => true
+/** The reason of the abort signal in a process that ends. */
+export const workerStops = "The worker is stopping."
 const sliceMs = 10
 /** Looking at the clock costs as much as an empty task: once per so many. */
 const tasksPerLook = 64
@@ -148,13 +150,13 @@ export class LocalBroker implements Broker {
     return this.#pool.time
   }
 
-  cancel(task: TaskName): void {
+  cancel(task: TaskName, reason = "The attempt is not wanted any more."): void {
     const key = nameOf(task)
     const attempt = this.#attempts.get(key)
     if (attempt === undefined) return
     this.#attempts.delete(key)
     if (attempt.isRunning) this.#leaving += 1
-    if (!attempt.cancel("cancelled")) attempt.lane.queue.remove(attempt)
+    if (!attempt.cancel(reason)) attempt.lane.queue.remove(attempt)
   }
 
   /** What is queued is left to whoever owns its job next: it is in the journal. */
@@ -166,7 +168,7 @@ export class LocalBroker implements Broker {
       this.#attempts.delete(key)
     }
     if (this.#pool.running > 0) await this.#allEnded(graceMs)
-    for (const attempt of this.#attempts.values()) attempt.cancel("stopping")
+    for (const attempt of this.#attempts.values()) attempt.cancel(workerStops)
     await this.#runner.close()
   }
 
@@ -238,7 +240,8 @@ class Attempt implements Queued, AttemptEvents {
   readonly #task: Task
   readonly #pool: Pool
   #announced = false
-  #cancelled = false
+  /** null: it is wanted. */
+  #cancelled: string | null = null
   #run: RunningAttempt | undefined
   /** When this process received the task. */
   readonly #receivedAt: number
@@ -283,7 +286,7 @@ class Attempt implements Queued, AttemptEvents {
   #announce(runner: Runner): void {
     this.#announced = true
     this.#pool.events.started(this.#task, this.#pool.worker).then(
-      () => (this.#cancelled ? this.ended(null) : this.#begin(runner, performance.now())),
+      () => (this.#cancelled !== null ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
     )
@@ -295,19 +298,19 @@ class Attempt implements Queued, AttemptEvents {
     const run = runner.start(this.#task, this)
     this.#run = run
     // Its own handler may have cancelled it before `start` returned.
-    if (this.#cancelled && this.isRunning) run.abort("cancelled")
+    if (this.#cancelled !== null && this.isRunning) run.abort(this.#cancelled)
   }
 
   /** False if it was still queued. */
-  cancel(reason: "cancelled" | "stopping"): boolean {
+  cancel(reason: string): boolean {
     if (!this.isRunning) return false
-    if (!this.#cancelled) this.#run?.abort(reason)
-    this.#cancelled = true
+    if (this.#cancelled === null) this.#run?.abort(reason)
+    this.#cancelled ??= reason
     return true
   }
 
   get #isHeard(): boolean {
-    return this.isRunning && !this.#cancelled
+    return this.isRunning && this.#cancelled === null
   }
 
   started(): void {
@@ -336,7 +339,7 @@ class Attempt implements Queued, AttemptEvents {
     measures.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
-    if (outcome === null || this.#cancelled) return
+    if (outcome === null || this.#cancelled !== null) return
     events.finished(this.#task, outcome, { worker, heldMs: begunAt - this.#receivedAt, ranMs: now - begunAt })
   }
 }

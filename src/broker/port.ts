@@ -14,7 +14,10 @@ export interface Task {
   readonly nodeId: string
   /** Of a node with `for_each`: which item, from 0. */
   readonly item?: number
+  /** The fence: results count only under this number. */
   readonly attempt: number
+  /** The number that people and handlers see. */
+  readonly shownAttempt: number
   readonly handler: string
   readonly owner: string
   readonly workflow: string
@@ -137,8 +140,8 @@ export interface Broker {
   /** Handlers that run in this process and only compute: nobody is the worse for a run that is forgotten. */
   isPure(handler: string): boolean
   dispatch(task: Task): void
-  /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
-  cancel(task: TaskName): void
+  /** Queued: never starts. Running: its abort signal fires with `reason`. No outcome is reported any more. */
+  cancel(task: TaskName, reason?: string): void
   /** Does it hold a slot in this process, as opposed to waiting for one? */
   isRunningHere(task: TaskName): boolean
   /** null: no handler has begun the task, or it has ended. */

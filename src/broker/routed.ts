@@ -70,14 +70,14 @@ export class RoutedBroker implements Broker {
     else this.#remote.dispatch(task)
   }
 
-  cancel(task: TaskName): void {
-    this.cancelHere(task)
-    this.#remote?.cancel(task)
+  cancel(task: TaskName, reason?: string): void {
+    this.cancelHere(task, reason)
+    this.#remote?.cancel(task, reason)
   }
 
-  cancelHere(task: TaskName): void {
-    this.#lane.cancel(task)
-    this.#local.cancel(task)
+  cancelHere(task: TaskName, reason?: string): void {
+    this.#lane.cancel(task, reason)
+    this.#local.cancel(task, reason)
   }
 
   isRunningHere(task: TaskName): boolean {
@@ -153,7 +153,7 @@ function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
     call: (call, signal) => remote.call(call, signal),
     goOn: () => remote.goOn(),
     release: task => {
-      broker.cancelHere(task)
+      broker.cancelHere(task, "The job has moved to another engine.")
       remote.release(task)
     },
   }

@@ -42,11 +42,11 @@ export async function report(
 
 /** `umbra run --json` */
 function finalJob({ job, graph, left }: JobWithNodes) {
-  const { job_id, status, output, error } = job
+  const { job_id, status, output, error, reason } = job
   const { routes } = graph
   const nodes = graph.nodes.map(nodeSummary)
   return {
-    ...{ job_id, status, output, error, nodes },
+    ...{ job_id, status, output, error, reason, nodes },
     ...(routes === undefined ? {} : { routes }),
     ...(left === null ? {} : { dead_letters: { count: left.count, first: left.first } }),
   }
@@ -92,7 +92,7 @@ function resultText(
     return `${paint.yellow(`⚠ ${workflow} completed with dead letters`)}${took}\n${output}${messages}${exit}`
   }
   if (status === "COMPLETED") return `${paint.green(`✓ ${workflow} completed`)}${took}\n${output}`
-  const why = errorText(job)
+  const why = errorText(job) || printable(job.reason ?? "")
   const next =
     status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
       ? `Run what is not done again: umbra jobs retry ${job_id} --wait${runningFlags}\n`

@@ -159,6 +159,8 @@ export interface StreamedJob {
     readonly node?: string
     readonly item?: number
   } | null
+  /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
+  readonly reason: string | null
 }
 
 export interface StreamedNode {

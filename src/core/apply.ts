@@ -17,6 +17,7 @@ import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
 import { abandonAll, mayRun, operationFailed, operationHappened, resumed, setPoll } from "./operations.ts"
 import type { Graph } from "./plan.ts"
+import { expiryReason } from "./reasons.ts"
 import { retried } from "./restart.ts"
 import {
   CANCELLED,
@@ -112,11 +113,12 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "job_cancelled":
       wereRunning(state, fact)
-      state.cancelReason = fact.reason ?? null
+      state.endReason = fact.reason ?? null
       end(state, "CANCELLED", fact.at, effects)
       break
     case "job_expired":
       wereRunning(state, fact)
+      state.endReason = expiryReason(state, fact)
       end(state, "EXPIRED", fact.at, effects)
       break
     case "job_retried":

@@ -21,7 +21,7 @@ import {
  * `JobState`. It holds what facts tell: an attempt that runs now and has run for less than a second has no start yet.
  */
 export interface AttemptView {
-  /** As the node shows it: failures before this one, plus 1. A job's retry begins at 1 again. */
+  /** As the node shows it. An attempt that was handed over, or may not have begun, has the number of the next one. */
   readonly attempt: number
   /** null: it has not ended. */
   readonly outcome: EndedAttempt["outcome"] | "completed" | "skipped" | null

@@ -2,7 +2,16 @@ import type { AttemptTimes, Refusal } from "./commands.ts"
 import type { Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
-import { type EndedAttempt, FAILED, type JobState, setLastAttempt, usageOf } from "./state.ts"
+import {
+  childUsageOf,
+  type EndedAttempt,
+  FAILED,
+  type JobState,
+  setLastAttempt,
+  setSpentAttempts,
+  type Usage,
+  usageOf,
+} from "./state.ts"
 
 /**
  * When attempts began, and what they used.
@@ -28,13 +37,42 @@ export function wholeMs(ms: number): number {
 }
 
 /**
- * The number of an attempt that people see: failures that count against the node's retry policy, plus the one that is
- * under way, so it is at most `max_attempts`. Attempts that were lost, handed over or put off by a provider do not
- * count. `JobState.attempt` is the fence, which rises with each of these.
+ * The number of an attempt that people see counts what has begun, as far as facts tell, and was not handed over. A
+ * node that has not begun shows the number of the attempt that it waits for. `JobState.attempt` is the fence, which
+ * rises with every hand-out.
  */
 export function shownAttempt(state: JobState, node: number): number {
-  const failures = state.tries[node]!
-  return state.nodeStatus[node] === FAILED ? Math.max(1, failures) : failures + 1
+  const { earlier } = state.spentAttempts.get(node) ?? noneSpent
+  const begun = earlier + state.tries[node]!
+  return state.nodeStatus[node] === FAILED ? Math.max(1, begun) : begun + 1
+}
+
+/** How far that number can rise: attempts that were lost, or belong to the time before a retry of the job, spend none. */
+export function mostAttempts(state: JobState, node: number): number {
+  return (state.spentAttempts.get(node) ?? noneSpent).earlier + state.graph.nodes[node]!.retry.maxAttempts
+}
+
+/** Attempts that were running when their process died. */
+export function lostAttempts(state: JobState, node: number): number {
+  return (state.spentAttempts.get(node) ?? noneSpent).lost
+}
+
+const noneSpent = { earlier: 0, lost: 0 }
+
+/** Before a retry of the job: what has begun so far does not count against the retry policy any more. */
+export function policyBeginsAgain(state: JobState, node: number): void {
+  const isCut = state.nodeStatus[node] !== FAILED && hasBegun(state, node)
+  const begun = state.tries[node]! + (isCut ? 1 : 0)
+  if (begun > 0) spend(state, node, { earlier: begun, lost: 0 })
+}
+
+function hasBegun(state: JobState, node: number): boolean {
+  return state.startedAt[node]! > 0 || state.waitingSince.has(node)
+}
+
+function spend(state: JobState, node: number, more: { earlier: number; lost: number }): void {
+  const { earlier, lost } = state.spentAttempts.get(node) ?? noneSpent
+  setSpentAttempts(state, node, { earlier: earlier + more.earlier, lost: lost + more.lost })
 }
 
 /** When the current attempt could begin: when it was queued, or, of a retry, when it was due. */
@@ -80,6 +118,7 @@ export function attemptEnded(
 ): void {
   const { outcome, endedAt, retryAt = null } = ended
   const startedAt = state.startedAt[node] || null
+  if (outcome === "lost" && startedAt !== null) spend(state, node, { earlier: 1, lost: 1 })
   setLastAttempt(state, node, {
     outcome,
     startedAt,
@@ -103,11 +142,24 @@ export function used(state: JobState, node: number, usage: JsonObject | undefine
 
 export function usedBy(state: JobState, node: number, usage: JsonObject | undefined): void {
   if (usage === undefined) return
-  const sums = usageOf(state, node)
+  addTo(usageOf(state, node), usage)
+  const waiting = state.waiting.get(node)
+  if (waiting?.kind === "child") addTo(childUsageOf(state, waiting.job_id), usage)
+}
+
+function addTo(sums: Usage, usage: JsonObject): void {
   for (const key in usage) {
     const amount = usage[key]
     if (typeof amount === "number") sums[key] = (sums[key] ?? 0) + amount
   }
+}
+
+/** What a child job has used that its parent has not counted yet; undefined: nothing. */
+export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<string, number>) {
+  const counted = parent.childUsage.get(childId)
+  const rest = [...usage].map(([key, sum]) => [key, sum - (counted?.[key] ?? 0)] as const)
+  const left = rest.filter(([, amount]) => amount !== 0)
+  return left.length === 0 ? undefined : (Object.fromEntries(left) as JsonObject)
 }
 
 /** What facts of one decision name at most: the fact of a job with thousands of tasks stays small. */

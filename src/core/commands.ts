@@ -123,7 +123,7 @@ export interface External extends JobResult {
 
 export type OperationResult =
   | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject }
-  | { readonly type: "failed"; readonly fault: Fault }
+  | { readonly type: "failed"; readonly fault: Fault; readonly usage?: JsonObject }
   | { readonly type: "running"; readonly preview?: Json; readonly progress?: OperationProgress }
   /** The provider could not be asked. `isFinal`: nor can it be later. */
   | { readonly type: "error"; readonly fault: Fault; readonly isFinal?: true }

@@ -59,7 +59,12 @@ function newsOf(state: JobState, command: External, given: Circumstances): reado
       ]
     }
     case "failed":
-      return [failure(state, node, result.fault, given)]
+      return [
+        {
+          ...failure(state, node, result.fault, given),
+          ...(result.usage === undefined ? {} : { usage: result.usage }),
+        },
+      ]
     case "error":
       return !isRateLimited(result.fault) && isOneTooMany(state, command)
         ? [{ ...failure(state, node, result.fault, given), abandoned: true }]

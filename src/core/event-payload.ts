@@ -3,6 +3,7 @@ import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from
 import type { Fault } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { Json, JsonObject } from "./json.ts"
+import { abortReason } from "./reasons.ts"
 import { type JobState, shownOutput, skippedOutput } from "./state.ts"
 import type { JobStatus, NodeStatus } from "./states.ts"
 import { attemptFields } from "./view.ts"
@@ -72,11 +73,11 @@ export function plainPayload(fact: SlotAwaited | SlotGranted | PollScheduled): J
   return { because: fact.because, next_poll_at: fact.next_poll_at, ...fault }
 }
 
-/** `state`: after the fact. */
+/** `state`: after the fact, of the job or of one of its lists. */
 export function nodePayload(
   state: JobState,
   node: number,
-  { fact, to, isNamed }: { fact: Fact; to: NodeStatus; isNamed: boolean },
+  { fact, to, isNamed, job }: { fact: Fact; to: NodeStatus; isNamed: boolean; job: JobState },
 ): JsonObject {
   switch (to) {
     case "QUEUED":
@@ -95,7 +96,10 @@ export function nodePayload(
     case "FAILED":
       return { ...failedPayload(state, node), ...(isNamed ? reportedPayload(state, node, fact) : {}) }
     case "CANCELLED":
-      return { reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type }
+      return {
+        reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type,
+        message: abortReason(job),
+      }
     case "PENDING":
       return { reason: "job_retried" }
   }
@@ -168,7 +172,8 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
     case "FAILED":
       return jobFailedPayload(state)
     case "CANCELLED":
-      return state.cancelReason === null ? {} : { reason: state.cancelReason }
+    case "EXPIRED":
+      return state.endReason === null ? {} : { reason: state.endReason }
     default:
       return {}
   }

@@ -1,9 +1,10 @@
 import { apply } from "./apply.ts"
-import { attemptStart } from "./attempt-times.ts"
+import { attemptStart, shownAttempt } from "./attempt-times.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload.ts"
 import type { Fact, RunningAttempt } from "./facts.ts"
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
+import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
 import { type JobState, newJobState, nodeStatuses, nodeStatusOf } from "./state.ts"
@@ -38,6 +39,7 @@ export interface JobEvent {
   readonly node?: string
   /** Of an item of a node with `for_each`: which. */
   readonly item?: number
+  /** The number that people see, not the fence of the facts. */
   readonly attempt?: number
   /** null: it begins to be. */
   readonly from?: JobStatus | NodeStatus | null
@@ -77,14 +79,17 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   const events = new EventList(state, jobId, { seq, fact })
   events.tellCause()
   const named = namedNodes(fact)
-  const was = named.map(node => nodeStatusOf(state, node))
+  const was = named.map(node => ({ status: nodeStatusOf(state, node), attempt: shownAttempt(state, node) }))
   const all = changesAll(fact) ? state.nodeStatus.slice() : null
   const items = new ItemChanges(state, fact)
   const dispatched: number[] = []
   apply(state, fact, collecting(dispatched, items))
   events.tellJobGoingOn()
   const tellNamed = () => {
-    for (const [index, node] of named.entries()) events.tellNode(node, events.wasOr(was[index]!, node), true)
+    for (const [index, node] of named.entries()) {
+      const { status, attempt } = was[index]!
+      events.tellNode(node, events.wasOr(status, node), attempt)
+    }
   }
   // A node begins before its items do, and ends after them.
   if (fact.type === "node_expanded") tellNamed()
@@ -177,9 +182,14 @@ class EventList {
       source: this.#source,
       ...this.#idOf(fact.node),
       ...(fact.item === undefined ? {} : { item: fact.item }),
-      attempt: fact.attempt,
+      attempt: this.#attemptAt(fact),
       payload: plainPayload(fact),
     })
+  }
+
+  #attemptAt(at: { readonly node: number; readonly item?: number }): number {
+    const place = placeOf(this.#state, at)
+    return place === null ? 1 : shownAttempt(place.state, place.position)
   }
 
   /** The state before the fact, or RUNNING for an attempt whose start has been told meanwhile. */
@@ -198,7 +208,7 @@ class EventList {
       type: "attempt.lost",
       source: "engine",
       ...which,
-      attempt: of.attempt[position]!,
+      attempt: shownAttempt(of, position),
       payload: {
         ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
         ...(isHandedOver ? { handed_over: true } : {}),
@@ -222,7 +232,7 @@ class EventList {
       source: "worker",
       at: begun.at,
       ...which,
-      attempt: of.attempt[position]!,
+      attempt: shownAttempt(of, position),
       from: "QUEUED",
       to: "RUNNING",
       payload: { worker: begun.worker },
@@ -247,26 +257,33 @@ class EventList {
     if (this.#job !== to) this.#tell({ from: this.#job, to })
   }
 
-  /** `isNamed`: by the fact itself; else the change is a consequence. */
-  tellNode(node: number, was: NodeStatus, isNamed = false): void {
+  /** `attempt`: before the fact, of a node that the fact names; without, the change is a consequence. */
+  tellNode(node: number, was: NodeStatus, attempt?: number): void {
     const fact = this.#fact
+    const isNamed = attempt !== undefined
+    const now = shownAttempt(this.#state, node)
     const to = nodeStatusOf(this.#state, node)
     const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
     if (was === to && !isTriedAgain) return
     let from = was
     const begun = begunOf(this.#state, node, to)
     for (const between of statesBetween(was, to, begun !== null)) {
-      const attempt = "attempt" in fact && !("item" in fact) ? fact.attempt : this.#state.attempt[node]!
       const source = isNamed ? this.#source : "worker"
-      this.#addNode(node, { from, to: between, attempt, source, ...startPayload(between, begun) })
+      this.#addNode(node, {
+        from,
+        to: between,
+        attempt: attempt ?? now,
+        source,
+        ...startPayload(between, begun),
+      })
       from = between
     }
     this.#addNode(node, {
       from,
       to,
-      attempt: this.#state.attempt[node]!,
+      attempt: now,
       source: isNamed ? this.#source : "engine",
-      payload: nodePayload(this.#state, node, { fact, to, isNamed }),
+      payload: nodePayload(this.#state, node, { fact, to, isNamed, job: this.#state }),
     })
   }
 
@@ -285,7 +302,9 @@ class EventList {
     const begun = begunOf(list, item, to)
     for (const between of statesBetween(was, to, begun !== null))
       add(between, attempt, startPayload(between, begun))
-    add(to, list.attempt[item]!, { payload: nodePayload(list, item, { fact, to, isNamed }) })
+    add(to, shownAttempt(list, item), {
+      payload: nodePayload(list, item, { fact, to, isNamed, job: this.#state }),
+    })
   }
 
   #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {

@@ -1,3 +1,4 @@
+import { shownAttempt } from "./attempt-times.ts"
 import type { Fact } from "./facts.ts"
 import { toInner } from "./item-list.ts"
 import { isDone, type JobState, nodeStatuses, nodeStatusOf } from "./state.ts"
@@ -8,7 +9,7 @@ export interface ItemChange {
   readonly node: number
   readonly item: number
   readonly was: NodeStatus
-  /** The attempt before. */
+  /** The number of the attempt before, as people see it. */
   readonly attempt: number
   /** By the fact itself; else the change is a consequence. */
   readonly isNamed: boolean
@@ -21,7 +22,7 @@ export class ItemChanges {
   readonly #fact: Fact
   readonly #inner: Fact
   readonly #changes: Omit<ItemChange, "fact">[] = []
-  readonly #lists: { node: number; statuses: Uint8Array; attempts: Int32Array }[] = []
+  readonly #lists: { node: number; statuses: Uint8Array }[] = []
   readonly #dispatched: { node: number; item: number }[] = []
 
   constructor(state: JobState, fact: Fact) {
@@ -30,13 +31,12 @@ export class ItemChanges {
     if (state.lists.size === 0) return
     for (const { node, item } of namedItems(fact)) {
       const list = state.lists.get(node)!.state
-      const attempt = list.attempt[item]!
+      const attempt = shownAttempt(list, item)
       this.#changes.push({ node, item, was: nodeStatusOf(list, item), attempt, isNamed: true })
     }
     if (changesAll(fact))
       for (const [node, { state: list }] of state.lists)
-        if (!isDone(state, node))
-          this.#lists.push({ node, statuses: list.nodeStatus.slice(), attempts: list.attempt.slice() })
+        if (!isDone(state, node)) this.#lists.push({ node, statuses: list.nodeStatus.slice() })
   }
 
   dispatched(node: number, item: number): void {
@@ -51,14 +51,14 @@ export class ItemChanges {
       named.add(`${change.node}/${change.item}`)
       tell({ ...change, fact })
     }
-    for (const { node, statuses, attempts } of this.#lists)
+    for (const { node, statuses } of this.#lists)
       for (let item = 0; item < statuses.length; item++) {
         if (named.has(`${node}/${item}`)) continue
         tell({
           node,
           item,
           was: nodeStatuses[statuses[item]!]!,
-          attempt: attempts[item]!,
+          attempt: shownAttempt(state.lists.get(node)!.state, item),
           isNamed: false,
           fact,
         })
@@ -66,7 +66,7 @@ export class ItemChanges {
     const { type } = this.#fact
     if (this.#lists.length > 0 || type === "items_lost" || type === "slot_granted") return
     for (const { node, item } of this.#dispatched) {
-      const attempt = state.lists.get(node)!.state.attempt[item]!
+      const attempt = shownAttempt(state.lists.get(node)!.state, item)
       tell({ node, item, was: "PENDING", attempt, isNamed: false, fact })
     }
   }

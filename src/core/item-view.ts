@@ -1,4 +1,4 @@
-import { shownAttempt } from "./attempt-times.ts"
+import { lostAttempts, mostAttempts, shownAttempt } from "./attempt-times.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import { nodeStatuses, nodeStatusOf } from "./state.ts"
@@ -57,8 +57,8 @@ export function itemViews(
       item: items[index]!,
       status: nodeStatusOf(state, index),
       attempt: shownAttempt(state, index),
-      max_attempts: state.graph.nodes[index]!.retry.maxAttempts,
-      losses: state.losses[index]!,
+      max_attempts: mostAttempts(state, index),
+      losses: lostAttempts(state, index),
       ...usageField(state, index),
       ...attemptFields(state, index),
       waiting_on: waitOf(waitingOn(state, index, now)),

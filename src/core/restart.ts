@@ -1,5 +1,5 @@
 import { retryItems } from "./apply-items.ts"
-import { attemptEnded } from "./attempt-times.ts"
+import { attemptEnded, policyBeginsAgain } from "./attempt-times.ts"
 import { begin, handedOut } from "./begin.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import type { JobRetried } from "./facts.ts"
@@ -11,7 +11,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.status = "DISPATCHING"
   state.finishedAt = null
   state.fault = null
-  state.cancelReason = null
+  state.endReason = null
   state.output = undefined
   state.unsettled = false
   state.orphans = []
@@ -22,6 +22,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.nextHeld = state.nodeStatus.length
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (isDone(state, node)) continue
+    policyBeginsAgain(state, node)
     const outcome = state.nodeStatus[node] === FAILED ? "failed" : "cancelled"
     if (state.startedAt[node]! > 0) attemptEnded(state, node, { outcome, endedAt: state.endedAt[node]! })
     state.nodeStatus[node] = PENDING

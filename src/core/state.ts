@@ -107,7 +107,8 @@ export interface JobState {
   createdAt: number
   expiresAt: number | null
   finishedAt: number | null
-  cancelReason: string | null
+  /** Why it was cancelled, as far as it was said, or expired. */
+  endReason: string | null
   /** Why the job failed; `node` is absent when no node is to blame. */
   fault: { readonly fault: Fault; readonly node?: number; readonly item?: number } | null
   /** The rendered `output` template, once there is one. */
@@ -136,6 +137,8 @@ export interface JobState {
   waitingSince: ReadonlyMap<number, number>
   /** Of nodes that were tried again: the attempt before the current one. */
   lastAttempts: ReadonlyMap<number, EndedAttempt>
+  /** Attempts that have begun and do not count against the retry policy. */
+  spentAttempts: ReadonlyMap<number, SpentAttempts>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
   /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: somebody has to work on them. */
@@ -169,6 +172,8 @@ export interface JobState {
   readonly usage: Map<string, number>
   /** By node that reported some. */
   nodeUsage: ReadonlyMap<number, Usage>
+  /** By child job: what of its usage has been counted here. It may fail, be counted, and go on. */
+  childUsage: ReadonlyMap<string, Usage>
   /** By node with `for_each`, once its list is known. */
   lists: ReadonlyMap<number, ItemList>
   /** Nodes that may be begun at once. */
@@ -204,6 +209,12 @@ export interface EndedAttempt {
   readonly retryAt: number | null
 }
 
+/** `earlier`: in all; `lost`: those among them that were running when their process died. */
+export interface SpentAttempts {
+  readonly earlier: number
+  readonly lost: number
+}
+
 export interface Usage {
   [key: string]: number
 }
@@ -218,7 +229,9 @@ export interface Polls {
 /** Most jobs have none: so many maps less for each. */
 const noTimes: ReadonlyMap<number, number> = new Map()
 const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
+const noneSpent: ReadonlyMap<number, SpentAttempts> = new Map()
 const noUsage: ReadonlyMap<number, Usage> = new Map()
+const noChildUsage: ReadonlyMap<string, Usage> = new Map()
 const noLists: ReadonlyMap<number, ItemList> = new Map()
 const noChildren: ReadonlyMap<number, string> = new Map()
 const noneUnfollowed: ReadonlyMap<number, ExternalWaiting | null> = new Map()
@@ -245,7 +258,7 @@ export function newJobState(
     createdAt: 0,
     expiresAt: null,
     finishedAt: null,
-    cancelReason: null,
+    endReason: null,
     fault: null,
     output: undefined,
     nodeStatus: new Uint8Array(size),
@@ -261,6 +274,7 @@ export function newJobState(
     worker: undefined,
     waitingSince: noTimes,
     lastAttempts: noAttempts,
+    spentAttempts: noneSpent,
     unfinished: size,
     active: 0,
     retryAt: new Map(),
@@ -279,6 +293,7 @@ export function newJobState(
     signals: new Map(),
     usage: new Map(),
     nodeUsage: noUsage,
+    childUsage: noChildUsage,
     lists: noLists,
     places,
     room: places,
@@ -308,14 +323,27 @@ export function setLastAttempt(state: JobState, node: number, ended: EndedAttemp
   ;(state.lastAttempts as Map<number, EndedAttempt>).set(node, ended)
 }
 
+export function setSpentAttempts(state: JobState, node: number, spent: SpentAttempts): void {
+  if (state.spentAttempts === noneSpent) state.spentAttempts = new Map()
+  ;(state.spentAttempts as Map<number, SpentAttempts>).set(node, spent)
+}
+
 /** The amounts that the node has used so far, to be added to. */
 export function usageOf(state: JobState, node: number): Usage {
   if (state.nodeUsage === noUsage) state.nodeUsage = new Map()
-  const usages = state.nodeUsage as Map<number, Usage>
-  const known = usages.get(node)
+  return sumsIn(state.nodeUsage as Map<number, Usage>, node)
+}
+
+export function childUsageOf(state: JobState, jobId: string): Usage {
+  if (state.childUsage === noChildUsage) state.childUsage = new Map()
+  return sumsIn(state.childUsage as Map<string, Usage>, jobId)
+}
+
+function sumsIn<K>(usages: Map<K, Usage>, key: K): Usage {
+  const known = usages.get(key)
   if (known !== undefined) return known
   const none: Usage = Object.create(null)
-  usages.set(node, none)
+  usages.set(key, none)
   return none
 }
 

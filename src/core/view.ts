@@ -1,4 +1,4 @@
-import { readyAt, shownAttempt } from "./attempt-times.ts"
+import { lostAttempts, mostAttempts, readyAt, shownAttempt } from "./attempt-times.ts"
 import type { ExternalWaiting, Waiting } from "./facts.ts"
 import { executionsFull, type Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
@@ -121,10 +121,11 @@ export interface NodeView {
   readonly id: string
   readonly handler: string
   readonly status: NodeStatus
-  /** Of `max_attempts`: the failures that count against the retry policy, plus the attempt under way. */
+  /** Counts the attempts that have begun and were not handed over; before the first, or between two, the next one. */
   readonly attempt: number
+  /** How many there can be: those of the retry policy, and one more for each that did not count against it. */
   readonly max_attempts: number
-  /** Attempts that were running when their process died. They are not among `attempt`. */
+  /** Attempts among them that were running when their process died: they spend none of the retry policy's. */
   readonly losses: number
   /** What all its attempts have used, failed ones included; absent: nothing. */
   readonly usage?: { readonly [key: string]: number }
@@ -219,7 +220,7 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
 }
 
 function nodeView(state: JobState, node: number, now: number): NodeView {
-  const { id, handler, retry } = state.graph.nodes[node]!
+  const { id, handler } = state.graph.nodes[node]!
   const preview = state.previews.get(node)
   const child = state.children.get(node)
   return {
@@ -227,8 +228,8 @@ function nodeView(state: JobState, node: number, now: number): NodeView {
     handler,
     status: shownStatus(state, node, now),
     attempt: shownAttempt(state, node),
-    max_attempts: retry.maxAttempts,
-    losses: state.losses[node]!,
+    max_attempts: mostAttempts(state, node),
+    losses: lostAttempts(state, node),
     ...usageField(state, node),
     incoming: state.remaining[node]!,
     ...attemptFields(state, node),

@@ -1,3 +1,4 @@
+import { uncounted } from "../core/attempt-times.ts"
 import type { Fault } from "../core/faults.ts"
 import { jobOutput } from "../core/job-output.ts"
 import type { Json, JsonObject } from "../core/json.ts"
@@ -11,20 +12,19 @@ export function hasResult({ status, unfinished, fault }: JobState): boolean {
   return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }
 
-/** What a completed child means for its parent's node: its output, and what it used (J22). */
+/** What a completed child means for its parent's node. What it used is `usageFor` (J22). */
 export async function childResult(
   journal: Journal,
   child: LiveJob,
-): Promise<{
-  readonly command: { readonly output: Json; readonly usage?: JsonObject }
-  readonly text: string
-}> {
+): Promise<{ readonly output: Json; readonly text: string }> {
   const output = await outputOf(journal, child)
-  const { usage } = child.state
-  return {
-    command: usage.size === 0 ? { output } : { output, usage: Object.fromEntries(usage) },
-    text: JSON.stringify(output),
-  }
+  return { output, text: JSON.stringify(output) }
+}
+
+/** What the child has used, failed or not, and the place in the parent that waits for it has not counted yet. */
+export function usageFor(parent: JobState, { id, state }: LiveJob): { readonly usage?: JsonObject } {
+  const usage = uncounted(parent, id, state.usage)
+  return usage === undefined ? {} : { usage }
 }
 
 /** Large parts are read. Outputs leave memory as they become durable, so what was there may be gone on a second look. */
@@ -51,7 +51,7 @@ export function childFault({ id, state, plan }: LiveJob): Fault {
   if (state.fault === null)
     return {
       code: "E430",
-      message: `${which} is ${state.status}${state.cancelReason === null ? "" : `: ${state.cancelReason}`}.`,
+      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason}`}.`,
       // Its time may have been too short for a moment; a cancellation was somebody's will.
       retryable: state.status === "EXPIRED",
       details,

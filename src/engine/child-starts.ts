@@ -6,7 +6,7 @@ import { jobHasEnded } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
-import { childFault, childResult, hasResult } from "./child-result.ts"
+import { childFault, childResult, hasResult, usageFor } from "./child-result.ts"
 import type { Clock } from "./clock.ts"
 import { type ClaimExecution, isFull, NoPlaceError, placeForRetry } from "./execution-places.ts"
 import { childJobId } from "./ids.ts"
@@ -125,9 +125,10 @@ export class ChildStarts {
   async #resume(job: LiveJob, at: Reported, { child, giveBack }: ResumedChild): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
-      const result = await childResult(journal, child)
-      if (isWanted(job, at))
-        await owner.act(job, { type: "completed", ...at, ...result.command }, result.text)
+      const { output, text } = await childResult(journal, child)
+      const place = placeOf(job.state, at)
+      if (isWanted(job, at) && place !== null)
+        await owner.act(job, { type: "completed", ...at, output, ...usageFor(place.state, child) }, text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
     if (jobHasEnded(child.state.status)) await giveBack?.()
     owner.letGo(child)

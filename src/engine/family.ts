@@ -2,12 +2,13 @@ import type { ChildRequest } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
+import type { Json } from "../core/json.ts"
 import type { JobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
-import { childFault, childResult, hasResult } from "./child-result.ts"
+import { childFault, childResult, hasResult, usageFor } from "./child-result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
 import { type ExecutionQueue, NoPlaceError } from "./execution-places.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -114,8 +115,7 @@ export class Family {
 
   async #resultOf(child: LiveJob): Promise<Result> {
     if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
-    const { command, text } = await childResult(this.#parts.journal, child)
-    return { type: "completed", ...command, text }
+    return { type: "completed", ...(await childResult(this.#parts.journal, child)) }
   }
 
   async #tellParent(
@@ -137,7 +137,7 @@ export class Family {
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
       const item = link.item === undefined ? {} : { item: link.item }
       const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
-      await owner.act(parent, { ...at, ...result }, text)
+      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child) }, text)
     })
   }
 
@@ -181,7 +181,7 @@ export class Family {
 }
 
 type Result = { readonly text?: string } & (
-  | ({ readonly type: "completed" } & Awaited<ReturnType<typeof childResult>>["command"])
+  | { readonly type: "completed"; readonly output: Json }
   | { readonly type: "failed"; readonly fault: Fault }
 )
 

@@ -66,7 +66,18 @@ export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
   }
 }
 
-export function jobErrorText(job: LiveJob): string | null {
-  const error = jobErrorOf(job.plan, job.state)
-  return error === null ? null : JSON.stringify(error)
+/** The row's column `error`: of a job that failed its error, of one that was cancelled or has expired the reason. */
+export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
+  const error = jobErrorOf(plan, state)
+  if (error !== null) return JSON.stringify(error)
+  return state.endReason === null ? null : JSON.stringify({ reason: state.endReason })
+}
+
+export function endOfRow(text: string | null): {
+  readonly error: JobError | null
+  readonly reason: string | null
+} {
+  const stored = text === null ? null : (JSON.parse(text) as JobError | { readonly reason: string })
+  if (stored === null) return { error: null, reason: null }
+  return "code" in stored ? { error: stored, reason: null } : { error: null, reason: stored.reason }
 }

@@ -3,7 +3,7 @@ import type { Json } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
 import { isoTime } from "./iso-times.ts"
-import { type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
+import { endOfRow, type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** A job as users see it. */
@@ -19,6 +19,8 @@ export interface JobSnapshot {
   /** In lists: it has one, too large to be shown there. */
   readonly output_left_out?: true
   readonly error: JobError | null
+  /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
+  readonly reason: string | null
   readonly labels: { readonly [key: string]: string }
   readonly priority: number
   readonly created_at: string
@@ -64,6 +66,7 @@ function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number):
     status: "PENDING",
     output: null,
     error: null,
+    reason: null,
     labels: command.labels ?? {},
     priority: command.priority,
     created_at,
@@ -86,6 +89,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
     status: state.status,
     output,
     error: jobErrorOf(job.plan, state),
+    reason: state.endReason,
     labels: state.labels,
     priority: state.priority,
     created_at: isoTime(state.createdAt),
@@ -114,7 +118,7 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
-    error: row.error === null ? null : JSON.parse(row.error),
+    ...endOfRow(row.error),
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,
     created_at: isoTime(row.createdAt),

@@ -5,6 +5,7 @@ import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
+import { abortReason } from "../core/reasons.ts"
 import { newJobState } from "../core/state.ts"
 import { isTriedAgain, nextTimer } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
@@ -318,7 +319,7 @@ export class Owner implements LaneEvents {
     const key = taskKey(attempted)
     job.running.delete(key)
     job.unserved?.delete(key)
-    this.broker.cancel({ jobId: job.id, ...attempted })
+    this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
   }
 
   ended(job: LiveJob): void {

@@ -14,7 +14,7 @@ import { UmbraError } from "../errors.ts"
 import type { ExecutionRow } from "../journal/pipeline-store.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
-import { jobErrorOf, outputInMemory } from "./job-result.ts"
+import { jobErrorText, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, lacksOutput, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
@@ -337,7 +337,10 @@ export class Queries {
     compare("workflow", [state.workflow, state.workflowVersion], [row.workflow, row.workflowVersion])
     compare("created_at", state.createdAt, row.createdAt)
     compare("finished_at", state.finishedAt, row.finishedAt)
-    compare("error", jobErrorOf(plan, state), row.error === null ? null : JSON.parse(row.error))
+    const error = jobErrorText({ plan, state })
+    // A release before 0.2 wrote no reason into the row.
+    if (row.error !== null || state.endReason === null)
+      compare("error", error && JSON.parse(error), row.error && JSON.parse(row.error))
     if (row.status === "COMPLETED" && row.output !== null)
       compare("output", outputInMemory(state), JSON.parse(row.output))
     if (!wakesInTime(state, row.wakeAt, Date.now()))

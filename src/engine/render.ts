@@ -1,4 +1,5 @@
 import type { LateTemplate, Task } from "../broker/port.ts"
+import { shownAttempt } from "../core/attempt-times.ts"
 import type { Attempted, JobResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
@@ -82,12 +83,14 @@ function taskOf(
 ): Task {
   const { state, plan } = job
   const { id, handler, timeoutSeconds, provider } = plan.nodes[node]!
-  const { suspects, operations } = item === undefined ? state : state.lists.get(node)!.state
+  const own = item === undefined ? state : state.lists.get(node)!.state
+  const { suspects, operations } = own
   const task: Task = {
     jobId: job.id,
     node,
     nodeId: id,
     attempt,
+    shownAttempt: shownAttempt(own, item ?? node),
     handler,
     owner: state.owner,
     workflow: state.workflow,

@@ -36,14 +36,14 @@ export function isWorkedOnHere(job: LiveJob, broker: Broker): boolean {
 /** The job has another owner: nobody here wants its tasks any more, but that one does. */
 export function release(job: LiveJob, broker: Broker): void {
   for (const task of runningTasks(job)) {
-    if (broker.remote === undefined) broker.cancel(task)
+    if (broker.remote === undefined) broker.cancel(task, "The job has moved to another engine.")
     else broker.remote.release(task)
   }
 }
 
 /** Nobody wants its tasks any more. */
 export function abandon(job: LiveJob, broker: Broker): void {
-  for (const task of runningTasks(job)) broker.cancel(task)
+  for (const task of runningTasks(job)) broker.cancel(task, "The job cannot go on in this process.")
 }
 
 function runningTasks(job: LiveJob): TaskName[] {

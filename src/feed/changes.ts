@@ -73,6 +73,7 @@ function jobLine(
     finished_at: hasEnded && state.finishedAt !== null ? isoTime(state.finishedAt) : null,
     labels: state.labels,
     error: hasEnded ? jobErrorOf(plan, state) : null,
+    reason: hasEnded ? state.endReason : null,
   }
 }
 
@@ -85,6 +86,7 @@ function nodeLine({ correlation_id, node, to, from, attempt, at, payload }: JobE
     attempt: attempt ?? null,
     at: isoTime(at),
     ...(typeof payload.reason === "string" ? { reason: payload.reason } : {}),
+    ...(typeof payload.message === "string" ? { message: payload.message } : {}),
     ...(typeof payload.items === "number" ? { items: payload.items } : {}),
     ...errorOf(payload),
     ...waitingOf(payload),

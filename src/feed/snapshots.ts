@@ -1,4 +1,5 @@
 /** What a stream begins with. Many may begin at once: who asks for the same at the same time gets the same. */
+import { shownAttempt } from "../core/attempt-times.ts"
 import { nodeStatusOf } from "../core/state.ts"
 import type { JobStatus } from "../core/states.ts"
 import { FreshAnswers } from "../engine/fresh.ts"
@@ -64,7 +65,7 @@ export class Snapshots {
       const nodes = plan.nodes.map(({ id }, node) => ({
         node: id,
         status: nodeStatusOf(state, node),
-        attempt: state.attempt[node],
+        attempt: shownAttempt(state, node),
       }))
       const graph = nodes.length > MOST_NODES ? { more: true } : { nodes }
       const id = jobPositionText({ seq, place: WHOLE_FACT })

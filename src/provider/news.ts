@@ -28,7 +28,7 @@ export function resultOf(news: OperationNews, limits: NewsLimits): OperationResu
     case "completed":
       return completed(news, limits)
     case "failed":
-      return { type: "failed", fault: faultOfNews(news, limits) }
+      return failed(news, limits)
     case "running":
       return running(news, limits)
     default:
@@ -50,6 +50,17 @@ function completed(
     return { type: "completed", output, usage }
   } catch (thrown) {
     return { type: "failed", fault: unusable(thrown, limits) }
+  }
+}
+
+function failed(news: Extract<OperationNews, { status: "failed" }>, limits: NewsLimits): OperationResult {
+  const fault = faultOfNews(news, limits)
+  if (news.usage === undefined) return { type: "failed", fault }
+  try {
+    const usage = checked(news.usage, limits.maxPreviewBytes, "usage", limits) as JsonObject
+    return { type: "failed", fault, usage }
+  } catch {
+    return { type: "failed", fault }
   }
 }
 

@@ -40,6 +40,8 @@ export type OperationNews =
       readonly retryable?: boolean
       readonly retryAfterSeconds?: number
       readonly details?: JsonObject
+      /** What it cost although it failed. */
+      readonly usage?: Readonly<Record<string, number>>
     }
   | {
       readonly status: "running"

@@ -80,10 +80,15 @@ const usage = z.record(z.string(), z.number())
 const numbers = {
   attempt: z.number().int().min(1).meta({
     description:
-      "Of `max_attempts`: failures that count against the retry policy, plus the attempt under way. Attempts that were lost or handed over are not among them.",
+      "Counts the attempts that have begun and were not handed over; before the first, or between two, the next one.",
   }),
-  max_attempts: z.number().int().meta({ description: "Of the retry policy." }),
-  losses: z.number().int().meta({ description: "Attempts that were running when their process died." }),
+  max_attempts: z.number().int().meta({
+    description:
+      "How many there can be: those of the retry policy, and one more for each attempt that was lost or belongs to the time before a retry of the job.",
+  }),
+  losses: z.number().int().meta({
+    description: "Attempts among them that were running when their process died. They spend no retry.",
+  }),
   usage: usage.optional().meta({ description: "What all attempts used, failed ones included." }),
 }
 

@@ -58,6 +58,7 @@ export const jobExample = {
   status: "COMPLETED",
   output: { total: 42 },
   error: null,
+  reason: null,
   labels: { team: "shop" },
   priority: 0,
   created_at: "2026-11-15T12:00:00.000Z",
@@ -87,6 +88,9 @@ export const job = z
       })
       .nullable()
       .meta({ description: "Why the job failed." }),
+    reason: z.string().nullable().meta({
+      description: "Of a job that was cancelled or has expired: why, as far as somebody said it.",
+    }),
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
     created_at: time,

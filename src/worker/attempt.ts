@@ -11,6 +11,7 @@
 import type { AttemptEvents, RunningAttempt } from "../broker/local.ts"
 import type { Outcome } from "../broker/port.ts"
 import type { Fault } from "../core/faults.ts"
+import type { JsonObject } from "../core/json.ts"
 import type { Deadline, Deadlines } from "./deadlines.ts"
 
 /** Work under way, wherever it runs. */
@@ -18,6 +19,8 @@ export interface Work {
   /** Never rejects. */
   readonly outcome: Promise<Outcome>
   abort(reason: Error): void
+  /** What it has reported to have used so far; undefined: nothing. */
+  used(): JsonObject | undefined
   /** Ends it for good if that is possible. */
   kill(): void
 }
@@ -48,11 +51,10 @@ export class Attempt implements RunningAttempt, Deadline {
     this.#setDeadline()
   }
 
-  abort(reason: "cancelled" | "stopping"): void {
+  abort(reason: string): void {
     if (this.#stage === "ended" || this.#stage === "aborted") return
     this.#stage = "aborted"
-    const why = reason === "cancelled" ? "The job was cancelled." : "The worker is stopping."
-    this.#signal(new DOMException(why, "AbortError"))
+    this.#signal(new DOMException(reason, "AbortError"))
   }
 
   due(): void {
@@ -101,7 +103,9 @@ export class Attempt implements RunningAttempt, Deadline {
     options.deadlines.clear(this)
     if (stage === "aborted") options.events.ended(null)
     else if (outcome === null || (stage === "timed out" && outcome.type === "failed")) {
-      options.events.ended({ type: "failed", fault: options.timeoutFault(timeoutFault(options.timeoutMs)) })
+      const fault = options.timeoutFault(timeoutFault(options.timeoutMs))
+      const usage = outcome?.usage ?? options.work.used()
+      options.events.ended({ type: "failed", fault, ...(usage === undefined ? {} : { usage }) })
     } else options.events.ended(outcome)
   }
 }

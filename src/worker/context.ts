@@ -20,7 +20,9 @@ export interface Call {
   readonly jobId: string
   readonly nodeId: string
   readonly item?: number
+  /** The fence. */
   readonly attempt: number
+  readonly shownAttempt: number
   readonly handler: string
   readonly input: Json
   readonly parents: () => JsonObject
@@ -33,6 +35,8 @@ export interface Reports {
   progress(progress: Progress): void
   preview(data: Json): void
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
+  /** Of a handler that may be killed: what it has used so far, all in all. */
+  usage?(used: JsonObject): void
 }
 
 export interface ContextOptions {
@@ -83,6 +87,10 @@ export class Context implements HandlerContext {
   }
 
   get attempt(): number {
+    return this.#options.call.shownAttempt
+  }
+
+  get fence(): number {
     return this.#options.call.attempt
   }
 
@@ -142,6 +150,7 @@ export class Context implements HandlerContext {
         }
         this.#amounts[key] = sum
       }
+      this.#options.reports.usage?.(this.used!)
     }
   }
 
@@ -181,7 +190,7 @@ export class Context implements HandlerContext {
       job_id: call.jobId,
       node_id: call.nodeId,
       ...item,
-      attempt: call.attempt,
+      attempt: call.shownAttempt,
       handler: call.handler,
     }
     if (redactor === null) return logTo((level, fields, message) => reports.log(level, fields, message), own)

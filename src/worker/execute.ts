@@ -88,7 +88,10 @@ function conclusion(execution: Execution, returned: unknown, wait?: Wait): Outco
   const { value, text } = redactor === null ? checked : redacted(checked, redactor)
   const usage = context.used
   context.end()
-  if (wait !== undefined) return outcomeOfWait(wait, value, redactor?.clean ?? asItIs)
+  if (wait !== undefined) {
+    const outcome = outcomeOfWait(wait, value, redactor?.clean ?? asItIs)
+    return usage === undefined ? outcome : { ...outcome, usage }
+  }
   return usage === undefined
     ? { type: "completed", output: value, text }
     : { type: "completed", output: value, text, usage }
@@ -114,8 +117,10 @@ export function failed(
   if (thrown instanceof Error && !(thrown instanceof UmbraError)) {
     context.log.debug({ code: fault.code, stack: String(thrown.stack) }, "the handler threw")
   }
+  const usage = context.used
   context.end()
-  return { type: "failed", fault: withRule(handler, thrown, fault) }
+  const outcome = { type: "failed", fault: withRule(handler, thrown, fault) } as const
+  return usage === undefined ? outcome : { ...outcome, usage }
 }
 
 /** What the handler's own rule says of the fault. A rule that throws says nothing. */

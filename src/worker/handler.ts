@@ -9,7 +9,7 @@ import type { Wait } from "./waiting.ts"
 
 /** What `run` gets beside its config. Its members can be taken apart: `run(config, { signal, log })`. */
 export interface HandlerContext {
-  /** Fires on timeout, cancellation and shutdown. Pass it on; what ignores it loses its slot after the grace. */
+  /** Fires on timeout, cancellation and shutdown; `signal.reason` says why. Pass it on; what ignores it loses its slot after the grace. */
   readonly signal: AbortSignal
   /**
    * The same for every attempt at this node of this job: for services that recognise repetitions. After an operation
@@ -18,7 +18,10 @@ export interface HandlerContext {
   readonly idempotencyKey: string
   /** The node's `provider`; null: it has none. */
   readonly provider: string | null
+  /** Counts the attempts at this node that have begun and were not handed over to another process. */
   readonly attempt: number
+  /** Rises each time that the node is handed out, for whatever reason: no two runs have the same. */
+  readonly fence: number
   readonly jobId: string
   readonly nodeId: string
   /** The job's input. */

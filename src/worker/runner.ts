@@ -108,7 +108,12 @@ export class TaskRunner implements Runner {
     const context = this.#context(task, run.reports, redactor)
     const outcome = execute({ handler, config: ownCopy(config), context, redactor, maxOutputBytes })
     if (!(outcome instanceof Promise)) return outcome
-    return { outcome, abort: reason => context.abort(reason), kill: () => context.end() }
+    return {
+      outcome,
+      abort: reason => context.abort(reason),
+      used: () => context.used,
+      kill: () => context.end(),
+    }
   }
 
   #context(task: Task, reports: Reports, redactor: Redactor | null): Context {

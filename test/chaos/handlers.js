@@ -15,7 +15,7 @@ const write = (what, words) => writeSync(file, `${what} ${words} ${Date.now()}\n
 /** Runs until it is told to stop, and writes down when that was. */
 export const patient = defineHandler({
   name: "patient",
-  run(_config, { jobId, nodeId, attempt, signal }) {
+  run(_config, { jobId, nodeId, fence: attempt, signal }) {
     write("start", `${jobId} ${nodeId} ${attempt}`)
     return new Promise(resolve => {
       signal.addEventListener("abort", () => {

@@ -1,7 +1,7 @@
 /** A module of handlers for tests that run the command line program: what users do, and what they do wrong. */
 export const handlersModule = `
 import { writeFileSync, appendFileSync } from "node:fs"
-const ran = (config, ctx) => config.log && appendFileSync(config.log, ctx.nodeId + " " + ctx.attempt + "\\n")
+const ran = (config, ctx) => config.log && appendFileSync(config.log, ctx.nodeId + " " + ctx.fence + "\\n")
 const sleep = (ms, signal) => new Promise((resolve, reject) => {
   const timer = setTimeout(resolve, ms)
   signal.addEventListener("abort", () => { clearTimeout(timer); reject(signal.reason) })
@@ -9,7 +9,7 @@ const sleep = (ms, signal) => new Promise((resolve, reject) => {
 export default [
   { name: "echo", run: (config, ctx) => { ran(config, ctx); return config } },
   { name: "long", run: async (config, ctx) => { ran(config, ctx); await sleep(60_000, ctx.signal); return 1 } },
-  { name: "long_once", run: async (config, ctx) => { ran(config, ctx); if (ctx.attempt === 1) await sleep(60_000, ctx.signal); return 1 } },
+  { name: "long_once", run: async (config, ctx) => { ran(config, ctx); if (ctx.fence === 1) await sleep(60_000, ctx.signal); return 1 } },
   { name: "hasty", run: (config, ctx) => { process.kill(process.pid, config.signal); return sleep(60_000, ctx.signal) } },
   { name: "deaf", run: () => new Promise(() => setInterval(() => {}, 1000)) },
   { name: "throws_text", run: () => { throw "no luck" } },

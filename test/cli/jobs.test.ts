@@ -98,6 +98,25 @@ describe.each(stores)("umbra jobs on %s", { timeout: 90_000 }, (name, open) => {
     expect(graph.nodes[2]).toMatchObject({ id: "third", error: { node: "second" } })
   })
 
+  itOnPostgres("show with a node lists every attempt at it", async () => {
+    const shown = await json("show", failed, "second")
+    expect(shown).toMatchObject({
+      ...{ id: "second", status: "FAILED", attempt: 1, max_attempts: 1, attempts_total: 1 },
+      attempts: [
+        {
+          attempt: 1,
+          outcome: "failed",
+          worker: expect.stringMatching(/^local-/),
+          error: { code: "E401", message: "first" },
+        },
+      ],
+    })
+    const { stdout } = await jobs("show", failed, "second")
+    expect(stdout).toMatch(/1 attempt\n {4}1 {2}failed +\d+ ms {2}\d{4}-.*on local-\d+[\s\S]*E401 first/)
+    expect((await jobs("show", failed, "third")).stdout).toContain("no attempt yet")
+    expect((await jobs("show", failed, "none")).stderr).toContain("E310")
+  })
+
   itOnPostgres("graph draws a tree or Mermaid, show and list are for people", async () => {
     const tree = await jobs("graph", failed)
     expect(tree.stdout).toMatch(
@@ -123,7 +142,7 @@ describe.each(stores)("umbra jobs on %s", { timeout: 90_000 }, (name, open) => {
     expect(events.map(({ type, node }) => (node ? `${type} ${node}` : type))).toEqual([
       ...["job.pending", "job.queued", "job.dispatching", "node.queued first", "job.processing"],
       ...["node.running first", "node.completed first", "node.queued second"],
-      ...["node.failed second", "node.failed third", "job.failed"],
+      ...["node.running second", "node.failed second", "node.failed third", "job.failed"],
     ])
     expect(events.every(({ correlation_id }) => correlation_id === failed)).toBe(true)
     expect((await jobs("events", failed)).stdout).toMatch(/node\.failed +worker +second#1 {2}\{"fault"/)

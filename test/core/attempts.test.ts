@@ -247,7 +247,7 @@ describe("the history of attempts", () => {
     expect(historyOf(job, "a").attempts).toMatchObject([{ outcome: "completed", waits }])
   })
 
-  it("numbers what was lost or handed over like the attempt that follows", () => {
+  it("numbers what was lost by itself, and what was handed over like the attempt that follows", () => {
     const job = new Job(chain("a"))
     job.start("a")
     job.send({ type: "recover" })
@@ -255,17 +255,18 @@ describe("the history of attempts", () => {
     job.send({ type: "hand_over" })
     fail(job, "a", { times: times(1) })
     const told = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
-    expect(told).toEqual(["1 lost", "1 handed_over", "1 failed", "2 null"])
-    expect(viewOf(job, "a")).toMatchObject({ attempt: 2, max_attempts: 3, losses: 1 })
+    expect(told).toEqual(["1 lost", "2 handed_over", "2 failed", "3 null"])
+    expect(viewOf(job, "a")).toMatchObject({ attempt: 3, max_attempts: 4, losses: 1 })
   })
 
-  it("goes on over a retry of the job, whose attempts are counted from 1 again", () => {
+  it("goes on over a retry of the job, which gives the node as many attempts again", () => {
     const job = new Job(chain("a"))
     job.fail("a", final)
     job.send({ type: "retry" })
     complete(job, "a", { times: times(1) })
     const told = historyOf(job, "a").attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)
-    expect(told).toEqual(["1 failed", "1 completed"])
+    expect(told).toEqual(["1 failed", "2 completed"])
+    expect(viewOf(job, "a")).toMatchObject({ attempt: 2, max_attempts: 4, losses: 0 })
   })
 
   it("gives the newest hundred and says how many there were", () => {

@@ -99,7 +99,7 @@ describe("J18 every transition can be read as an event", () => {
     ])
     const [, b, beside, end] = eventsFor(job).slice(-4)
     expect(b?.payload).toEqual({ fault: final, cause: "a" })
-    expect(beside?.payload).toEqual({ reason: "job_failed" })
+    expect(beside?.payload).toEqual({ reason: "job_failed", message: 'Node "a" failed: never' })
     expect(end?.payload).toEqual({ fault: final, node: "a" })
   })
 
@@ -160,8 +160,8 @@ describe("J18 every transition can be read as an event", () => {
     expect(told(job, 2).slice(0, 4)).toEqual([
       "job.queued command",
       "job.dispatching command",
-      "node.queued a#2 engine",
-      "node.pending b#2 engine",
+      "node.queued a#1 engine",
+      "node.pending b#1 engine",
     ])
     expect(told(job).at(-1)).toBe("job.deleted command")
   })

@@ -213,7 +213,7 @@ describe("J16 cancellation", () => {
     job.sleep("nap", 10)
     job.fail("tries", passing)
     job.send({ type: "cancel", reason: "changed my mind" })
-    expect(job.state).toMatchObject({ status: "CANCELLED", cancelReason: "changed my mind", active: 0 })
+    expect(job.state).toMatchObject({ status: "CANCELLED", endReason: "changed my mind", active: 0 })
     expect(job.aborted.sort()).toEqual(["queued#1", "run#1"])
     expect(Object.values(job.statuses())).toEqual(Array(4).fill("CANCELLED"))
     expect(job.complete("run")).toBe("job_ended")

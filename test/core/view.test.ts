@@ -68,8 +68,8 @@ describe("J19 the graph of a job", () => {
     job.send({ type: "recover" })
     job.start("a")
     expect(nodeOf(job, "a")).toMatchObject({
-      attempt: 2,
-      max_attempts: 3,
+      attempt: 3,
+      max_attempts: 4,
       losses: 1,
       started_at: job.now,
       worker: "w1",

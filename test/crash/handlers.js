@@ -11,7 +11,7 @@ export function loggedHandlers(write) {
       run(config, ctx) {
         const [, , item] = ctx.idempotencyKey.split("/")
         const which = item === undefined ? ctx.nodeId : `${ctx.nodeId}[${item}]`
-        const words = `${ctx.jobId} ${which} ${ctx.attempt}`
+        const words = `${ctx.jobId} ${which} ${ctx.fence}`
         write("start", words)
         return work(config, ctx, output => {
           write("end", words)

@@ -187,14 +187,15 @@ describe("close", () => {
     const { signal } = await stuck.came()
     await first.close()
     expect(signal.aborted).toBe(true)
-    const attempts: number[] = []
+    const runs: number[][] = []
     const again = handler("gate", (_config, ctx) => {
-      attempts.push(ctx.attempt)
+      runs.push([ctx.attempt, ctx.fence])
       return "second time"
     })
     const second = await openOn(store, { handlers: [again] })
     expect(await second.wait(job.id)).toMatchObject({ status: "COMPLETED", output: { a: "second time" } })
-    expect(attempts).toEqual([2])
+    // Handed over: the same attempt, behind another fence.
+    expect(runs).toEqual([[1, 2]])
     stuck.open()
   })
 

@@ -305,6 +305,25 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     expect((await ask(`/jobs/${job_id}/nodes/ask`)).body).toMatchObject({
       status: "COMPLETED",
       output: { by: "Ada" },
+      attempt: 1,
+      max_attempts: 3,
+      losses: 0,
+      duration_ms: expect.any(Number),
+      waited_ms: expect.any(Number),
+      attempts_total: 1,
+      attempts: [
+        {
+          attempt: 1,
+          outcome: "completed",
+          started_at: expect.stringMatching(/^\d{4}-.*Z$/),
+          worker: expect.any(String),
+          waits: [{ kind: "signal", name: "approved", until: expect.stringMatching(/^\d{4}-.*Z$/) }],
+        },
+      ],
+    })
+    expect(await ask(`/jobs/${job_id}/nodes/ask?item=0`)).toMatchObject({
+      status: 404,
+      body: { code: "E310" },
     })
     expect(await ask(`/jobs/${job_id}/nodes/none`)).toMatchObject({ status: 404, body: { code: "E310" } })
     const { events } = (await ask(`/jobs/${job_id}/events`)).body

@@ -51,7 +51,7 @@ describe("one attempt", () => {
     const keys = defineHandler({ name: "keys", run: (_, ctx) => [ctx.idempotencyKey, ctx.attempt] })
     const { run } = worker([keys])
     const first = await run(task("keys", { jobId: "j", nodeId: "pay" }))
-    const second = await run(task("keys", { jobId: "j", nodeId: "pay", attempt: 2 }))
+    const second = await run(task("keys", { jobId: "j", nodeId: "pay", attempt: 2, shownAttempt: 2 }))
     expect([outputIn(first), outputIn(second)]).toEqual([
       ["j/pay", 1],
       ["j/pay", 2],

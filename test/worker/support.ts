@@ -15,6 +15,7 @@ export function task(handler: string, more: Partial<Task> = {}): Task {
     jobId: `job-${jobs}`,
     node: 0,
     nodeId: "node",
+    shownAttempt: 1,
     attempt: 1,
     handler,
     owner: "owner",

@@ -160,10 +160,11 @@ export class RedisBroker implements RemoteWorkers {
     if (!this.#isDraining && this.#tasks.add(task)) this.#wake()
   }
 
-  cancel(task: TaskName): void {
+  cancel(task: TaskName, reason?: string): void {
     const found = this.#tasks.get(nameOf(task))
     if (found === undefined) return
     found.isCancelled = true
+    found.abortReason = reason
     this.#forget(found)
     if (found.state !== "queued") this.#stop(found)
   }
@@ -360,9 +361,9 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   /** Out of the stream, and out of the hands of whoever works on it. */
-  #stop({ handler, entry, name }: Outstanding): void {
+  #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    this.#say({ type: "cancel", names: [name] })
+    this.#say({ type: "cancel", names: [name], ...(reason === undefined ? {} : { reason }) })
   }
 
   /** An entry that stays behind is found by the next look. */

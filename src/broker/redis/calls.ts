@@ -65,6 +65,13 @@ export class Calls {
 
 function callTask(call: Call, number: number): Task {
   const none = { late: [], input: null, parents: () => ({}), traceparent: null, timeoutSeconds: null }
-  const place = { node: 0, attempt: -number, workflowVersion: 0, priority: 0, announce: false }
+  const place = {
+    node: 0,
+    attempt: -number,
+    shownAttempt: 1,
+    workflowVersion: 0,
+    priority: 0,
+    announce: false,
+  }
   return { ...call, ...none, ...place }
 }

@@ -20,6 +20,7 @@ export interface Outstanding extends Queued {
   refused: string | null
   refusals: number
   isCancelled: boolean
+  abortReason?: string | undefined
 }
 
 /**

@@ -66,7 +66,8 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
 
 /** What an engine tells the workers. */
 export type Control =
-  | { readonly type: "cancel"; readonly names: readonly string[] }
+  /** `reason`: of the abort signal of those that run. */
+  | { readonly type: "cancel"; readonly names: readonly string[]; readonly reason?: string }
   /** Partitions have new owners. */
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   | { readonly type: "begin"; readonly name: string }

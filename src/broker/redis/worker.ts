@@ -2,7 +2,7 @@ import type { Json } from "../../core/json.ts"
 import type { Progress } from "../../core/view.ts"
 import type { Log } from "../../log.ts"
 import { ownIdentity } from "../../process-identity.ts"
-import { LocalBroker, type Runner } from "../local.ts"
+import { LocalBroker, type Runner, workerStops } from "../local.ts"
 import type { AttemptTimes, Outcome, Task, TaskEvents, TaskName, TaskNews } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Deliveries } from "./deliveries.ts"
@@ -175,7 +175,7 @@ export class RedisWorker implements TaskEvents {
   #giveBack(): void {
     for (const [name, { task }] of [...this.#held]) {
       if (this.#pool.isRunningHere(task)) continue
-      this.#pool.cancel(task)
+      this.#pool.cancel(task, workerStops)
       this.#end(name, { kind: "returned" })
     }
   }
@@ -221,7 +221,7 @@ export class RedisWorker implements TaskEvents {
   #obey(control: Control): void {
     if (control.type === "begin") this.#begin(control.name)
     else if (control.type === "epochs") this.#ownersChanged(control.epochs)
-    else if (control.type === "cancel") for (const name of control.names) this.#drop(name)
+    else if (control.type === "cancel") for (const name of control.names) this.#drop(name, control.reason)
   }
 
   /** The new owners do not know yet which handlers run. */
@@ -236,10 +236,10 @@ export class RedisWorker implements TaskEvents {
   }
 
   /** Nobody wants it any more. */
-  #drop(name: string): void {
+  #drop(name: string, reason?: string): void {
     const held = this.#held.get(name)
     if (held === undefined) return
-    this.#pool.cancel(held.task)
+    this.#pool.cancel(held.task, reason)
     held.begin?.()
     this.#letGo(name)
   }

@@ -42,26 +42,48 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
   ]
 }
 
-/** One line where there is room; on a narrow terminal the particulars follow below. */
+/** As few lines as the terminal's width allows. */
 function attemptLines(attempt: AttemptView, columns: number, paint: Paint): string[] {
   const { started_at, queued_at, duration_ms, worker, outcome } = attempt
-  const time = new Date(started_at ?? queued_at).toISOString()
   const said = outcome ?? (started_at === null ? "queued" : "running")
   const colour = said === "completed" ? paint.green : said === "failed" ? paint.red : paint.yellow
   const took = duration_ms === null ? "" : duration(duration_ms)
-  const head = `  ${String(attempt.attempt).padStart(3)}  ${said.padEnd(11)}  ${took.padStart(9)}`
-  const shown = head.replace(said, colour(said))
-  const rest = [
-    time,
-    attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
-    ...attempt.waits.map(waitText),
-    worker === null ? "" : `on ${printable(worker)}`,
-    attempt.usage === null ? "" : usageText(attempt.usage),
-    attempt.error === null ? "" : printable(`${attempt.error.code} ${attempt.error.message}`),
-  ].filter(Boolean)
-  const line = rest.join("  ")
-  if (head.length + 2 + line.length <= columns) return [`${shown}  ${paint.dim(line)}`.trimEnd()]
-  return [shown.trimEnd(), ...rest.map(part => `       ${paint.dim(shorten(part, columns - 7))}`)]
+  const number = `  ${String(attempt.attempt).padStart(3)}  `
+  const head = `${said.padEnd(11)}  ${took.padStart(9)}`
+  const rest = packed(
+    [
+      new Date(started_at ?? queued_at).toISOString(),
+      ...attempt.waits.map(waitText),
+      attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
+      worker === null ? "" : `on ${printable(worker)}`,
+      usageText(attempt.usage ?? undefined),
+      attempt.error === null ? "" : printable(`${attempt.error.code} ${attempt.error.message}`),
+    ].filter(Boolean),
+    { columns: columns - number.length, used: head.length },
+  )
+  const indent = " ".repeat(number.length)
+  const [first = "", ...more] = rest.map(line => paint.dim(line))
+  return [
+    `${number}${colour(said)}${head.slice(said.length)}  ${first}`.trimEnd(),
+    ...more.map(line => indent + line),
+  ]
+}
+
+/** Parts in lines of so many columns, of which the first has some in use. */
+function packed(parts: readonly string[], { columns, used }: { columns: number; used: number }): string[] {
+  const lines = [""]
+  let room = columns - used - 2
+  for (const part of parts) {
+    const line = lines.at(-1)!
+    const wanted = line === "" ? part : `${line}  ${part}`
+    if (wanted.length <= room) {
+      lines[lines.length - 1] = wanted
+      continue
+    }
+    lines.push(shorten(part, columns))
+    room = columns
+  }
+  return lines
 }
 
 function waitText({ kind, from, until, provider, name, job_id, external_id }: AttemptWait): string {

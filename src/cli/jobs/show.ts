@@ -54,6 +54,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
     ["created", job.created_at],
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
+    ["reason", job.reason ?? ""],
     ["dead", graph.dead_letters?.count ? deadText(graph.dead_letters) : ""],
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const

@@ -67,7 +67,9 @@ function jobLine(event: JobEvent, paint: Paint): string | undefined {
     case "job.failed":
     case "job.cancelled":
     case "job.expired":
-      return paint.red(`job ${event.to}`)
+      return paint.red(
+        `job ${event.to}${typeof payload.reason === "string" ? `: ${printable(payload.reason)}` : ""}`,
+      )
     default:
       return undefined
   }

@@ -29,8 +29,13 @@ const completion = z.object({
       }),
     )
     .min(1),
-  usage: z.object({ prompt_tokens: count, completion_tokens: count, total_tokens: count }).nullish(),
 })
+
+/** Read by itself: an answer that cannot be used has cost what it says. */
+const cost = z.object({
+  usage: z.object({ prompt_tokens: count, completion_tokens: count, total_tokens: count }),
+})
+const noUsage = { prompt_tokens: 0, completion_tokens: 0, total_tokens: 0 }
 
 type Completion = z.output<typeof completion>
 
@@ -48,9 +53,12 @@ export async function completeChat(
 ) {
   const response = await http.send(requestOf(config, ctx))
   if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
-  const answer = completionOf(response)
-  const usage = usageOf(answer)
-  ctx.usage?.(usage)
+  const body = parsed(response)
+  const told = usageOf(body)
+  if (told !== null) ctx.usage?.(told)
+  const answer = completionOf(response, body)
+  const usage = told ?? noUsage
+  if (told === null) ctx.usage?.(usage)
   const finish_reason = answer.choices[0]?.finish_reason ?? null
   const text = textOf(answer)
   const json = config.json === false ? {} : { json: jsonAnswer({ text, schema: config.json, finish_reason }) }
@@ -109,8 +117,8 @@ function formatOf({ json }: Config): Record<string, unknown> {
   return { response_format: format }
 }
 
-function completionOf(response: HttpResponse): Completion {
-  const result = completion.safeParse(parsed(response))
+function completionOf(response: HttpResponse, body: unknown): Completion {
+  const result = completion.safeParse(body)
   if (result.success) return result.data
   throw new HandlerError(
     `${response.url.origin} answered with JSON that is not a chat completion. Check base_url: /chat/completions is added to it.`,
@@ -126,12 +134,16 @@ function textOf(answer: Completion): string {
   throw new HandlerError(`The model ${what}.`, { code: "E414", retryable: false })
 }
 
-function usageOf({ usage }: Completion) {
-  const prompt_tokens = usage?.prompt_tokens ?? 0
-  const completion_tokens = usage?.completion_tokens ?? 0
+/** null: the answer does not say. */
+function usageOf(body: unknown) {
+  const result = cost.safeParse(body)
+  if (!result.success) return null
+  const { usage } = result.data
+  const prompt_tokens = usage.prompt_tokens ?? 0
+  const completion_tokens = usage.completion_tokens ?? 0
   return {
     prompt_tokens,
     completion_tokens,
-    total_tokens: usage?.total_tokens ?? prompt_tokens + completion_tokens,
+    total_tokens: usage.total_tokens ?? prompt_tokens + completion_tokens,
   }
 }

@@ -17,6 +17,7 @@ const say = (message: FromThread): void => port.postMessage(message)
 const reports: Reports = {
   progress: progress => say({ type: "progress", progress }),
   preview: data => say({ type: "preview", data }),
+  usage: usage => say({ type: "usage", usage }),
   log: (level, fields, message) => say({ type: "log", level, fields: plainFields(fields), message }),
 }
 

@@ -14,6 +14,7 @@ export interface RunMessage {
   readonly nodeId: string
   readonly item?: number
   readonly attempt: number
+  readonly shownAttempt: number
   readonly input: Json
   readonly parents: JsonObject
   readonly provider?: string
@@ -42,6 +43,7 @@ export type ThreadOutcome =
 export type FromThread =
   | { readonly type: "progress"; readonly progress: Progress }
   | { readonly type: "preview"; readonly data: Json }
+  | { readonly type: "usage"; readonly usage: JsonObject }
   | {
       readonly type: "log"
       readonly level: LogLevel

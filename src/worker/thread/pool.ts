@@ -31,21 +31,26 @@ export class ThreadPool {
   }
 
   run({ task, redactor, reports, ...run }: ThreadRun): Work {
-    const { jobId, nodeId, attempt, handler, input, provider, operation = 0 } = task
+    const { jobId, nodeId, attempt, shownAttempt, handler, input, provider, operation = 0 } = task
     const item = task.item === undefined ? {} : { item: task.item }
     // A thread cannot ask for them while its handler runs, so they go along.
     const parents = task.parents()
     const secrets = redactor?.secrets ?? []
     const traceparent = activeTraceparent()
     const external = provider === undefined ? {} : { provider, operation }
-    const which = { jobId, nodeId, ...item, attempt }
+    const which = { jobId, nodeId, ...item, attempt, shownAttempt }
     const call = { ...which, handler, input, parents, secrets, traceparent, ...external }
     const thread = this.#idle.pop() ?? this.#create()
     const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
     outcome.then(() => {
       if (thread.isAlive) this.#idle.push(thread)
     })
-    return { outcome, abort: reason => thread.abort(reason), kill: () => thread.kill() }
+    return {
+      outcome,
+      abort: reason => thread.abort(reason),
+      used: () => thread.used,
+      kill: () => thread.kill(),
+    }
   }
 
   async close(): Promise<void> {

@@ -5,7 +5,7 @@
 import type { Worker } from "node:worker_threads"
 import type { Outcome } from "../../broker/port.ts"
 import { cut } from "../../core/faults.ts"
-import type { Json } from "../../core/json.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
 import { startThread } from "../../thread.ts"
 import type { Reports } from "../context.ts"
 import type { FromThread, RunMessage, ThreadOutcome, ToThread } from "./messages.ts"
@@ -21,6 +21,7 @@ interface Current {
   /** Takes the task's secrets out of a text. */
   readonly clean: ((text: string) => string) | undefined
   readonly end: (outcome: Outcome) => void
+  usage: JsonObject | undefined
 }
 
 export class Thread {
@@ -44,11 +45,16 @@ export class Thread {
 
   run(message: RunMessage, reports: Reports, clean?: (text: string) => string): Promise<Outcome> {
     return new Promise(resolve => {
-      this.#current = { reports, clean, end: resolve }
+      this.#current = { reports, clean, end: resolve, usage: undefined }
       // A thread at rest does not keep the process alive; one at work does.
       this.#worker.ref()
       this.#send(message)
     })
+  }
+
+  /** What the attempt that runs has reported so far. */
+  get used(): JsonObject | undefined {
+    return this.#current?.usage
   }
 
   abort(reason: Error): void {
@@ -70,6 +76,7 @@ export class Thread {
     if (message.type === "ended") this.#end(received(message.outcome))
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)
+    else if (message.type === "usage" && this.#current !== undefined) this.#current.usage = message.usage
     else if (message.type === "log") reports?.log(message.level, message.fields, message.message)
   }
 
@@ -93,7 +100,8 @@ export class Thread {
           : `of an error outside the handler's own promise: ${cut(clean(error.message), messageLength)}`
     const message = `The worker thread ended while the handler ran: ${why}.`
     const fault = { code: "E415", message, retryable: true, details: { exit_code: code } }
-    this.#end({ type: "failed", fault })
+    const usage = this.used
+    this.#end({ type: "failed", fault, ...(usage === undefined ? {} : { usage }) })
   }
 }
 

@@ -1,0 +1,260 @@
+import { describe, expect, it } from "vitest"
+import { encodeFact } from "../../src/engine/live-job.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { flow, gate, handler, open, soon, until } from "./stage.ts"
+
+/** As long as it takes for a timer of so many milliseconds to fire, by the clock that measures handlers. */
+const busy = (ms: number) => {
+  const end = performance.now() + ms
+  while (performance.now() < end);
+}
+
+describe("the attempts of a node", () => {
+  it("are listed with their times, worker, outcome, error and usage", async () => {
+    let calls = 0
+    const flaky = handler("flaky", (_, ctx) => {
+      ctx.usage({ tokens: 10 })
+      busy(20)
+      if (++calls < 3) throw new Error(`no luck ${calls}`)
+      return "done"
+    })
+    const umbra = await open({ handlers: [flaky] })
+    const job = await umbra.submit(flow([{ id: "a", handler: "flaky", retry: soon }]))
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const node = await umbra.node(job.id, "a")
+    expect(node.attempts_total).toBe(3)
+    expect(node.attempts.map(({ attempt, outcome }) => `${attempt} ${outcome}`)).toEqual([
+      "1 failed",
+      "2 failed",
+      "3 completed",
+    ])
+    for (const attempt of node.attempts) {
+      expect(attempt).toMatchObject({ worker: `local-${process.pid}`, usage: { tokens: 10 } })
+      expect(attempt.duration_ms).toBeGreaterThanOrEqual(19)
+      expect(attempt.queued_at).toBeLessThanOrEqual(attempt.started_at!)
+      expect(attempt.started_at! + attempt.duration_ms!).toBe(attempt.ended_at)
+    }
+    expect(node.attempts[0]?.error).toMatchObject({ message: "no luck 1" })
+    expect(node).toMatchObject({ attempt: 3, max_attempts: 3, losses: 0, duration_ms: expect.any(Number) })
+    expect(node.duration_ms).toBe(node.finished_at! - node.started_at!)
+  })
+
+  it("say that one ran which was cancelled within its first second, and since when", async () => {
+    const { handler: held, came } = gate()
+    const umbra = await open({ handlers: [held], worker: { concurrency: 1, graceSeconds: 0.02 } })
+    const job = await umbra.submit(flow(["a", "b"].map(id => ({ id, handler: "gate" }))))
+    await came()
+    await job.cancel("enough")
+    const running = (await umbra.events(job.id)).filter(({ type }) => type === "node.running")
+    expect(running.map(({ node }) => node)).toEqual(["a"])
+    const cancelled = (await umbra.events(job.id)).find(({ type }) => type === "node.cancelled")
+    expect(running[0]!.at).toBeLessThanOrEqual(cancelled!.at)
+    expect((await umbra.node(job.id, "a")).attempts).toMatchObject([
+      { outcome: "cancelled", started_at: running[0]!.at, worker: `local-${process.pid}` },
+    ])
+    // With one slot in the pool the other never began.
+    expect((await umbra.node(job.id, "b")).attempts).toMatchObject([
+      { outcome: "cancelled", started_at: null, worker: null },
+    ])
+  })
+
+  it("say that a sibling ran when the job failed within its first second", async () => {
+    const { handler: held, came } = gate()
+    const waits = handler("waits", async () => {
+      await came()
+      throw Object.assign(new Error("broken"), { retryable: false })
+    })
+    const umbra = await open({ handlers: [held, waits], worker: { graceSeconds: 0.02 } })
+    const job = await umbra.submit(
+      flow([
+        { id: "fails", handler: "waits" },
+        { id: "beside", handler: "gate" },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("FAILED")
+    const told = (await umbra.events(job.id)).filter(({ node }) => node !== undefined)
+    const ofNode = (id: string) => told.filter(({ node }) => node === id).map(({ type }) => type)
+    expect(ofNode("fails")).toEqual(["node.queued", "node.running", "node.failed"])
+    expect(ofNode("beside")).toEqual(["node.queued", "node.running", "node.cancelled"])
+  })
+
+  it("of an item are listed by its index", async () => {
+    let calls = 0
+    const double = handler("double", ({ n }: { n: number }) => {
+      if (n === 2 && ++calls < 2) throw new Error("not yet")
+      return n
+    })
+    const umbra = await open({ handlers: [double] })
+    const job = await umbra.submit(
+      flow([
+        { id: "each", handler: "double", for_each: "{{ [1, 2] }}", config: { n: "{{ item }}" }, retry: soon },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const { attempts, item } = await umbra.node(job.id, "each", { item: 1 })
+    expect(item).toBe(1)
+    expect(attempts.map(({ outcome }) => outcome)).toEqual(["failed", "completed"])
+    const { items } = await umbra.items(job.id, "each")
+    expect(items.map(({ attempt, worker }) => [attempt, worker])).toEqual([
+      [1, `local-${process.pid}`],
+      [2, `local-${process.pid}`],
+    ])
+    await expect(umbra.node(job.id, "each", { item: 2 })).rejects.toMatchObject({ code: "E310" })
+  })
+
+  it("cost at most 40 bytes in the fact that ends them, once the worker is known", () => {
+    const fact = { type: "node_completed", at: 1, node: 7, attempt: 1, output: 1 } as const
+    const bare = encodeFact(fact, "1").length
+    const timed = encodeFact({ ...fact, ran_ms: 299_999, held_ms: 99_999 }, "1")
+    expect(timed.length - bare).toBeLessThanOrEqual(40)
+    expect(JSON.parse(timed)).toMatchObject({ ran_ms: 299_999, held_ms: 99_999, output: 1 })
+  })
+})
+
+describe("the usage of failed attempts", () => {
+  it("counts on the node and on the job: failed twice, then done, is charged three times", async () => {
+    let calls = 0
+    const costly = handler("costly", (_, ctx) => {
+      ctx.usage({ tokens: 7 })
+      if (++calls < 3) throw new Error("not yet")
+      return 1
+    })
+    const plain = handler("plain", (_, ctx) => {
+      ctx.usage({ tokens: 1 })
+      return 1
+    })
+    const umbra = await open({ handlers: [costly, plain] })
+    const job = await umbra.submit(
+      flow([
+        { id: "a", handler: "costly", retry: soon },
+        { id: "b", handler: "plain" },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("COMPLETED")
+    const graph = await job.graph()
+    expect(graph.usage).toEqual({ tokens: 22 })
+    expect(graph.nodes.map(({ usage }) => usage)).toEqual([{ tokens: 21 }, { tokens: 1 }])
+  })
+
+  it("counts of an attempt that timed out", async () => {
+    const stuck = handler("stuck", (_, ctx) => {
+      ctx.usage({ tokens: 5 })
+      return new Promise(() => {})
+    })
+    const umbra = await open({ handlers: [stuck], worker: { graceSeconds: 0.01 } })
+    const job = await umbra.submit(
+      flow([{ id: "a", handler: "stuck", timeout_seconds: 0.02, retry: { max_attempts: 1 } }]),
+    )
+    expect((await job.wait()).error).toMatchObject({ code: "E402" })
+    expect((await job.graph()).usage).toEqual({ tokens: 5 })
+    expect((await umbra.node(job.id, "a")).attempts).toMatchObject([
+      { outcome: "failed", usage: { tokens: 5 } },
+    ])
+  })
+
+  it("counts of items, each on its own and on the node", async () => {
+    let calls = 0
+    const costly = handler("costly", ({ n }: { n: number }, ctx) => {
+      ctx.usage({ tokens: n })
+      if (n === 2 && ++calls < 2) throw new Error("not yet")
+      return n
+    })
+    const umbra = await open({ handlers: [costly] })
+    const job = await umbra.submit(
+      flow([
+        { id: "each", handler: "costly", for_each: "{{ [1, 2] }}", config: { n: "{{ item }}" }, retry: soon },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("COMPLETED")
+    expect((await umbra.items(job.id, "each")).items.map(({ usage }) => usage)).toEqual([
+      { tokens: 1 },
+      { tokens: 4 },
+    ])
+    const graph = await job.graph()
+    expect([graph.usage, graph.nodes[0]?.usage]).toEqual([{ tokens: 5 }, { tokens: 5 }])
+  })
+
+  it("of a child job counts on its parent once, whether it fails, goes on or completes", async () => {
+    let calls = 0
+    const costly = handler("costly", (_, ctx) => {
+      ctx.usage({ tokens: 3 })
+      if (++calls < 3) throw new Error("not yet")
+      return 1
+    })
+    const umbra = await open({ handlers: [costly] })
+    await umbra.register({
+      name: "inner",
+      nodes: [{ id: "x", handler: "costly", retry: { max_attempts: 1 } }],
+    })
+    const job = await umbra.submit(
+      flow([{ id: "run", handler: "workflow", config: { workflow: "inner" }, retry: soon }]),
+    )
+    expect((await job.wait()).status).toBe("COMPLETED")
+    expect(calls).toBe(3)
+    expect((await job.graph()).usage).toEqual({ tokens: 9 })
+  })
+})
+
+describe("why a job ended before its work was done", () => {
+  const waits = () => {
+    const { handler: held, came } = gate()
+    return { held, came, worker: { graceSeconds: 0.02 } }
+  }
+
+  it("is the caller's reason: on the job, in its list, in the events and in the abort signal", async () => {
+    const { held, came, worker } = waits()
+    const umbra = await open({ handlers: [held], worker })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    const { signal } = await came()
+    await job.cancel("changed my mind")
+    expect(await job.status()).toMatchObject({ status: "CANCELLED", reason: "changed my mind", error: null })
+    expect(await umbra.jobs()).toMatchObject([{ reason: "changed my mind" }])
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason).toMatchObject({
+      name: "AbortError",
+      message: "The job was cancelled: changed my mind",
+    })
+    const events = await umbra.events(job.id)
+    expect(events.find(({ type }) => type === "node.cancelled")?.payload).toEqual({
+      reason: "job_cancelled",
+      message: "The job was cancelled: changed my mind",
+    })
+    await job.retry()
+    expect(await job.status()).toMatchObject({ reason: null })
+  })
+
+  it("is its time to live", async () => {
+    const { held, came, worker } = waits()
+    const clock = new VirtualClock()
+    const umbra = await open({ handlers: [held], worker, clock })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]), {}, { ttlSeconds: 60 })
+    const { signal } = await came()
+    clock.advance(60_000)
+    const reason = "It was not done within its time to live of 60 s (ttl_seconds)."
+    expect(await job.wait()).toMatchObject({ status: "EXPIRED", reason })
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason.message).toBe(`The job expired. ${reason}`)
+    const events = await umbra.events(job.id)
+    expect(events.find(({ type }) => type === "job.expired")?.payload).toEqual({ reason })
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
+  })
+
+  it("is for a sibling the node that failed", async () => {
+    const { held, came, worker } = waits()
+    const fails = handler("fails", async () => {
+      await came()
+      throw Object.assign(new Error("it is broken"), { retryable: false })
+    })
+    const umbra = await open({ handlers: [held, fails], worker })
+    const job = await umbra.submit(
+      flow([
+        { id: "bad", handler: "fails" },
+        { id: "beside", handler: "gate" },
+      ]),
+    )
+    const { signal } = await came()
+    await job.wait()
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason.message).toBe('Node "bad" failed: it is broken')
+  })
+})
