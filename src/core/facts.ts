@@ -36,6 +36,9 @@ export type Fact = { readonly at: number } & (
   | ItemsLost
 )
 
+/** The owner of jobs that were submitted without naming one: by the library, the command line, a server without tokens. */
+export const localOwner = "local"
+
 export interface JobSubmitted {
   readonly type: "job_submitted"
   readonly owner: string

@@ -9,7 +9,7 @@
  *    the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
 import type { FastifyRequest } from "fastify"
-import { localOwner } from "../engine/ids.ts"
+import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
 import type { TokenLimits } from "../journal/registry.ts"
 import { type Jwts, looksLikeJwt } from "./jwt.ts"

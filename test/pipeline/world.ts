@@ -232,7 +232,7 @@ export function world(drawn: Drawn) {
         adapters: registry,
         names: { input: null, job: {} },
         isReplay: false,
-        secrets: () => undefined,
+        secrets: [],
         random: () => 0.5,
         lossLimit: 1000,
         scene: {

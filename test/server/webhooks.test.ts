@@ -79,7 +79,7 @@ describe("POST /webhooks/{provider}", () => {
   })
 
   it("X2 tells admins which secret is not set, and nobody else", async () => {
-    const { fake, stage, admin } = await stageWithProvider({ secrets: () => undefined })
+    const { fake, stage, admin } = await stageWithProvider({ providerSecrets: () => undefined })
     const body = JSON.stringify({ id: "x", status: "done" })
     const answer = await stage.ask("/webhooks/fake", { method: "POST", body, headers: fake.signed(body) })
     expect([answer.status, answer.body.code]).toEqual([401, "E661"])
@@ -88,6 +88,25 @@ describe("POST /webhooks/{provider}", () => {
     expect(webhooks).toMatchObject([
       { verdict: "refused", reason: expect.stringContaining("FAKE_PROVIDER_SECRET is not set") },
     ])
+  })
+
+  it("X2 what a verify of one's own throws is told to admins, without its secrets, and never to the sender", async () => {
+    const strict = defineProvider({
+      name: "strict",
+      verify: (_, { secret }) => {
+        throw new Error(`cannot compare with ${secret("SIGNING")} in /srv/keys`)
+      },
+      webhook: () => null,
+    })
+    const { stage, admin } = await stageWithProvider({
+      providers: [strict],
+      providerSecrets: (name: string) => (name === "SIGNING" ? "the-signing-key" : undefined),
+    })
+    const answer = await stage.ask("/webhooks/strict", { method: "POST", body: "{}" })
+    expect([answer.status, answer.body.code]).toEqual([401, "E661"])
+    expect(answer.body.detail).toBe("The webhook is refused: the signature could not be checked.")
+    const { webhooks } = (await stage.ask("/providers/strict/webhooks", { token: admin })).body
+    expect(webhooks[0].reason).toContain("cannot compare with [secret SIGNING] in /srv/keys")
   })
 
   it("X2 a webhook that echoes secrets, the provider's or its own, leaves none of them anywhere", async () => {
@@ -108,7 +127,7 @@ describe("POST /webhooks/{provider}", () => {
       },
     })
     const { fake, stage, admin } = await stageWithProvider({
-      secrets: (name: string) => known[name],
+      providerSecrets: (name: string) => known[name],
       providers: [echoing],
     })
     const nodes = [{ id: "a", handler: "external", provider: "echo" }]
