@@ -139,6 +139,7 @@ export class Executions implements TaskLane {
       elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
       scene: {
         jobId: task.jobId,
+        owner: task.owner,
         pipeline: task.workflow,
         input: task.input,
         log: log.child({ job_id: task.jobId, pipeline: task.workflow }),

@@ -44,8 +44,7 @@ async function passRoute(
     outbound: new Map(Object.entries(call.route.outbound)),
   }
   const names = { input: call.input, job: call.job }
-  const { owner } = call.job as { readonly owner: string }
-  const secrets = await routeSecrets([plan], parts.secrets, owner)
+  const secrets = await routeSecrets([plan], parts.secrets, ownerOf(call))
   const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets, names })
   mustNotGather(prepared.adapters.map(({ adapter }) => adapter))
   return new Promise((resolve, reject) => {
@@ -66,9 +65,13 @@ async function passRoute(
   })
 }
 
+/** As the engine says: it made `job` of the task's own fields. */
+const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
+
 function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionScene {
   return {
     jobId: context.jobId,
+    owner: ownerOf(call),
     pipeline: call.pipeline,
     input: call.input,
     signal: context.signal,

@@ -237,6 +237,7 @@ export function world(drawn: Drawn) {
         lossLimit: 1000,
         scene: {
           jobId: JOB,
+          owner: "local",
           pipeline: "any",
           input: { life },
           log: silentLog,
