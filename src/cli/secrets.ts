@@ -1,9 +1,8 @@
 /** `umbra secrets check FILE`: the secrets that a workflow reads, and which of them a worker started here would lack. */
 import { localOwner } from "../core/facts.ts"
 import { loadWorkflow } from "../definition/index.ts"
-import type { Plan } from "../definition/plan.ts"
+import type { Plan, PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { ValueTemplate } from "../template/types.ts"
 import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../worker/environment-secrets.ts"
 import { providerSecret, readSecrets, secretNames } from "../worker/secrets.ts"
 import { adaptersFor } from "./adapters.ts"
@@ -55,7 +54,7 @@ export async function check(file: string, options: SecretsOptions): Promise<numb
 
 function workflowNeeds({ nodes, pipeline }: Plan, owner: string): Need[] {
   const source = secretsFromEnvironment()
-  const configs: (readonly [user: string, config: ValueTemplate])[] =
+  const configs: (readonly [user: string, config: PlanNode["config"]])[] =
     pipeline === null
       ? nodes.map(({ id, config }) => [id, config])
       : pipeline.routes.flatMap(({ name, adapters }) => adapters.map(({ config }) => [name, config] as const))
