@@ -1,6 +1,9 @@
 /** Two owners and a server: what belongs to one is never the other's (S3, docs/security.md). */
+import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { openStage, type Stage, type StageOptions } from "./stage.ts"
 
@@ -81,5 +84,101 @@ describe("secrets of a server with two owners", () => {
     expect(await runAs(stage, bob, pipeline)).toMatchObject({ status: "FAILED", error: { code: "E407" } })
     expect(heard).toEqual(["key-of-alice"])
     expect(asked).toEqual(["KEY for alice", "KEY for bob"])
+  })
+})
+
+describe("two owners on one server", () => {
+  it("have names, keys, versions and aliases of their own, and cannot run each other's workflows", async () => {
+    const { stage, alice, bob } = await twoOwners()
+    const value = (text: string) => ({
+      name: "report",
+      nodes: [{ id: "a", handler: "transform", config: { value: text } }],
+      output: "{{ a }}",
+    })
+    expect((await runAs(stage, alice, value("of alice"))).output).toBe("of alice")
+    const submit = (token: string, workflow: string) =>
+      stage.ask("/jobs?wait=30", {
+        ...{ method: "POST", token, body: { workflow } },
+        headers: { "idempotency-key": "the same" },
+      })
+    expect((await submit(bob, "report")).body.code).toBe("E305")
+    expect((await runAs(stage, bob, value("of bob"))).output).toBe("of bob")
+    const [first, second] = [await submit(alice, "report"), await submit(bob, "report")]
+    expect([first.status, first.body.output]).toEqual([201, "of alice"])
+    expect([second.status, second.body.output]).toEqual([201, "of bob"])
+    await stage.ask("/workflows", { method: "POST", token: alice, body: { ...value("x"), name: "private" } })
+    const retry = { max_attempts: 1 }
+    const child = { id: "a", handler: "workflow", config: { workflow: "private" }, retry }
+    expect(await runAs(stage, bob, { name: "parent", nodes: [child] } as never)).toMatchObject({
+      status: "FAILED",
+      error: { code: "E305" },
+    })
+    const route = {
+      name: "r",
+      inbound: "q",
+      adapters: [{ type: "submit_job", config: { workflow: "private" } }],
+    }
+    const error_handling = { retries: 0 }
+    const pipeline = { name: "feeder", init: { body: {} }, routes: [{ ...route, error_handling }] }
+    const fed = await runAs(stage, bob, pipeline)
+    expect(fed.output.routes.r).toMatchObject({ dead_lettered: 1 })
+    const { jobs } = (await stage.ask("/jobs?workflow=private", { token: alice })).body
+    expect(jobs).toEqual([])
+  })
+
+  it("see nothing of each other in streams, whatever position they resume from", async () => {
+    const { stage, alice, bob } = await twoOwners()
+    const follow = (token: string, id?: string) =>
+      stage.ask("/jobs/stream", { token, headers: id === undefined ? {} : { "last-event-id": id } })
+    const idIn = (text: string) => /^id: (.+)$/m.exec(text)![1]!
+    const before = idIn((await follow(alice)).body)
+    const waits = { name: "waits", nodes: [{ id: "a", handler: "approval" }] }
+    await stage.ask("/workflows", { method: "POST", token: alice, body: waits })
+    const job = await stage.ask("/jobs", { method: "POST", token: alice, body: { workflow: "waits" } })
+    const { job_id } = job.body
+    expect((await follow(alice, before)).body).toContain(job_id)
+    const mine = await stage.ask("/workflows", {
+      method: "POST",
+      token: bob,
+      body: { ...waits, name: "mine" },
+    })
+    expect(mine.status).toBe(201)
+    const own = await stage.ask("/jobs", { method: "POST", token: bob, body: { workflow: "mine" } })
+    const seen = [(await follow(bob)).body, (await follow(bob, before)).body].join("\n")
+    expect(seen).toContain(own.body.job_id)
+    expect(seen).not.toContain(job_id)
+    expect(seen).not.toContain("waits")
+    const asked = [
+      await stage.ask(`/jobs?parent=${job_id}`, { token: bob }),
+      await stage.ask(`/jobs?after=${job_id}`, { token: bob }),
+      await stage.ask("/jobs?limit=100", { token: bob }),
+    ]
+    for (const { body } of asked) expect(JSON.stringify(body.jobs ?? [])).not.toContain(job_id)
+  })
+
+  it("use the same paths for different files", async () => {
+    const folder = await mkdtemp(join(tmpdir(), "umbra-owners-"))
+    onTestFinished(() => rm(folder, { recursive: true, force: true }))
+    const { stage, alice, bob } = await twoOwners({ files: { allowFiles: [folder] } })
+    const sink = (text: string, path: string) => ({
+      name: "write",
+      init: { body: { text } },
+      routes: [
+        {
+          ...{ name: "w", inbound: "lines", error_handling: { retries: 0 } },
+          adapters: [{ type: "jsonl_sink", config: { path } }],
+        },
+      ],
+    })
+    await runAs(stage, alice, sink("of alice", "out.jsonl"))
+    await runAs(stage, bob, sink("of bob", "out.jsonl"))
+    expect(await readFile(join(folder, "alice", "out.jsonl"), "utf8")).toBe('{"text":"of alice"}\n')
+    expect(await readFile(join(folder, "bob", "out.jsonl"), "utf8")).toBe('{"text":"of bob"}\n')
+    for (const path of ["../alice/out.jsonl", join(folder, "alice", "out.jsonl"), join(folder, "x")]) {
+      const job = await runAs(stage, bob, sink("forged", path))
+      const { dead_letters } = (await stage.ask(`/jobs/${job.job_id}/dead-letters`, { token: bob })).body
+      expect(dead_letters).toMatchObject([{ error: { code: "E721" } }])
+    }
+    expect(await readFile(join(folder, "alice", "out.jsonl"), "utf8")).toBe('{"text":"of alice"}\n')
   })
 })
