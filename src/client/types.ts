@@ -1,6 +1,7 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
+import type { Json } from "../core/json.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 import type { Definition } from "../definition/builder.ts"
@@ -119,6 +120,13 @@ export interface StreamedJob {
     readonly node?: string
     readonly item?: number
   } | null
+  /** With status PREVIEW: the partial result, and whose it is. Above 16 KiB it is left out: the job has it. */
+  readonly preview?: {
+    readonly node: string
+    readonly item?: number
+    readonly data?: Json
+    readonly data_left_out?: true
+  }
 }
 
 export interface StreamedNode {

@@ -90,7 +90,7 @@ export function nodePayload(
     case "SKIPPED":
       return { output: skippedOutput }
     case "FAILED":
-      return failedPayload(state, node)
+      return failedPayload(state, node, fact)
     case "CANCELLED":
       return { reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type }
     case "PENDING":
@@ -100,7 +100,7 @@ export function nodePayload(
 
 function queuedPayload(fact: Fact, isNamed: boolean): JsonObject {
   if (isNamed && fact.type === "node_failed")
-    return { reason: "retry", fault: faultJson(fact.fault), retry_at: fact.retry_at ?? fact.at }
+    return { reason: "retry", fault: faultJson(fact.fault), retry_at: fact.retry_at ?? fact.at, ...viaOf(fact) }
   if (fact.type === "tasks_lost") return { reason: fact.handed_over ? "handed_over" : "lost" }
   return { reason: fact.type === "job_retried" ? "job_retried" : "dependencies_done" }
 }
@@ -110,15 +110,21 @@ function completedPayload(state: JobState, node: number, fact: Fact): JsonObject
     (fact.type === "node_completed" || fact.type === "item_completed") && fact.usage !== undefined
       ? { usage: fact.usage }
       : {}
-  return { output: shownOutput(state.outputs[node] ?? null), ...usage }
+  return { output: shownOutput(state.outputs[node] ?? null), ...usage, ...viaOf(fact) }
 }
 
-function failedPayload(state: JobState, node: number): JsonObject {
+/** Of an operation at a provider: by webhook, or by poll. */
+function viaOf(fact: Fact): { readonly via?: string } {
+  return "via" in fact && fact.via !== undefined ? { via: fact.via } : {}
+}
+
+function failedPayload(state: JobState, node: number, fact: Fact): JsonObject {
   const failed = state.faults.get(node)
   if (failed === undefined) return {}
   const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
   const item = failed.item === undefined ? {} : { item: failed.item }
-  return { fault: faultJson(failed.fault), ...cause, ...item }
+  const via = failed.cause === undefined && failed.item === undefined ? viaOf(fact) : {}
+  return { fault: faultJson(failed.fault), ...cause, ...item, ...via }
 }
 
 /** `state`: after the fact. */

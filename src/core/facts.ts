@@ -80,6 +80,8 @@ export interface NodeCompleted {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
+  /** How the result of an operation at a provider came. Absent: it is a handler's, or was recorded before 0.2. */
+  readonly via?: "webhook" | "poll"
   /** An operation that nobody followed has ended before the attempt that was to submit it again. */
   readonly overtaken?: true
   /** With the last node of a workflow that has an `output` template: the job's output, rendered … */
@@ -95,6 +97,8 @@ export interface NodeFailed {
   readonly attempt: number
   readonly fault: Fault
   readonly retry_at?: number
+  /** How it was heard that an operation at a provider failed. */
+  readonly via?: "webhook" | "poll"
   /** The operation that the node waited for could not be followed any more; it may still run. */
   readonly abandoned?: true
   /** The provider has taken nothing and asked for time (429): no try was used up. */
@@ -267,6 +271,7 @@ export interface ItemCompleted {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
+  readonly via?: "webhook" | "poll"
   readonly overtaken?: true
   readonly job_output?: Json
   readonly job_fault?: Fault
@@ -280,6 +285,7 @@ export interface ItemFailed {
   readonly attempt: number
   readonly fault: Fault
   readonly retry_at?: number
+  readonly via?: "webhook" | "poll"
   readonly abandoned?: true
   readonly postponed?: true
 }

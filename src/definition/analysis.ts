@@ -17,7 +17,7 @@ import { NodeAnalysis } from "./node-analysis.ts"
 import { type AnalysedPipeline, analysePipeline } from "./pipeline/analysis.ts"
 import { type Locate, type Problem, ProblemList } from "./problem.ts"
 import type { NodeDefinition, WorkflowDefinition } from "./schema.ts"
-import { checkHead, checkNodeShape } from "./shape.ts"
+import { checkHead, checkName, checkNodeShape } from "./shape.ts"
 import { checkStructure } from "./structure.ts"
 import { Suggester } from "./suggest.ts"
 import { compileTemplates } from "./templates.ts"
@@ -30,6 +30,8 @@ export interface AnalysisOptions {
   readonly limits?: Partial<DefinitionLimits>
   /** Parts of the document could not be read, so nothing follows from what is not there. */
   readonly isPartial?: boolean
+  /** It was stored by an earlier release: rules that are newer do not count. */
+  readonly isStored?: boolean
 }
 
 /** A node without problems, with its templates compiled and its references resolved. */
@@ -72,6 +74,7 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
   if (problems.size > 0) return { problems: problems.sorted() }
 
   const shape = { problems, suggest, limits }
+  if (!options.isStored && isObject(source)) checkName(source.name, problems)
   if (isObject(source) && source.routes !== undefined) {
     const { adapters = noAdapters, isPartial = false } = options
     const pipeline =

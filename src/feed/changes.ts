@@ -43,12 +43,22 @@ export function changesOf(
       const status = event.to as JobStatus
       // A state that was passed through on the way had not got further than where it began.
       const percent = place === last ? progressOf(job.state) : before
-      const data = JSON.stringify(jobLine(job, { status, percent, at: fact.at }))
+      const line = jobLine(job, { status, percent, at: fact.at })
+      const data = JSON.stringify(status === "PREVIEW" ? { ...line, preview: previewIn(event) } : line)
       return [{ kind: "job", ...common, status, data }]
     }
     if (!withNodes || !event.type.startsWith("node.")) return []
     return [{ kind: "node", ...common, status: null, data: JSON.stringify(nodeLine(event)) }]
   })
+}
+
+/** A client for which too much waits is dropped: a larger preview is asked for (`GET /jobs/{job}`). */
+const MOST_PREVIEW_LENGTH = 16 * 1024
+
+/** Which node, or item of it, published what. */
+function previewIn({ payload: { data, ...where } }: JobEvent): JsonObject {
+  const isShort = JSON.stringify(data ?? null).length <= MOST_PREVIEW_LENGTH
+  return isShort ? { ...where, data: data ?? null } : { ...where, data_left_out: true }
 }
 
 /** The job as it is now. */
@@ -86,6 +96,7 @@ function nodeLine({ correlation_id, node, to, from, attempt, at, payload }: JobE
     at: isoTime(at),
     ...(typeof payload.reason === "string" ? { reason: payload.reason } : {}),
     ...(typeof payload.items === "number" ? { items: payload.items } : {}),
+    ...(typeof payload.via === "string" ? { via: payload.via } : {}),
     ...errorOf(payload),
     ...waitingOf(payload),
   }

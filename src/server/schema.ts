@@ -87,6 +87,13 @@ export const job = z
       })
       .nullable()
       .meta({ description: "Why the job failed." }),
+    previews: z
+      .array(z.object({ node: z.string(), preview: json }))
+      .optional()
+      .meta({
+        description:
+          "While the status is PREVIEW, and not in lists: the last partial result of each node that is at work.",
+      }),
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
     created_at: time,
