@@ -120,13 +120,18 @@ export interface StreamedJob {
     readonly node?: string
     readonly item?: number
   } | null
-  /** With status PREVIEW: the partial result, and whose it is. Above 16 KiB it is left out: the job has it. */
-  readonly preview?: {
-    readonly node: string
-    readonly item?: number
-    readonly data?: Json
-    readonly data_left_out?: true
-  }
+  /** With status PREVIEW: the partial result, and whose it is. */
+  readonly preview?: StreamedPreview
+  /** In the snapshot of a job's stream, with status PREVIEW: the last one of each node that is at work. */
+  readonly previews?: readonly StreamedPreview[]
+}
+
+export interface StreamedPreview {
+  readonly node: string
+  readonly item?: number
+  readonly data?: Json
+  /** It is larger than 16 KiB: the job has it. */
+  readonly data_left_out?: true
 }
 
 export interface StreamedNode {

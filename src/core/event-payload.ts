@@ -100,7 +100,12 @@ export function nodePayload(
 
 function queuedPayload(fact: Fact, isNamed: boolean): JsonObject {
   if (isNamed && fact.type === "node_failed")
-    return { reason: "retry", fault: faultJson(fact.fault), retry_at: fact.retry_at ?? fact.at, ...viaOf(fact) }
+    return {
+      reason: "retry",
+      fault: faultJson(fact.fault),
+      retry_at: fact.retry_at ?? fact.at,
+      ...viaOf(fact),
+    }
   if (fact.type === "tasks_lost") return { reason: fact.handed_over ? "handed_over" : "lost" }
   return { reason: fact.type === "job_retried" ? "job_retried" : "dependencies_done" }
 }

@@ -5,7 +5,7 @@
  */
 import { expand, type JobEvent } from "../core/events.ts"
 import type { ExternalWaiting, Fact } from "../core/facts.ts"
-import type { JsonObject } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { progressOf } from "../core/view.ts"
 import { isoTime } from "../engine/iso-times.ts"
@@ -44,7 +44,9 @@ export function changesOf(
       // A state that was passed through on the way had not got further than where it began.
       const percent = place === last ? progressOf(job.state) : before
       const line = jobLine(job, { status, percent, at: fact.at })
-      const data = JSON.stringify(status === "PREVIEW" ? { ...line, preview: previewIn(event) } : line)
+      const data = JSON.stringify(
+        status === "PREVIEW" ? { ...line, preview: previewIn(event.payload) } : line,
+      )
       return [{ kind: "job", ...common, status, data }]
     }
     if (!withNodes || !event.type.startsWith("node.")) return []
@@ -52,13 +54,15 @@ export function changesOf(
   })
 }
 
+const previewIn = ({ data, ...where }: JsonObject) => shownPreview(where, data ?? null)
+
 /** A client for which too much waits is dropped: a larger preview is asked for (`GET /jobs/{job}`). */
 const MOST_PREVIEW_LENGTH = 16 * 1024
 
-/** Which node, or item of it, published what. */
-function previewIn({ payload: { data, ...where } }: JobEvent): JsonObject {
-  const isShort = JSON.stringify(data ?? null).length <= MOST_PREVIEW_LENGTH
-  return isShort ? { ...where, data: data ?? null } : { ...where, data_left_out: true }
+/** `where`: which node, or item of it, published it. */
+export function shownPreview(where: JsonObject, data: Json): JsonObject {
+  const isShort = JSON.stringify(data).length <= MOST_PREVIEW_LENGTH
+  return isShort ? { ...where, data } : { ...where, data_left_out: true }
 }
 
 /** The job as it is now. */

@@ -1,3 +1,4 @@
+import { request } from "node:http"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { until } from "../engine/stage.ts"
@@ -30,6 +31,32 @@ describe("POST /webhooks/{provider}", () => {
       received: true,
       duplicate: true,
     })
+  })
+
+  it("X2 comes through a tunnel to a server without tokens: by any host name, but not without its signature", async () => {
+    const fake = await fakeProvider()
+    const umbra = optionsFor(fake, { over: { poll_seconds: [3600] } })
+    const stage = await openStage({ umbra })
+    onTestFinished(() => stage.close())
+    expect(stage.server.isOpen).toBe(true)
+    const job = await stage.umbra.submit(make())
+    const id = await waiting(stage.umbra, fake, job.id)
+    fake.complete(id)
+    const send = (path: string, body: string, headers: Record<string, string>) =>
+      new Promise<number>((resolve, reject) => {
+        const tunnel = { host: "clever-name.tunnel.example", "sec-fetch-site": "cross-site" }
+        const asked = request(
+          `${stage.server.url}${path}`,
+          { method: "POST", headers: { ...headers, ...tunnel } },
+          answer => resolve(answer.resume().statusCode!),
+        )
+        asked.on("error", reject).end(body)
+      })
+    const body = fake.webhookBody(id)
+    expect(await send("/webhooks/fake", body, fake.signed(body, "a guess"))).toBe(401)
+    expect(await send("/jobs", "{}", {})).toBe(403)
+    expect(await send("/webhooks/fake", body, fake.signed(body))).toBe(202)
+    expect((await job.wait({ timeoutMs: 5000 })).status).toBe("COMPLETED")
   })
 
   it("X2 refuses what is forged, malformed, too large, for nobody: with the right status, recorded, never acted on", async () => {
