@@ -34,7 +34,7 @@ export async function routeSecrets(
   return readSecrets(routes.flatMap(routeSecretNames), source, owner)
 }
 
-export function routeSecretNames({ adapters }: RoutePlan): string[] {
+function routeSecretNames({ adapters }: RoutePlan): string[] {
   return adapters.flatMap(({ config }) => config.templates.flatMap(({ template }) => secretNames(template)))
 }
 
