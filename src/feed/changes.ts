@@ -54,15 +54,11 @@ export function changesOf(
   })
 }
 
-const previewIn = ({ data, ...where }: JsonObject) => shownPreview(where, data ?? null)
+const previewIn = ({ data, ...where }: JsonObject) => shownPreview(where, data)
 
-/** A client for which too much waits is dropped: a larger preview is asked for (`GET /jobs/{job}`). */
-const MOST_PREVIEW_LENGTH = 16 * 1024
-
-/** `where`: which node, or item of it, published it. */
-export function shownPreview(where: JsonObject, data: Json): JsonObject {
-  const isShort = JSON.stringify(data).length <= MOST_PREVIEW_LENGTH
-  return isShort ? { ...where, data } : { ...where, data_left_out: true }
+/** `where`: which node, or item of it, published it. `data` undefined: it is too large for a stream. */
+export function shownPreview(where: JsonObject, data: Json | undefined): JsonObject {
+  return data === undefined ? { ...where, data_left_out: true } : { ...where, data }
 }
 
 /** The job as it is now. */
