@@ -24,7 +24,7 @@ const provider = httpProvider(
   { ...studio.definition("studio"), concurrency: 2, poll_seconds: [0.3] },
   { allowPrivateAddresses: true },
 )
-const umbra = await openUmbra("memory:", { providers: [provider], secrets: name => secrets[name] })
+const umbra = await openUmbra("memory:", { providers: [provider], providerSecrets: name => secrets[name] })
 
 // `umbra serve` has this door: POST /webhooks/{provider}.
 const door = createServer(async (request, response) => {

@@ -36,7 +36,7 @@ export async function makeFilm(say) {
   const umbra = await openUmbra("memory:", {
     handlers: [writeScript, stitch],
     providers: [provider],
-    secrets: name => secrets[name],
+    providerSecrets: name => secrets[name],
   })
   const door = await openDoor(umbra)
   studio.webhookUrl = door.url

@@ -21,7 +21,7 @@ import {
   withSubmission,
 } from "./options.ts"
 import { placeCommands } from "./place-program.ts"
-import { dbProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
+import { dbProgram, secretsProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
 
 /** Node's exit code of a process whose main module waits for ever. */
 const UNSETTLED = 13
@@ -91,6 +91,7 @@ program.addCommand(serveProgram(finish))
 program.addCommand(workerProgram(finish))
 placeCommands(program, finish)
 program.addCommand(jobsProgram(finish))
+program.addCommand(secretsProgram(finish))
 program.addCommand(tokenProgram(finish))
 program.addCommand(dbProgram(finish))
 

@@ -1,4 +1,4 @@
-/** `umbra serve`, `umbra worker`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
+/** `umbra serve`, `umbra worker`, `umbra secrets …`, `umbra token …` and `umbra db …`: the list of their commands. Their code is imported when one runs. */
 import { Command, InvalidArgumentError, Option } from "commander"
 import {
   adaptersOption,
@@ -70,6 +70,25 @@ export function dbProgram(finish: Finish): Command {
     )
     .action(async options => finish((await import("./db.ts")).restored(options)))
   return db
+}
+
+export function secretsProgram(finish: Finish): Command {
+  const secrets = new Command("secrets").description("Secrets that workflows read: {{ secrets.NAME }}.")
+  withSettings(secrets.command("check"))
+    .summary("tell which secrets a workflow needs and which are missing")
+    .description(
+      "Lists the secrets that a workflow or pipeline reads (YAML or JSON; - reads standard input), and which of them a " +
+        "worker started with this environment and configuration would lack. With --providers also those of the providers " +
+        "that it uses. Exit 0 if none is missing, 1 if one is, 2 if the workflow is invalid.",
+    )
+    .argument("<file>", "the workflow")
+    .option("--owner <name>", "for whose jobs (default: local)")
+    .addOption(handlersOption())
+    .addOption(adaptersOption())
+    .addOption(providersOption())
+    .option("--json", "print {owner, secrets: [{name, space, used_by, available, message}]}")
+    .action(async (file, options) => finish((await import("./secrets.ts")).check(file, options)))
+  return secrets
 }
 
 export function tokenProgram(finish: Finish): Command {

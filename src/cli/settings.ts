@@ -15,6 +15,7 @@ import { pipelineTable } from "../pipeline/settings.ts"
 import { providerTable } from "../provider/settings.ts"
 import { rolesTable } from "../roles.ts"
 import { serverTable } from "../server/settings.ts"
+import { secretTable } from "../worker/environment-secrets.ts"
 import { workerTable } from "../worker/settings.ts"
 import { readText } from "./source.ts"
 
@@ -39,6 +40,7 @@ const variables: ReadonlySet<string> = new Set([
     rolesTable,
     adapterTable,
     pipelineTable,
+    secretTable,
   ]
     .flatMap(table => Object.values(table))
     .map(({ variable }) => variable),
@@ -90,7 +92,8 @@ function nameOf(variable: string): string {
 }
 
 function textOf(value: unknown): string {
-  return value === null ? "never" : String(value)
+  if (value === null) return "never"
+  return typeof value === "object" && !Array.isArray(value) ? JSON.stringify(value) : String(value)
 }
 
 function wrong(message: string): UmbraError {

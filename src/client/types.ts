@@ -2,6 +2,7 @@
 import type { AttemptView, AttemptWait } from "../core/attempt-history.ts"
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
+import type { Json } from "../core/json.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/live-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
 import type { AttemptFields, GraphView, LastAttempt, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
@@ -161,6 +162,18 @@ export interface StreamedJob {
   } | null
   /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
   readonly reason: string | null
+  /** With status PREVIEW: the partial result, and whose it is. */
+  readonly preview?: StreamedPreview
+  /** In the snapshot of a job's stream, with status PREVIEW: the last one of each node that is at work. */
+  readonly previews?: readonly StreamedPreview[]
+}
+
+export interface StreamedPreview {
+  readonly node: string
+  readonly item?: number
+  readonly data?: Json
+  /** It is larger than 16 KiB: the job has it. */
+  readonly data_left_out?: true
 }
 
 export interface StreamedNode {

@@ -46,7 +46,7 @@ export function operationNews(
 }
 
 function newsOf(state: JobState, command: External, given: Circumstances): readonly Fact[] {
-  const { node, result } = command
+  const { node, result, source: via } = command
   const at = given.now
   const attempt = state.attempt[node]!
   switch (result.type) {
@@ -55,13 +55,17 @@ function newsOf(state: JobState, command: External, given: Circumstances): reado
       const { output } = result
       const overtaken = state.waiting.has(node) ? {} : ({ overtaken: true } as const)
       return [
-        { type: "node_completed", at, node, attempt, output, ...usage, ...overtaken, ...jobResult(command) },
+        {
+          ...{ type: "node_completed", at, node, attempt, output, ...usage, via, ...overtaken },
+          ...jobResult(command),
+        },
       ]
     }
     case "failed":
       return [
         {
           ...failure(state, node, result.fault, given),
+          via,
           ...(result.usage === undefined ? {} : { usage: result.usage }),
         },
       ]

@@ -94,7 +94,7 @@ export function nodePayload(
     case "SKIPPED":
       return { output: skippedOutput }
     case "FAILED":
-      return { ...failedPayload(state, node), ...(isNamed ? reportedPayload(state, node, fact) : {}) }
+      return { ...failedPayload(state, node, fact), ...(isNamed ? reportedPayload(state, node, fact) : {}) }
     case "CANCELLED":
       return {
         reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type,
@@ -115,6 +115,7 @@ function queuedPayload(
     return {
       ...{ reason: "retry", fault, retry_at: fact.retry_at ?? fact.at },
       ...reportedPayload(state, node, fact),
+      ...viaOf(fact),
     }
   }
   if (fact.type === "tasks_lost") return { reason: fact.handed_over ? "handed_over" : "lost" }
@@ -122,7 +123,7 @@ function queuedPayload(
 }
 
 function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
-  return { output: shownOutput(state.outputs[node] ?? null), ...reportedPayload(state, node, fact) }
+  return { output: shownOutput(state.outputs[node] ?? null), ...reportedPayload(state, node, fact), ...viaOf(fact) }
 }
 
 /** What a worker said with the end of its attempt: how long it ran, how long it had been queued, what it used. */
@@ -144,12 +145,18 @@ function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject 
   }
 }
 
-function failedPayload(state: JobState, node: number): JsonObject {
+/** Of an operation at a provider: by webhook, or by poll. */
+function viaOf(fact: Fact): { readonly via?: string } {
+  return "via" in fact && fact.via !== undefined ? { via: fact.via } : {}
+}
+
+function failedPayload(state: JobState, node: number, fact: Fact): JsonObject {
   const failed = state.faults.get(node)
   if (failed === undefined) return {}
   const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
   const item = failed.item === undefined ? {} : { item: failed.item }
-  return { fault: faultJson(failed.fault), ...cause, ...item }
+  const via = failed.cause === undefined && failed.item === undefined ? viaOf(fact) : {}
+  return { fault: faultJson(failed.fault), ...cause, ...item, ...via }
 }
 
 /** `state`: after the fact. */

@@ -36,6 +36,9 @@ export type Fact = { readonly at: number } & (
   | ItemsLost
 )
 
+/** The owner of jobs that were submitted without naming one: by the library, the command line, a server without tokens. */
+export const localOwner = "local"
+
 export interface JobSubmitted {
   readonly type: "job_submitted"
   readonly owner: string
@@ -116,6 +119,8 @@ export interface NodeCompleted extends Ran {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
+  /** How the result of an operation at a provider came. Absent: it is a handler's, or was recorded before 0.2. */
+  readonly via?: "webhook" | "poll"
   /** An operation that nobody followed has ended before the attempt that was to submit it again. */
   readonly overtaken?: true
   /** With the last node of a workflow that has an `output` template: the job's output, rendered … */
@@ -133,6 +138,8 @@ export interface NodeFailed extends Ran, Ends {
   /** What the handler reported to have used before it failed. */
   readonly usage?: JsonObject
   readonly retry_at?: number
+  /** How it was heard that an operation at a provider failed. */
+  readonly via?: "webhook" | "poll"
   /** The operation that the node waited for could not be followed any more; it may still run. */
   readonly abandoned?: true
   /** The provider has taken nothing and asked for time (429), or no execution is free (E702): no try was used up. */
@@ -310,6 +317,7 @@ export interface ItemCompleted extends Ran {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
+  readonly via?: "webhook" | "poll"
   readonly overtaken?: true
   readonly job_output?: Json
   readonly job_fault?: Fault
@@ -324,6 +332,7 @@ export interface ItemFailed extends Ran, Ends {
   readonly fault: Fault
   readonly usage?: JsonObject
   readonly retry_at?: number
+  readonly via?: "webhook" | "poll"
   readonly abandoned?: true
   readonly postponed?: true
 }

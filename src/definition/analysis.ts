@@ -17,7 +17,7 @@ import { NodeAnalysis } from "./node-analysis.ts"
 import { type AnalysedPipeline, analysePipeline } from "./pipeline/analysis.ts"
 import { type Locate, type Problem, ProblemList } from "./problem.ts"
 import type { NodeDefinition, WorkflowDefinition } from "./schema.ts"
-import { checkHead, checkNodeShape } from "./shape.ts"
+import { checkHead, checkName, checkNodeShape } from "./shape.ts"
 import { checkStructure } from "./structure.ts"
 import { Suggester } from "./suggest.ts"
 import { compileTemplates } from "./templates.ts"
@@ -83,6 +83,7 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
   if (problems.size > 0) return { problems: problems.sorted() }
 
   const shape = { problems, suggest, limits }
+  if (rules >= 2 && isObject(source)) checkName(source.name, problems)
   if (isObject(source) && source.routes !== undefined) {
     const { adapters = noAdapters, isPartial = false } = options
     const pipeline =

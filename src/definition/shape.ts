@@ -22,6 +22,15 @@ const words: ShapeWords = {
   },
 }
 
+/** What could not be told from a reference (`name@3`, `name@stable`) or from a step in a URL's path. */
+const unclearName = /^(\.\.?|.+@(\d{1,9}|[A-Za-z_][A-Za-z0-9_-]{0,62}))$/s
+
+export function checkName(name: unknown, problems: ShapeContext["problems"]): void {
+  if (typeof name !== "string" || !unclearName.test(name)) return
+  const message = `"${name}" cannot be a name: "." and ".." are steps of a path, and what follows "@" is a version or an alias. Choose another.`
+  problems.add("E101", ["name"], message)
+}
+
 /** The document's own keys. The nodes are looked at one by one, by `checkNodeShape`. */
 export function checkHead(source: unknown, context: ShapeContext): Partial<WorkflowDefinition> | undefined {
   if (!isObject(source)) {

@@ -51,9 +51,6 @@ export function isJobId(text: string): boolean {
   return pattern.test(text)
 }
 
-/** The owner of jobs when nobody says otherwise. */
-export const localOwner = "local"
-
 export function partitionOf(jobId: string): number {
   return Number.parseInt(jobId.slice(16, 18), 16)
 }

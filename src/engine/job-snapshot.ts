@@ -1,5 +1,6 @@
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
+import { type JobState, nodeStatusOf } from "../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
 import { isoTime } from "./iso-times.ts"
@@ -21,12 +22,27 @@ export interface JobSnapshot {
   readonly error: JobError | null
   /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
   readonly reason: string | null
+  /** While its status is PREVIEW, and not in lists: the last partial result of each node that is at work. */
+  readonly previews?: readonly JobPreview[]
   readonly labels: { readonly [key: string]: string }
   readonly priority: number
   readonly created_at: string
   /** When its state last changed. */
   readonly updated_at: string
   readonly finished_at: string | null
+}
+
+export interface JobPreview {
+  readonly node: string
+  readonly preview: Json
+}
+
+/** Of a job whose status is PREVIEW; else nothing. */
+export function previewsOf(state: JobState): { readonly previews?: readonly JobPreview[] } {
+  if (state.status !== "PREVIEW") return {}
+  const isAtWork = (node: number) => !["COMPLETED", "FAILED", "CANCELLED"].includes(nodeStatusOf(state, node))
+  const found = [...state.previews].filter(([node]) => isAtWork(node))
+  return { previews: found.map(([node, preview]) => ({ node: state.graph.nodes[node]!.id, preview })) }
 }
 
 /** What is known of a new job when it has become durable. Made when it is asked for: most ask for one of them, or none. */
@@ -90,6 +106,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
     output,
     error: jobErrorOf(job.plan, state),
     reason: state.endReason,
+    ...previewsOf(state),
     labels: state.labels,
     priority: state.priority,
     created_at: isoTime(state.createdAt),

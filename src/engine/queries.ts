@@ -15,7 +15,7 @@ import type { ExecutionRow } from "../journal/pipeline-store.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorText, outputInMemory } from "./job-result.ts"
-import { type JobSnapshot, lacksOutput, snapshotOfRow } from "./job-snapshot.ts"
+import { type JobSnapshot, lacksOutput, previewsOf, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
 import {
@@ -111,7 +111,10 @@ export class Queries {
 
   async job(jobId: string): Promise<JobSnapshot> {
     const row = await this.row(jobId)
-    return lacksOutput(row) ? this.snapshot(row) : snapshotOfRow(row)
+    if (lacksOutput(row)) return this.snapshot(row)
+    if (row.status !== "PREVIEW") return snapshotOfRow(row)
+    // Partial results are in the journal alone. If the job has gone on since the row was read, it has none to show.
+    return { ...snapshotOfRow(row), previews: [], ...previewsOf((await this.fold(jobId)).state) }
   }
 
   /** J19: the shadow graph, read off durable facts, and its live overlay. */

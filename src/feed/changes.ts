@@ -5,7 +5,7 @@
  */
 import { expand, type JobEvent } from "../core/events.ts"
 import type { ExternalWaiting, Fact } from "../core/facts.ts"
-import type { JsonObject } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import { progressOf } from "../core/view.ts"
 import { isoTime } from "../engine/iso-times.ts"
@@ -43,12 +43,22 @@ export function changesOf(
       const status = event.to as JobStatus
       // A state that was passed through on the way had not got further than where it began.
       const percent = place === last ? progressOf(job.state) : before
-      const data = JSON.stringify(jobLine(job, { status, percent, at: fact.at }))
+      const line = jobLine(job, { status, percent, at: fact.at })
+      const data = JSON.stringify(
+        status === "PREVIEW" ? { ...line, preview: previewIn(event.payload) } : line,
+      )
       return [{ kind: "job", ...common, status, data }]
     }
     if (!withNodes || !event.type.startsWith("node.")) return []
     return [{ kind: "node", ...common, status: null, data: JSON.stringify(nodeLine(event)) }]
   })
+}
+
+const previewIn = ({ data, ...where }: JsonObject) => shownPreview(where, data)
+
+/** `where`: which node, or item of it, published it. `data` undefined: it is too large for a stream. */
+export function shownPreview(where: JsonObject, data: Json | undefined): JsonObject {
+  return data === undefined ? { ...where, data_left_out: true } : { ...where, data }
 }
 
 /** The job as it is now. */
@@ -88,6 +98,7 @@ function nodeLine({ correlation_id, node, to, from, attempt, at, payload }: JobE
     ...(typeof payload.reason === "string" ? { reason: payload.reason } : {}),
     ...(typeof payload.message === "string" ? { message: payload.message } : {}),
     ...(typeof payload.items === "number" ? { items: payload.items } : {}),
+    ...(typeof payload.via === "string" ? { via: payload.via } : {}),
     ...errorOf(payload),
     ...waitingOf(payload),
   }

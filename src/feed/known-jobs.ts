@@ -1,6 +1,6 @@
 /**
  * Jobs as their facts tell, without what can be large: inputs, outputs and other data never stay here. What is
- * streamed are states.
+ * streamed are states, and short previews, which are told once and not kept.
  */
 import { apply } from "../core/apply.ts"
 import type { Fact, Waiting } from "../core/facts.ts"
@@ -79,8 +79,16 @@ export async function beginning(parts: FoldParts, id: string, fact: Fact): Promi
 /** null: it has been removed. */
 export async function factOf(journal: Journal, row: FactRow): Promise<Fact | null> {
   const data = row.data ?? (await journal.readFact(row.jobId, row.seq))
-  return data === null ? null : withoutData(decodeFact({ type: row.type, at: row.at, data }))
+  if (data === null) return null
+  const fact = decodeFact({ type: row.type, at: row.at, data })
+  // Undefined: it is left out of what is told.
+  if (fact.type === "preview_published")
+    return data.length <= MOST_PREVIEW ? fact : { ...fact, data: undefined as never }
+  return withoutData(fact)
 }
+
+/** A client for which too much waits is dropped: a larger preview is asked for (`GET /jobs/{job}`). */
+const MOST_PREVIEW = 16 * 1024
 
 const heavy = ["input", "output", "data", "job_output"] as const
 
@@ -116,6 +124,8 @@ export class KnownJobs {
   }
 
   keep(job: KnownJob): void {
+    for (const { previews } of [job.state, ...[...job.state.lists.values()].map(({ state }) => state)])
+      previews.clear()
     this.#jobs.delete(job.id)
     this.#jobs.set(job.id, job)
     if (this.#jobs.size > this.#most) this.#jobs.delete(this.#jobs.keys().next().value!)

@@ -4,7 +4,8 @@ import { nodeStatusOf } from "../core/state.ts"
 import type { JobStatus } from "../core/states.ts"
 import { FreshAnswers } from "../engine/fresh.ts"
 import { partitionOf } from "../engine/ids.ts"
-import { jobLineOf } from "./changes.ts"
+import { previewsOf } from "../engine/job-snapshot.ts"
+import { jobLineOf, shownPreview } from "./changes.ts"
 import { frame } from "./frames.ts"
 import { type FoldParts, foldJobs } from "./known-jobs.ts"
 import { jobPositionText, positionText } from "./position.ts"
@@ -69,10 +70,14 @@ export class Snapshots {
       }))
       const graph = nodes.length > MOST_NODES ? { more: true } : { nodes }
       const id = jobPositionText({ seq, place: WHOLE_FACT })
+      const previews = (previewsOf(state).previews ?? []).map(({ node, preview }) =>
+        shownPreview({ node }, preview),
+      )
+      const line = { ...jobLineOf(job), ...(previews.length === 0 ? {} : { previews }) }
       return {
         status: state.status,
         seq,
-        bytes: Buffer.from(frame("snapshot", { job: jobLineOf(job), ...graph }, id)),
+        bytes: Buffer.from(frame("snapshot", { job: line, ...graph }, id)),
       }
     })
   }

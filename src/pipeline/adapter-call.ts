@@ -22,6 +22,10 @@ export class AdapterCall implements AdapterContext {
     return this.#passage.chain.jobId
   }
 
+  get owner(): string {
+    return this.#passage.chain.owner
+  }
+
   get pipeline(): string {
     return this.#passage.chain.pipeline
   }

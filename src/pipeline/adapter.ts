@@ -15,6 +15,8 @@ export interface Message<Body extends Json = Json> {
 export interface AdapterContext<Config = unknown> {
   readonly config: Config
   readonly jobId: string
+  /** Whose job it is. */
+  readonly owner: string
   readonly pipeline: string
   readonly route: string
   /** Which delivery of the message this is, from 1. */

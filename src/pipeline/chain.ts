@@ -15,6 +15,7 @@ import type { OpensStorage } from "./storage.ts"
 /** What all routes of an execution share. */
 export interface ExecutionScene {
   readonly jobId: string
+  readonly owner: string
   readonly pipeline: string
   readonly input: Json
   readonly signal: AbortSignal
@@ -73,6 +74,10 @@ export class Chain implements RouteChain {
 
   get jobId(): string {
     return this.#scene.jobId
+  }
+
+  get owner(): string {
+    return this.#scene.owner
   }
 
   get pipeline(): string {

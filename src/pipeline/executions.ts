@@ -29,6 +29,7 @@ import type { SecretSource } from "../worker/secrets.ts"
 import type { ChainEvents, RouteChain } from "./chain.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import type { PipelineMeasures } from "./measures.ts"
+import { routeSecrets } from "./prepared-adapter.ts"
 import type { AdapterRegistry } from "./registry.ts"
 import { RemoteChain } from "./remote-chain.ts"
 import { queueOf } from "./route-call.ts"
@@ -120,6 +121,8 @@ export class Executions implements TaskLane {
     if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
     const execution = await this.#executionOf(task.jobId)
     const row = await journal.readJob(task.jobId)
+    const here = pipeline.routes.filter(({ runOn }) => runOn !== "workers")
+    const secrets = await routeSecrets(here, this.#parts.secrets, task.owner)
     if (!current.isWanted || row === null || this.#isDraining) return
     const job = jobNames(task, row.createdAt)
     const names = { input: task.input, job }
@@ -130,12 +133,13 @@ export class Executions implements TaskLane {
       storage: new ExecutionStorage(journal.pipelines, execution.execution),
       retry: journal.capabilities.retry,
       adapters: this.#parts.adapters,
-      secrets: this.#parts.secrets,
+      secrets,
       random: () => clock.random(),
       lossLimit: this.#parts.lossLimit,
       elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
       scene: {
         jobId: task.jobId,
+        owner: task.owner,
         pipeline: task.workflow,
         input: task.input,
         log: log.child({ job_id: task.jobId, pipeline: task.workflow }),

@@ -6,9 +6,9 @@ import type { AdapterPlan, RoutePlan } from "../definition/pipeline/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { Scope } from "../template/types.ts"
 import { isTruthy } from "../template/values.ts"
-import { Redactor } from "../worker/redact.ts"
+import { Redactor, type Secret } from "../worker/redact.ts"
 import { checkSchema } from "../worker/schema.ts"
-import { type SecretSource, secretNamed } from "../worker/secrets.ts"
+import { readSecrets, type SecretSource, secretNames } from "../worker/secrets.ts"
 import type { Adapter } from "./adapter.ts"
 import { filter } from "./adapters/filter.ts"
 
@@ -28,13 +28,25 @@ export interface PreparedRoute {
   readonly redactor: Redactor | null
 }
 
+/** The secrets that adapters of these routes read. Throws E407. */
+export async function routeSecrets(
+  routes: readonly RoutePlan[],
+  source: SecretSource,
+  owner: string,
+): Promise<readonly Secret[]> {
+  return readSecrets(routes.flatMap(routeSecretNames), source, owner)
+}
+
+function routeSecretNames({ adapters }: RoutePlan): string[] {
+  return adapters.flatMap(({ config }) => config.templates.flatMap(({ template }) => secretNames(template)))
+}
+
 export function prepareRoute(
   plan: RoutePlan,
-  given: { readonly adapters: Adapters; readonly names: ScopeNames; readonly secrets: SecretSource },
+  given: { readonly adapters: Adapters; readonly names: ScopeNames; readonly secrets: readonly Secret[] },
 ): PreparedRoute {
-  const secrets = plan.adapters
-    .flatMap(secretsRead)
-    .map(name => ({ name, value: secretNamed(name, given.secrets) }))
+  const read = new Set(routeSecretNames(plan))
+  const secrets = given.secrets.filter(({ name }) => read.has(name))
   const values = Object.fromEntries(secrets.map(({ name, value }) => [name, value]))
   const names = { ...given.names, ...(secrets.length === 0 ? {} : { secrets: values }) }
   const adapters = plan.adapters.map(each => {
@@ -98,13 +110,6 @@ export class PreparedAdapter {
 /** In a pipeline stored under rules 1 text is a condition of `filter`, too. */
 function withTextCondition(config: Json): Json {
   return isObject(config) ? { ...config, when: isTruthy((config.when ?? null) as Json) } : config
-}
-
-function secretsRead({ config }: AdapterPlan): string[] {
-  return config.templates
-    .flatMap(({ template }) => template.references)
-    .filter(({ name }) => name === "secrets")
-    .map(({ path }) => String(path[0]))
 }
 
 function notHere(type: string, route: string): UmbraError {

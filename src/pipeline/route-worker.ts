@@ -5,7 +5,7 @@ import { defineHandler, type Handler, type HandlerContext } from "../worker/hand
 import type { SecretSource } from "../worker/secrets.ts"
 import { Chain, type ExecutionScene } from "./chain.ts"
 import type { Ending } from "./delivery.ts"
-import { prepareRoute } from "./prepared-adapter.ts"
+import { prepareRoute, routeSecrets } from "./prepared-adapter.ts"
 import type { AdapterRegistry } from "./registry.ts"
 import { adapterQueue, builtinQueue, type RouteAnswer, type RouteCall } from "./route-call.ts"
 import { unlimitedRoute } from "./route-defaults.ts"
@@ -32,7 +32,11 @@ export function routeHandlers(parts: RouteWorkerParts): Handler[] {
   )
 }
 
-function passRoute(parts: RouteWorkerParts, call: RouteCall, context: HandlerContext): Promise<RouteAnswer> {
+async function passRoute(
+  parts: RouteWorkerParts,
+  call: RouteCall,
+  context: HandlerContext,
+): Promise<RouteAnswer> {
   const plan = {
     ...unlimitedRoute,
     name: call.route.name,
@@ -41,7 +45,8 @@ function passRoute(parts: RouteWorkerParts, call: RouteCall, context: HandlerCon
     rules: call.route.rules ?? 1,
   }
   const names = { input: call.input, job: call.job }
-  const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets: parts.secrets, names })
+  const secrets = await routeSecrets([plan], parts.secrets, ownerOf(call))
+  const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets, names })
   mustNotGather(prepared.adapters.map(({ adapter }) => adapter))
   return new Promise((resolve, reject) => {
     const ended = ({ invocations, result }: Ending) => resolve({ invocations, result })
@@ -61,9 +66,13 @@ function passRoute(parts: RouteWorkerParts, call: RouteCall, context: HandlerCon
   })
 }
 
+/** As the engine says: it made `job` of the task's own fields. */
+const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
+
 function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionScene {
   return {
     jobId: context.jobId,
+    owner: ownerOf(call),
     pipeline: call.pipeline,
     input: call.input,
     signal: context.signal,

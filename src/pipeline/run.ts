@@ -19,7 +19,7 @@ import type {
 } from "../journal/pipeline-store.ts"
 import type { PartitionEpoch } from "../journal/port.ts"
 import type { RetryFigures } from "../journal/retry.ts"
-import type { SecretSource } from "../worker/secrets.ts"
+import type { Secret } from "../worker/redact.ts"
 import { lostTooOften, suspectAll } from "./aftermath.ts"
 import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
 import { Commits } from "./commits.ts"
@@ -46,7 +46,8 @@ export interface RunParts {
   readonly names: ScopeNames
   /** It begins with dead letters, not with what the definition says. */
   readonly isReplay: boolean
-  readonly secrets: SecretSource
+  /** What adapters of the routes that run here read. */
+  readonly secrets: readonly Secret[]
   readonly storage: ExecutionStorage
   readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number

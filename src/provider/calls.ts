@@ -10,14 +10,14 @@ import type { Operation, Providers, ProviderTerms } from "../engine/providers.ts
 import type { Log } from "../log.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { Redactor } from "../worker/redact.ts"
-import { type SecretSource, secretNamed } from "../worker/secrets.ts"
+import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { resultOf } from "./news.ts"
 import type { ProviderContext } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
 
 export interface ProviderCallsParts {
   readonly registry: ProviderRegistry
-  readonly secrets: SecretSource
+  readonly secrets: ProviderSecretSource
   readonly now: () => number
   readonly log: Log
   readonly maxOutputBytes: number
@@ -98,7 +98,7 @@ const ANSWER_TOO_LARGE = "E413"
 interface CallParts extends Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
   readonly signal: AbortSignal
   readonly seconds: number
-  readonly secrets: SecretSource
+  readonly secrets: ProviderSecretSource
 }
 
 /** One call: its context, its time, and the secrets that it asked for. */
@@ -121,7 +121,7 @@ class Call {
     this.context = {
       ...{ jobId, nodeId, now, log, signal: this.#abort.signal },
       secret: name => {
-        const value = secretNamed(name, secrets)
+        const value = providerSecret(name, secrets)
         this.#known.set(name, value)
         return value
       },

@@ -6,19 +6,19 @@ import { defineHandler, type Handler, type HandlerContext } from "../worker/hand
 import { externalSpec } from "../worker/handlers/specs.ts"
 import { checkOutput } from "../worker/output.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
-import { type SecretSource, secretNamed } from "../worker/secrets.ts"
+import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { isExternalId, isWait, submitted } from "../worker/waiting.ts"
 import type { Provider, Submission, SubmitContext } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
 
-export function externalHandler(registry: ProviderRegistry, secrets: SecretSource): Handler {
+export function externalHandler(registry: ProviderRegistry, secrets: ProviderSecretSource): Handler {
   return defineHandler({
     ...externalSpec,
     async run(config, ctx) {
       const provider = providerOf(registry, ctx)
       const known: Secret[] = []
       const context = contextOf(ctx, name => {
-        const value = secretNamed(name, secrets)
+        const value = providerSecret(name, secrets)
         known.push({ name, value })
         return value
       })

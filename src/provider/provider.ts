@@ -10,7 +10,7 @@ export interface ProviderContext {
   readonly nodeId: string
   /** Fires on timeout, when the answer is not wanted any more, and on shutdown. */
   readonly signal: AbortSignal
-  /** A secret by name. It is taken out of everything that is stored or shown. */
+  /** A provider's secret by name (`UMBRA_PROVIDER_SECRET_NAME`). It is taken out of everything that is stored or shown. */
   secret(name: string): string
   /** Milliseconds since 1970, by the engine's clock. */
   now(): number

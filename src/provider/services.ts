@@ -2,9 +2,10 @@
 import { pollQueue } from "../engine/polls.ts"
 import type { ProviderStore } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
+import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../worker/environment-secrets.ts"
 import { defineHandler, type Handler } from "../worker/handler.ts"
 import { builtinHandlers } from "../worker/handlers/index.ts"
-import { type SecretSource, secretsFromEnvironment } from "../worker/secrets.ts"
+import type { ProviderSecretSource, SecretSource } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
 import { ProviderCalls } from "./calls.ts"
 import { externalHandler } from "./external-handler.ts"
@@ -18,18 +19,23 @@ export interface ExternalServicesOptions {
   /** External services that finish work out of band (docs/providers.md). */
   readonly providers?: readonly Provider[]
   readonly provider?: Partial<ProviderSettings>
-  /** Where `{{ secrets.NAME }}` comes from; the environment unless told. */
+  /** Where `{{ secrets.NAME }}` of workflows and pipelines comes from; default: variables `UMBRA_SECRET_NAME`. */
   readonly secrets?: SecretSource
+  /** Where definitions of providers read theirs; default: variables `UMBRA_PROVIDER_SECRET_NAME`. */
+  readonly providerSecrets?: ProviderSecretSource
 }
 
 export class ExternalServices {
+  /** For workflows and pipelines. */
   readonly secrets: SecretSource
+  readonly #providerSecrets: ProviderSecretSource
   readonly #registry: ProviderRegistry
   readonly #worker: WorkerSettings
   readonly #now: () => number
 
   constructor(options: ExternalServicesOptions, worker: WorkerSettings, now: () => number) {
     this.secrets = options.secrets ?? secretsFromEnvironment()
+    this.#providerSecrets = options.providerSecrets ?? providerSecretsFromEnvironment()
     this.#registry = new ProviderRegistry(providerSettings(options.provider), options.providers)
     this.#worker = worker
     this.#now = now
@@ -39,7 +45,7 @@ export class ExternalServices {
   handlers(): Handler[] {
     return [
       ...builtinHandlers(this.#worker, (name, answer) => this.#registry.get(name)?.externalIdOf?.(answer)),
-      externalHandler(this.#registry, this.secrets),
+      externalHandler(this.#registry, this.#providerSecrets),
     ]
   }
 
@@ -78,7 +84,7 @@ export class ExternalServices {
     const { maxOutputBytes, maxPreviewBytes } = this.#worker
     return {
       registry: this.#registry,
-      secrets: this.secrets,
+      secrets: this.#providerSecrets,
       now: this.#now,
       maxOutputBytes,
       maxPreviewBytes,

@@ -42,8 +42,11 @@ export type Signature =
     }
   | SignatureCheck
 
-/** A check of one's own. */
-export type SignatureCheck = (request: SignedRequest) => boolean | Promise<boolean>
+/** A check of the user's own. `secret` reads a provider's secret by name (`UMBRA_PROVIDER_SECRET_NAME`). */
+export type SignatureCheck = (
+  request: SignedRequest,
+  ctx: { readonly secret: (name: string) => string },
+) => boolean | Promise<boolean>
 
 export interface SignedRequest {
   readonly body: Buffer
@@ -57,6 +60,13 @@ export interface VerifyOptions {
   /** Milliseconds since 1970. */
   readonly now: number
   readonly toleranceSeconds: number
+  /** Told what a function of the user's own threw. */
+  readonly note?: (message: string) => void
+}
+
+/** Names of the secrets that webhooks are signed with; those that a function of the user's own reads are not known. */
+export function signingSecrets(signature: Signature | undefined): readonly string[] {
+  return typeof signature === "object" && "secrets" in signature ? signature.secrets : []
 }
 
 /** null: it is genuine; else why not. */
@@ -65,7 +75,7 @@ export async function refusalOf(
   request: SignedRequest,
   options: VerifyOptions,
 ): Promise<string | null> {
-  if (typeof signature === "function") return ownRefusal(signature, request)
+  if (typeof signature === "function") return ownRefusal(signature, request, options)
   switch (signature.scheme) {
     case "hmac-sha256":
       return hmacRefusal(signature, request, options)
@@ -76,11 +86,22 @@ export async function refusalOf(
   }
 }
 
-async function ownRefusal(verify: SignatureCheck, request: SignedRequest): Promise<string | null> {
+/** Why a function refused, or what it threw, is for the operator: whoever sent the webhook may be anybody. */
+async function ownRefusal(
+  verify: SignatureCheck,
+  request: SignedRequest,
+  options: VerifyOptions,
+): Promise<string | null> {
+  const secret = (name: string) => {
+    const value = options.secret(name)
+    if (value === null) throw new Error(`The secret ${name} is not set.`)
+    return value
+  }
   try {
-    return (await verify(request)) === true ? null : "the signature is not right"
+    return (await verify(request, { secret })) === true ? null : "the signature is not right"
   } catch (error) {
-    return error instanceof Error ? error.message : "the signature could not be checked"
+    options.note?.(error instanceof Error ? error.message : String(error))
+    return "the signature could not be checked"
   }
 }
 

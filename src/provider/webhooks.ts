@@ -14,18 +14,18 @@ import { cut, type Fault } from "../core/faults.ts"
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import type { ProviderStore, WebhookEventRow } from "../journal/provider-store.ts"
-import { Redactor } from "../worker/redact.ts"
-import { type SecretSource, secretNamed } from "../worker/secrets.ts"
+import { Redactor, type Secret } from "../worker/redact.ts"
+import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { isExternalId } from "../worker/waiting.ts"
 import { resultOf } from "./news.ts"
 import type { Provider, WebhookNews } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
-import { refusalOf, type SignedRequest } from "./signature.ts"
+import { refusalOf, type SignedRequest, signingSecrets } from "./signature.ts"
 
 export interface WebhooksParts {
   readonly registry: ProviderRegistry
   readonly store: ProviderStore
-  readonly secrets: SecretSource
+  readonly secrets: ProviderSecretSource
   readonly now: () => number
   /** There are messages in the inboxes of these partitions. */
   readonly told: (partitions: readonly number[]) => void
@@ -79,18 +79,25 @@ export class Webhooks {
     return provider === undefined ? error : this.#refused(provider, bytes, error)
   }
 
-  /** Which secrets are not set is for the operator: it is recorded, and not told to whoever sent this. */
+  /** Which secrets are not set, and what `verify` threw, is for the operator: recorded, and not told to the sender. */
   async #verify(provider: Provider, request: SignedRequest): Promise<void> {
     const { secrets, now, registry } = this.#parts
-    const missing: string[] = []
+    const notes: string[] = []
+    const asked: Secret[] = []
     const refusal = await refusalOf(provider.verify!, request, {
-      secret: name => secretOr(name, secrets, missing),
+      secret: name => {
+        const value = secretOr(name, secrets, notes)
+        if (value !== null) asked.push({ name, value })
+        return value
+      },
       now: now(),
       toleranceSeconds: registry.settings.webhookToleranceSeconds,
+      note: message =>
+        notes.push(new Redactor([...this.#redactor(provider).secrets, ...asked]).clean(message)),
     })
     if (refusal === null) return
     const error = new UmbraError("E661", `The webhook is refused: ${refusal}.`)
-    throw await this.#refused(provider, request.body.length, error, missing)
+    throw await this.#refused(provider, request.body.length, error, notes)
   }
 
   /** null: it is of no concern. */
@@ -110,8 +117,7 @@ export class Webhooks {
   }
 
   #redactor({ secrets = [], verify }: Provider): Redactor {
-    const signing = typeof verify === "object" && "secrets" in verify ? verify.secrets : []
-    const names = new Set([...secrets, ...signing])
+    const names = new Set([...secrets, ...signingSecrets(verify)])
     return new Redactor(
       [...names].flatMap(name => {
         const value = secretOr(name, this.#parts.secrets, [])
@@ -182,9 +188,9 @@ function reasonOf({ code, message }: Pick<Fault, "code" | "message">, notes: rea
 }
 
 /** null, with why in `missing`. */
-function secretOr(name: string, secrets: SecretSource, missing: string[]): string | null {
+function secretOr(name: string, secrets: ProviderSecretSource, missing: string[]): string | null {
   try {
-    return secretNamed(name, secrets)
+    return providerSecret(name, secrets)
   } catch (error) {
     if (!(error instanceof UmbraError)) throw error
     missing.push(error.message)

@@ -4,12 +4,12 @@
  * 1. A route that does not say which scope it needs is not served: forgetting it closes a door, never opens one.
  * 2. With no token in the store, and on loopback only, requests without a token are the local owner's. Then the browser
  *    of the person at this machine is the danger: a page from elsewhere must not reach us, by a name that resolves to
- *    127.0.0.1 (Host) or by a form (Origin).
+ *    127.0.0.1 (Host), by a form (Origin), or by a link or an image, which have no Origin (Sec-Fetch-Site).
  * 3. The local token counts for connections from this machine only. Who has it could read the folder itself, so it sees
  *    the jobs of every owner, and acts for the owner that `Umbra-Owner` names.
  */
 import type { FastifyRequest } from "fastify"
-import { localOwner } from "../engine/ids.ts"
+import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
 import type { TokenLimits } from "../journal/registry.ts"
 import { type Jwts, looksLikeJwt } from "./jwt.ts"
@@ -46,6 +46,8 @@ declare module "fastify" {
   interface FastifyContextConfig {
     /** What the caller's token must allow; `none`: anybody. */
     scope?: Scope | "none"
+    /** A signature over the body is its proof: it may come by any host name, through a tunnel too. */
+    isSigned?: boolean
   }
 }
 
@@ -114,7 +116,8 @@ export function admission({ tokens, jwts, isOpen, rateLimit, localToken }: Admis
 
   return async (request: FastifyRequest): Promise<void> => {
     const { scope } = request.routeOptions.config
-    if (isOpen) mustComeFromHere(request)
+    mustNameOneHost(request)
+    if (isOpen && !request.routeOptions.config.isSigned) mustComeFromHere(request)
     if (scope === "none" || request.is404) return
     const token = bearer(request.headers.authorization)
     if (token === null && !isOpen)
@@ -179,10 +182,22 @@ function mustWait(seconds: number): void {
 
 const here = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
 
+/** Of two a proxy may have looked at the other one. */
+function mustNameOneHost({ raw: { rawHeaders } }: FastifyRequest): void {
+  let hosts = 0
+  for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]!.toLowerCase() === "host") hosts++
+  if (hosts > 1) throw new UmbraError("E633", "The request has more than one Host header. Send one.")
+}
+
+/** Browsers send it with every request; `none` is what a person typed. */
+const fromHere = [undefined, "same-origin", "none"]
+
 function mustComeFromHere(request: FastifyRequest): void {
-  const { host, origin } = request.headers
+  const { host, origin, "sec-fetch-site": site } = request.headers
   if (!here.test(host ?? ""))
     throw new UmbraError("E631", "Without tokens only 127.0.0.1, [::1] and localhost are answered.")
   if (origin !== undefined && origin.toLowerCase() !== `http://${host}`.toLowerCase())
     throw new UmbraError("E631", "Without tokens a page from another origin is not answered.")
+  if (!fromHere.includes(site as string | undefined))
+    throw new UmbraError("E631", "Without tokens a page from another site is not answered (Sec-Fetch-Site).")
 }

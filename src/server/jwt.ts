@@ -8,6 +8,7 @@
  */
 import { createHash } from "node:crypto"
 import { errors, type JWTPayload, jwtVerify } from "jose"
+import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import type { Caller } from "./caller.ts"
@@ -76,6 +77,9 @@ export class Jwts {
     const claim = this.#settings.jwtOwnerClaim
     const owner = payload[claim]
     if (!isOwnerName(owner)) throw refused(`has a claim "${claim}" that is no owner's name`)
+    // Users of an issuer may choose their names; the local owner has what is given to nobody by name (docs/security.md).
+    if (owner === localOwner)
+      throw refused(`has "${localOwner}" in the claim "${claim}", which is the operator's own name`)
     const subject = isOwnerName(payload.sub) ? payload.sub : owner
     return { owner, scopes: scopesOf(payload), name: `jwt ${subject}`, limits: noLimitsOfItsOwn }
   }

@@ -91,6 +91,13 @@ export const job = z
     reason: z.string().nullable().meta({
       description: "Of a job that was cancelled or has expired: why, as far as somebody said it.",
     }),
+    previews: z
+      .array(z.object({ node: z.string(), preview: json }))
+      .optional()
+      .meta({
+        description:
+          "While the status is PREVIEW, and not in lists: the last partial result of each node that is at work.",
+      }),
     labels: z.record(z.string(), z.string()),
     priority: z.number().int(),
     created_at: time,

@@ -9,13 +9,14 @@ import { type AttemptSpan, attemptSpan } from "../trace.ts"
 import { Attempt, type Work } from "./attempt.ts"
 import { Context, type Reports } from "./context.ts"
 import { Deadlines } from "./deadlines.ts"
+import { secretsFromEnvironment } from "./environment-secrets.ts"
 import { execute, failed, withRule } from "./execute.ts"
 import type { Handler } from "./handler.ts"
 import { pureHandlers } from "./handlers/plain.ts"
 import { ownCopy } from "./own-copy.ts"
-import { Redactor } from "./redact.ts"
+import { Redactor, type Secret } from "./redact.ts"
 import type { HandlerRegistry } from "./registry.ts"
-import { fillIn, type SecretSource, secretsFromEnvironment, secretsOf } from "./secrets.ts"
+import { fillIn, type SecretSource, secretsOf } from "./secrets.ts"
 import { type WorkerSettings, workerSettings } from "./settings.ts"
 import { ThreadPool } from "./thread/pool.ts"
 
@@ -75,7 +76,7 @@ export class TaskRunner implements Runner {
   }
 
   #start(handler: Handler, task: Task, events: AttemptEvents): RunningAttempt {
-    const started = this.#begin(handler, task, new EventReports(events, this.#log))
+    const started = this.#begin({ handler, task, reports: new EventReports(events, this.#log) })
     if ("type" in started) {
       events.ended(started)
       return endedAtOnce
@@ -87,15 +88,47 @@ export class TaskRunner implements Runner {
     return this.#threads.close()
   }
 
-  #begin(handler: Handler, task: Task, reports: Reports): Outcome | Work {
-    let redactor: Redactor | null = null
+  #begin(call: TaskCall): Outcome | Work {
+    const { task } = call
     try {
-      if (task.late.length === 0) return this.#run({ handler, task, reports, config: task.config, redactor })
-      redactor = new Redactor(secretsOf(task.late, this.#secrets))
-      return this.#run({ handler, task, reports, ...fillIn(task.config, task.late, redactor) })
+      if (task.late.length === 0) return this.#run({ ...call, config: task.config, redactor: null })
+      const secrets = secretsOf(task.late, this.#secrets, task.owner)
+      return secrets instanceof Promise ? this.#runLater(call, secrets) : this.#runWith(call, secrets)
     } catch (thrown) {
-      return failed({ handler, redactor, context: this.#context(task, reports, redactor) }, thrown)
+      return this.#failed(call, null, thrown)
     }
+  }
+
+  #runWith(call: TaskCall, secrets: readonly Secret[]): Outcome | Work {
+    const redactor = new Redactor(secrets)
+    try {
+      return this.#run({ ...call, ...fillIn(call.task.config, call.task.late, redactor) })
+    } catch (thrown) {
+      return this.#failed(call, redactor, thrown)
+    }
+  }
+
+  /** The handler begins once the source of secrets has answered, unless the attempt was aborted meanwhile. */
+  #runLater(call: TaskCall, secrets: Promise<readonly Secret[]>): Work {
+    let begun: Work | undefined
+    let aborted: Error | undefined
+    const fail = (thrown: unknown) => this.#failed(call, null, thrown)
+    const outcome = secrets.then(found => {
+      if (aborted !== undefined) return fail(aborted)
+      const started = this.#runWith(call, found)
+      if ("type" in started) return started
+      begun = started
+      return started.outcome
+    }, fail)
+    const abort = (reason: Error) => {
+      aborted = reason
+      begun?.abort(reason)
+    }
+    return { outcome, abort, used: () => begun?.used(), kill: () => begun?.kill() }
+  }
+
+  #failed({ handler, task, reports }: TaskCall, redactor: Redactor | null, thrown: unknown): Outcome {
+    return failed({ handler, redactor, context: this.#context(task, reports, redactor) }, thrown)
   }
 
   #run(run: Run): Outcome | Work {
@@ -166,10 +199,13 @@ class EventReports implements Reports {
   }
 }
 
-interface Run {
+interface TaskCall {
   readonly handler: Handler
   readonly task: Task
   readonly reports: Reports
+}
+
+interface Run extends TaskCall {
   readonly config: Json
   readonly redactor: Redactor | null
 }

@@ -9,31 +9,56 @@ import { compileTemplate } from "../template/index.ts"
 import type { Template } from "../template/types.ts"
 import { Redactor, type Secret, shortestSecret } from "./redact.ts"
 
-/** Where secrets come from, by name. */
-export type SecretSource = (name: string) => string | undefined
+/**
+ * Where `{{ secrets.NAME }}` of workflows and pipelines comes from. `owner` is the job's: a source answers for that owner
+ * alone. A source that has to ask a vault answers with a promise; the attempt waits for it within its timeout.
+ */
+export type SecretSource = (
+  name: string,
+  of: { readonly owner: string },
+) => string | undefined | Promise<string | undefined>
 
-/** The environment's variables, except what belongs to Umbra itself. */
-export function secretsFromEnvironment(
-  environment: Readonly<Record<string, string | undefined>> = process.env,
-): SecretSource {
-  return name => {
-    if (name.startsWith("UMBRA_") || name === "DATABASE_URL") {
-      throw new UmbraError(
-        "E407",
-        `${name} belongs to Umbra itself and is no secret for workflows. Use another name.`,
-      )
-    }
-    return Object.hasOwn(environment, name) ? environment[name] : undefined
-  }
-}
+/**
+ * Where definitions of providers read their credentials and signing keys: never what a workflow can read. Synchronous, as
+ * `ctx.secret(name)` is: these names are the operator's own, and can be fetched before the process opens.
+ */
+export type ProviderSecretSource = (name: string) => string | undefined
 
 /** The secrets that these templates name, each known and long enough. Throws E407 with the name, never the value. */
-export function secretsOf(late: readonly LateTemplate[], source: SecretSource): Secret[] {
-  const names = new Set(late.flatMap(({ source }) => namesIn(compileTemplate(source))))
-  return [...names].map(name => ({ name, value: secretNamed(name, source) }))
+export function secretsOf(
+  late: readonly LateTemplate[],
+  source: SecretSource,
+  owner: string,
+): Secret[] | Promise<Secret[]> {
+  return readSecrets(
+    late.flatMap(({ source }) => secretNames(compileTemplate(source))),
+    source,
+    owner,
+  )
 }
 
-function namesIn(template: Template): string[] {
+/** A promise only where the source gives one. */
+export function readSecrets(
+  names: readonly string[],
+  source: SecretSource,
+  owner: string,
+): Secret[] | Promise<Secret[]> {
+  const found: (Secret | Promise<Secret>)[] = []
+  for (const name of new Set(names)) {
+    const value = source(name, { owner })
+    if (!(value instanceof Promise)) {
+      found.push({ name, value: usable(name, value) })
+      continue
+    }
+    const secret = value.then(late => ({ name, value: usable(name, late) }))
+    // A name after this one may throw, and then nobody awaits this promise.
+    secret.catch(() => {})
+    found.push(secret)
+  }
+  return found.some(each => each instanceof Promise) ? Promise.all(found) : (found as Secret[])
+}
+
+export function secretNames(template: Template): string[] {
   return template.references
     .filter(reference => reference.name === "secrets")
     .map(({ path }) => {
@@ -46,17 +71,19 @@ function namesIn(template: Template): string[] {
     })
 }
 
-export function secretNamed(name: string, source: SecretSource): string {
-  const value = source(name)
-  if (value === undefined || value === "") {
+export function providerSecret(name: string, source: ProviderSecretSource): string {
+  return usable(name, source(name))
+}
+
+function usable(name: string, value: string | undefined): string {
+  if (value === undefined || value === "")
     throw new UmbraError(
       "E407",
-      `The secret ${name} is not set. Set the variable ${name} where the worker runs.`,
+      `The secret ${name} is not set: this process's source of secrets has none.`,
       {
         details: { secret: name },
       },
     )
-  }
   if (value.length >= shortestSecret) return value
   throw new UmbraError(
     "E407",
@@ -94,7 +121,7 @@ export function fillIn(
 /** A filter may have changed a secret beyond recognition (`| upper`): then the whole rendered text is one too. */
 function derivedFrom(value: Json, template: Template, redactor: Redactor): Secret[] {
   if (typeof value !== "string" || value.length < 8 || redactor.clean(value) !== value) return []
-  return [{ name: namesIn(template).join(" "), value }]
+  return [{ name: secretNames(template).join(" "), value }]
 }
 
 function withValue(target: Json, path: LateTemplate["path"], value: Json): Json {

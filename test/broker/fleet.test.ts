@@ -22,6 +22,22 @@ describe("a fleet over Redis", () => {
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 16 })
   })
 
+  it("a worker resolves secrets in its own process, for the owner of the task's job", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine({ secrets: () => "of-the-engine" })
+    const seen: string[] = []
+    const peek = handler("peek", (config: { key: string }) => void seen.push(config.key))
+    const secrets = (name: string, { owner }: { owner: string }) =>
+      owner === "bob" ? undefined : `${name}-of-${owner}`
+    stage.worker({ handlers: [peek], secrets })
+    await stage.served(umbra, "peek")
+    const reads = flow([{ id: "a", handler: "peek", config: { key: "{{ secrets.KEY }}" } }])
+    const run = async (owner: string) => (await umbra.submit(reads, null, { owner })).wait()
+    expect((await run("alice")).status).toBe("COMPLETED")
+    expect(await run("bob")).toMatchObject({ status: "FAILED", error: { code: "E407" } })
+    expect(seen).toEqual(["KEY-of-alice"])
+  })
+
   it("S5 a node waits for a worker, and starts when one comes", async () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()

@@ -10,7 +10,7 @@ describe("external work in a fleet", () => {
   it("S1 X1 X3 workers submit and look for the engine, each in a queue of its own", async () => {
     const stage = new FleetStage()
     const fake = await fakeProvider()
-    const { providers, secrets } = optionsFor(fake, { over: soon })
+    const { providers, providerSecrets } = optionsFor(fake, { over: soon })
     // The engine's own way to the provider leads nowhere: only a worker can find out.
     const nowhere = {
       ...fake.definition(),
@@ -19,8 +19,8 @@ describe("external work in a fleet", () => {
       poll: { ...fake.definition().poll!, url: "http://127.0.0.1:1/" },
     }
     const blind = httpProvider(nowhere, { allowPrivateAddresses: true })
-    const umbra = await stage.engine({ providers: [blind], secrets: secrets! })
-    const worker = { providers: providers!, secrets: secrets! }
+    const umbra = await stage.engine({ providers: [blind], providerSecrets: providerSecrets! })
+    const worker = { providers: providers!, providerSecrets: providerSecrets! }
     stage.worker({ ...worker, queues: ["external"] })
     const looking = stage.worker({ ...worker, queues: ["poll:fake"] })
     await stage.served(umbra, "external")
@@ -36,10 +36,15 @@ describe("external work in a fleet", () => {
   it("X3 a result that a worker finds, and that does not fit into its report, fails the node", async () => {
     const stage = new FleetStage()
     const fake = await fakeProvider()
-    const { providers, secrets } = optionsFor(fake, { over: soon })
-    const umbra = await stage.engine({ providers: providers!, secrets: secrets! })
+    const { providers, providerSecrets } = optionsFor(fake, { over: soon })
+    const umbra = await stage.engine({ providers: providers!, providerSecrets: providerSecrets! })
     const worker = { maxOutputBytes: 400 }
-    stage.worker({ providers: providers!, secrets: secrets!, worker, queues: ["external", "poll:fake"] })
+    stage.worker({
+      providers: providers!,
+      providerSecrets: providerSecrets!,
+      worker,
+      queues: ["external", "poll:fake"],
+    })
     await stage.served(umbra, "external")
     await stage.served(umbra, "poll:fake")
     const job = await umbra.submit(make())
@@ -52,9 +57,9 @@ describe("external work in a fleet", () => {
   it("S1 an engine looks itself when no worker does, or when the one that did has left", async () => {
     const stage = new FleetStage()
     const fake = await fakeProvider()
-    const { providers, secrets } = optionsFor(fake, { over: soon })
-    const umbra = await stage.engine({ providers: providers!, secrets: secrets! })
-    const worker = { providers: providers!, secrets: secrets! }
+    const { providers, providerSecrets } = optionsFor(fake, { over: soon })
+    const umbra = await stage.engine({ providers: providers!, providerSecrets: providerSecrets! })
+    const worker = { providers: providers!, providerSecrets: providerSecrets! }
     stage.worker({ ...worker, queues: ["external"] })
     const looking = stage.worker({ ...worker, queues: ["poll:fake"] })
     await stage.served(umbra, "external")

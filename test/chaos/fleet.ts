@@ -93,7 +93,10 @@ export class Fleet {
         new Member({
           ...{ name, kind, ways, folder: options.folder },
           words: [...wordsOf(kind, ways, port), ...settingWords(options.settings), "--providers", providers],
-          env: { FAKE_PROVIDER_SECRET: options.fake.secret, CHAOS_FOLDER: options.folder },
+          env: {
+            UMBRA_PROVIDER_SECRET_FAKE_PROVIDER_SECRET: options.fake.secret,
+            CHAOS_FOLDER: options.folder,
+          },
           url: port === null ? null : `http://127.0.0.1:${port}`,
         }),
       )

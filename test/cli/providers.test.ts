@@ -21,7 +21,7 @@ async function place() {
   return { fake, path, store: ["--database-url", database.url] }
 }
 
-const secret = { env: { FAKE_PROVIDER_SECRET: "fake-provider-secret" } }
+const secret = { env: { UMBRA_PROVIDER_SECRET_FAKE_PROVIDER_SECRET: "fake-provider-secret" } }
 
 describe("--providers", () => {
   it("umbra run has a provider of a YAML file do a node's work, and says what it waits for", async () => {

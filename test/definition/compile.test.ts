@@ -3,6 +3,7 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { stringify } from "yaml"
 import {
+  adapterCatalog,
   compileWorkflow,
   defaultRetryPolicy,
   loadWorkflow,
@@ -89,6 +90,27 @@ nodes:
       timeout_seconds: 30,
     }
     expect(compile({ name: "x", nodes: [node] }).nodes).toHaveLength(1)
+  })
+})
+
+describe("a name", () => {
+  const named = (name: string) => ({ name, nodes: [{ id: "a", handler: "echo" }] })
+
+  it.each([".", "..", "x@1", "x@latest", "a b@stable"])(
+    '"%s" is refused, unless it was stored before',
+    name => {
+      const { problems } = compileWorkflow(named(name), { handlers })
+      expect(problems).toMatchObject([{ code: "E101", path: "name" }])
+      expect(compileWorkflow(named(name), { handlers, rules: 1 }).plan?.name).toBe(name)
+      const routes = [{ name: "r", inbound: "q", adapters: [{ type: "t" }] }]
+      const adapters = adapterCatalog([{ type: "t" }])
+      const pipeline = compileWorkflow({ name, routes }, { handlers, adapters })
+      expect(pipeline.problems).toMatchObject([{ code: "E101", path: "name" }])
+    },
+  )
+
+  it.each(["...", ".x", "@1", "x@", "mail@example.com", "a@b c"])('"%s" can be one', name => {
+    expect(compileWorkflow(named(name), { handlers }).plan?.name).toBe(name)
   })
 })
 

@@ -39,7 +39,7 @@ describe("external work in streams", () => {
     expect(JSON.stringify(sink.told)).not.toContain("made")
   })
 
-  it("S4 keeps neither outputs and previews of operations nor what was said when they could not be looked at", async () => {
+  it("S4 keeps neither outputs and large previews of operations nor what was said when they could not be looked at", async () => {
     const [at, node, attempt] = [1, 0, 1]
     const fault = { code: "E408", message: "a long story", retryable: true }
     const polled: Fact = {
@@ -48,7 +48,10 @@ describe("external work in streams", () => {
     const { fault: _, ...rest } = polled as typeof polled & { fault?: unknown }
     expect(await light(polled)).toEqual(rest)
     const preview: Fact = { type: "preview_published", at, node, attempt, data: { film: "large" } }
-    expect(await light(preview)).toEqual({ ...preview, data: null })
+    // A short one is told with its node, and not kept.
+    expect(await light(preview)).toEqual(preview)
+    const large = { ...preview, data: { film: "x".repeat(20_000) } }
+    expect(await light(large)).toEqual({ ...preview, data: undefined })
     const completed: Fact = { type: "node_completed", at, node, attempt, output: { film: "large" } }
     expect(await light(completed)).toEqual({ ...completed, output: null })
   })

@@ -11,6 +11,7 @@ export interface Given {
   /** Number of the message. */
   readonly seq?: number
   readonly jobId?: string
+  readonly owner?: string
   readonly signal?: AbortSignal
   readonly gathered?: readonly string[]
 }
@@ -55,10 +56,17 @@ export function configOf(adapter: Adapter, value: unknown = {}): unknown {
 }
 
 function contextOf(adapter: Adapter, given: Given, done: Done): AdapterContext {
-  const { seq = 1, jobId = "job-1", gathered = [], signal = new AbortController().signal } = given
+  const {
+    seq = 1,
+    jobId = "job-1",
+    owner = "local",
+    gathered = [],
+    signal = new AbortController().signal,
+  } = given
   return {
     config: configOf(adapter, given.config),
     jobId,
+    owner,
     pipeline: "p",
     route: "route",
     attempt: 1,

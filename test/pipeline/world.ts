@@ -232,11 +232,12 @@ export function world(drawn: Drawn) {
         adapters: registry,
         names: { input: null, job: {} },
         isReplay: false,
-        secrets: () => undefined,
+        secrets: [],
         random: () => 0.5,
         lossLimit: 1000,
         scene: {
           jobId: JOB,
+          owner: "local",
           pipeline: "any",
           input: { life },
           log: silentLog,

@@ -1,12 +1,15 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
-import { openUmbra } from "../../src/umbra.ts"
+import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"
 import { type Store, stores } from "../server/stage.ts"
 import { deliver, fakeProvider, make, openWith, optionsFor, output, waiting } from "./stage.ts"
 
 const never = [3600]
 const soon = [0.05, 0.1]
+
+const endOf = async (umbra: Umbra, jobId: string) =>
+  (await umbra.events(jobId)).find(({ type }) => type === "node.completed")
 
 describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { timeout: 90_000 }, name => {
   let store: Store
@@ -24,6 +27,7 @@ describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     expect(await deliver(umbra, fake, id)).toEqual({ isNew: true })
     expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
     expect(fake.operations.get(id)!.polls).toBe(0)
+    expect(await endOf(umbra, job.id)).toMatchObject({ source: "provider", payload: { via: "webhook" } })
   })
 
   it("scenario 2: the webhook is lost, and the poll finds the result", async () => {
@@ -34,6 +38,7 @@ describe.each(["PGlite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     await until("it was looked at", () => fake.operations.get(id)!.polls >= 2)
     fake.complete(id)
     expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+    expect(await endOf(umbra, job.id)).toMatchObject({ source: "provider", payload: { via: "poll" } })
   })
 
   it("scenario 3: the webhook is late, recorded, and changes nothing", async () => {

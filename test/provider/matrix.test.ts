@@ -79,8 +79,8 @@ describe.each(["memory", "PGlite", "PostgreSQL"])("a provider that misbehaves, o
     store = await (stores[name] ?? memory)()
     for (const { fake } of cells) await fake.listen()
     const providers = cells.map(cell => httpProvider(definitionOf(cell), { allowPrivateAddresses: true }))
-    const secrets = () => cells[0]!.fake.secret
-    stage = await openStage({ location: store.location, umbra: { providers, secrets } })
+    const providerSecrets = () => cells[0]!.fake.secret
+    stage = await openStage({ location: store.location, umbra: { providers, providerSecrets } })
     const all = await Promise.all(cells.map(cell => play(stage, cell)))
     const views = new Map((await stage.umbra.providers()).map(view => [view.name, view]))
     for (const [i, cell] of cells.entries()) played.set(cell, { ...all[i]!, provider: views.get(cell.name)! })

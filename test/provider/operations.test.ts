@@ -274,8 +274,8 @@ describe("handlers and providers", () => {
       },
       poll: (_, ctx) => ({ status: "completed", output: { echoed: ctx.secret("KEY") } }),
     })
-    const secrets = (name: string) => (name === "KEY" ? "very-secret-value" : undefined)
-    const umbra = await open({ providers: [provider], secrets, provider: { pollSeconds: [0.01] } })
+    const providerSecrets = (name: string) => (name === "KEY" ? "very-secret-value" : undefined)
+    const umbra = await open({ providers: [provider], providerSecrets, provider: { pollSeconds: [0.01] } })
     const once = { max_attempts: 1 }
     const failed = await umbra.submit(
       flow([{ id: "a", handler: "external", provider: "leaky", retry: once }]),

@@ -149,6 +149,6 @@ describe("a check of one's own", () => {
     const thrown = () => {
       throw new Error("no such key")
     }
-    expect(await check(thrown, {})).toBe("no such key")
+    expect(await check(thrown, {})).toBe("the signature could not be checked")
   })
 })

@@ -29,7 +29,7 @@ export function optionsFor(fake: FakeProvider, options: ProviderStageOptions = {
   const { at: _, over, ...rest } = options
   const definition = { ...fake.definition(), rate: null, ...over }
   return {
-    secrets: name => secrets[name],
+    providerSecrets: name => secrets[name],
     ...rest,
     providers: [httpProvider(definition, { allowPrivateAddresses: true }), ...(rest.providers ?? [])],
   }

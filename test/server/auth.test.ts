@@ -1,4 +1,5 @@
 import { request } from "node:http"
+import { connect } from "node:net"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { silentLog } from "../../src/log.ts"
 import { isLoopback } from "../../src/server/loopback.ts"
@@ -287,6 +288,20 @@ describe("limits", () => {
   })
 })
 
+/** What the server answers to these bytes. */
+function rawRequest(url: string, head: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(Number(new URL(url).port), "127.0.0.1", () =>
+      socket.write(`${head}Connection: close\r\n\r\n`),
+    )
+    let text = ""
+    socket.setEncoding("utf8").on("data", part => {
+      text += part
+    })
+    socket.on("end", () => resolve(text)).on("error", reject)
+  })
+}
+
 describe("a server without tokens", () => {
   it("S3 works on loopback for one local owner, and refuses any other address", async () => {
     const stage = await stageOf({})
@@ -322,6 +337,33 @@ describe("a server without tokens", () => {
     expect(await status({ host: own, origin: "null" })).toBe(403)
     expect(await status({ host: own, origin: server.url })).toBe(200)
     expect(await status({ host: "localhost:1" })).toBe(200)
+  })
+
+  it("S3 does not answer a page from another site that sends no Origin, as links and images do", async () => {
+    const { server } = await stageOf({})
+    const status = async (site: string, path = "/jobs") =>
+      (await fetch(`${server.url}${path}`, { headers: { "sec-fetch-site": site } })).status
+    expect(await status("cross-site")).toBe(403)
+    expect(await status("cross-site", "/health")).toBe(403)
+    expect(await status("same-site")).toBe(403)
+    expect(await status("same-origin")).toBe(200)
+    expect(await status("none", "/docs")).toBe(200)
+  })
+
+  it("S3 a request with two Host headers is refused, with tokens or without", async () => {
+    for (const options of [{}, { withTokens: true }]) {
+      const { server } = await stageOf(options)
+      const host = server.url.replace("http://", "")
+      const answer = await rawRequest(
+        server.url,
+        `GET /health HTTP/1.1\r\nHost: ${host}\r\nHOST: evil.example\r\n`,
+      )
+      expect(answer).toMatch(/^HTTP\/1.1 400 /)
+      expect(answer).toContain("E633")
+      expect(await rawRequest(server.url, `GET /health HTTP/1.1\r\nHost: ${host}\r\n`)).toMatch(
+        /^HTTP\/1.1 200 /,
+      )
+    }
   })
 
   it("S3 says in every answer that browsers must not guess, frame or keep it", async () => {

@@ -41,6 +41,13 @@ describe("JWTs", () => {
   const status = async (token: string, path = "/jobs", method = "GET") =>
     (await stage.ask(path, { token, method })).status
 
+  it("S3 none is the local owner's, whose name a user of the issuer could have chosen", async () => {
+    const token = await tokenOf(key, { claims: { sub: "local", scope: "read submit" } })
+    const answer = await stage.ask("/jobs", { token })
+    expect([answer.status, answer.body.code]).toEqual([401, "E630"])
+    expect(answer.body.detail).toContain("operator's own name")
+  })
+
   it("S3 name their owner and what they may do; API tokens go on beside them", async () => {
     expect(stage.server).toMatchObject({ isOpen: false, issuer: issuer.settings.jwtIssuer })
     expect((await stage.ask("/jobs")).status).toBe(401)

@@ -10,7 +10,7 @@ import { EventStream, type StreamEvent } from "./event-stream.ts"
 import { type Served, serve, storeFlags, storeOf } from "./served.ts"
 import { ask, type Store } from "./stage.ts"
 
-process.env.FAKE_PROVIDER_SECRET = "fake-provider-secret"
+process.env.UMBRA_PROVIDER_SECRET_FAKE_PROVIDER_SECRET = "fake-provider-secret"
 
 /** Each start of a node is a line of a file, whichever process it was in. */
 const handlers = `

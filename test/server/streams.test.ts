@@ -30,11 +30,19 @@ const workflows = [
   },
   { name: "approval", nodes: [{ id: "ask", handler: "approval" }] },
   { name: "talker", nodes: [{ id: "t", handler: "talker" }] },
+  {
+    name: "paint",
+    nodes: [
+      { id: "small", handler: "painter", config: { strokes: 3 } },
+      { id: "large", handler: "painter", config: { strokes: 20_000 }, dependencies: ["small"] },
+    ],
+  },
   { name: "choir", nodes: ["a", "b", "c"].map(id => ({ id, handler: "singer" })) },
 ]
 
 let hush: () => void = () => {}
 const singers: (() => void)[] = []
+const painters: (() => void)[] = []
 const handlers = [
   defineHandler({ name: "approval", run: () => waitForSignal("approved") }),
   defineHandler({
@@ -51,6 +59,13 @@ const handlers = [
         hush = resolve
       })
       return 1
+    },
+  }),
+  defineHandler({
+    name: "painter",
+    run: async (config, { preview, nodeId }) => {
+      preview({ by: nodeId, strokes: "x".repeat((config as { strokes: number }).strokes) })
+      await new Promise<void>(resolve => painters.push(resolve))
     },
   }),
   defineHandler({
@@ -99,6 +114,40 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
   afterAll(async () => {
     await stage?.close()
     await store?.remove()
+  })
+
+  it("J15 the job and its streams show a preview with its node", async () => {
+    const job = await submit("paint")
+    const streams = [await started(`/jobs/${job}/stream`), await started("/jobs/stream")]
+    await expect.poll(async () => (await stage.ask(`/jobs/${job}`)).body.status).toBe("PREVIEW")
+    const preview = { by: "small", strokes: "xxx" }
+    const shown = await stage.ask(`/jobs/${job}`)
+    expect(shown.body.previews).toEqual([{ node: "small", preview }])
+    expect((await stage.umbra.queries.job(job)).previews).toEqual([{ node: "small", preview }])
+    const { jobs } = (await stage.ask("/jobs?limit=1")).body
+    expect(jobs[0].previews).toBeUndefined()
+    const joined = await started(`/jobs/${job}/stream`)
+    await joined.until(() => joined.of("snapshot").length > 0, "a snapshot")
+    expect(joined.of("snapshot")[0]!.data.job.previews).toEqual([{ node: "small", data: preview }])
+    painters.shift()!()
+    await expect.poll(() => painters.length).toBe(1)
+    await expect
+      .poll(async () => (await stage.ask(`/jobs/${job}`)).body.previews)
+      .toMatchObject([{ node: "large", preview: { by: "large" } }])
+    painters.shift()!()
+    const previews = (stream: EventStream) =>
+      stream.of("job").flatMap(({ data }) => (data.job_id === job && data.preview ? [data.preview] : []))
+    const late = await started(`/jobs/${job}/stream`)
+    for (const stream of streams) {
+      await stream.until(() => hasEnded(stream, job), "the end")
+      // What was published before the stream began is in its snapshot's state alone.
+      expect(previews(stream).at(-1)).toEqual({ node: "large", data_left_out: true })
+    }
+    await late.until(() => late.isClosed || late.of("end").length > 0, "the end")
+    const { events } = (await stage.ask(`/jobs/${job}/events`)).body
+    const first = events.find(({ type }: { type: string }) => type === "job.preview")
+    expect(first.payload).toEqual({ node: "small", data: preview })
+    expect((await stage.ask(`/jobs/${job}`)).body.previews).toBeUndefined()
   })
 
   it("S4 every change of many jobs at once comes exactly once and in order, on both kinds of stream", async () => {

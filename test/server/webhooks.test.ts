@@ -1,3 +1,4 @@
+import { request } from "node:http"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { until } from "../engine/stage.ts"
@@ -30,6 +31,32 @@ describe("POST /webhooks/{provider}", () => {
       received: true,
       duplicate: true,
     })
+  })
+
+  it("X2 comes through a tunnel to a server without tokens: by any host name, but not without its signature", async () => {
+    const fake = await fakeProvider()
+    const umbra = optionsFor(fake, { over: { poll_seconds: [3600] } })
+    const stage = await openStage({ umbra })
+    onTestFinished(() => stage.close())
+    expect(stage.server.isOpen).toBe(true)
+    const job = await stage.umbra.submit(make())
+    const id = await waiting(stage.umbra, fake, job.id)
+    fake.complete(id)
+    const send = (path: string, body: string, headers: Record<string, string>) =>
+      new Promise<number>((resolve, reject) => {
+        const tunnel = { host: "clever-name.tunnel.example", "sec-fetch-site": "cross-site" }
+        const asked = request(
+          `${stage.server.url}${path}`,
+          { method: "POST", headers: { ...headers, ...tunnel } },
+          answer => resolve(answer.resume().statusCode!),
+        )
+        asked.on("error", reject).end(body)
+      })
+    const body = fake.webhookBody(id)
+    expect(await send("/webhooks/fake", body, fake.signed(body, "a guess"))).toBe(401)
+    expect(await send("/jobs", "{}", {})).toBe(403)
+    expect(await send("/webhooks/fake", body, fake.signed(body))).toBe(202)
+    expect((await job.wait({ timeoutMs: 5000 })).status).toBe("COMPLETED")
   })
 
   it("X2 refuses what is forged, malformed, too large, for nobody: with the right status, recorded, never acted on", async () => {
@@ -79,7 +106,7 @@ describe("POST /webhooks/{provider}", () => {
   })
 
   it("X2 tells admins which secret is not set, and nobody else", async () => {
-    const { fake, stage, admin } = await stageWithProvider({ secrets: () => undefined })
+    const { fake, stage, admin } = await stageWithProvider({ providerSecrets: () => undefined })
     const body = JSON.stringify({ id: "x", status: "done" })
     const answer = await stage.ask("/webhooks/fake", { method: "POST", body, headers: fake.signed(body) })
     expect([answer.status, answer.body.code]).toEqual([401, "E661"])
@@ -88,6 +115,25 @@ describe("POST /webhooks/{provider}", () => {
     expect(webhooks).toMatchObject([
       { verdict: "refused", reason: expect.stringContaining("FAKE_PROVIDER_SECRET is not set") },
     ])
+  })
+
+  it("X2 what a verify of one's own throws is told to admins, without its secrets, and never to the sender", async () => {
+    const strict = defineProvider({
+      name: "strict",
+      verify: (_, { secret }) => {
+        throw new Error(`cannot compare with ${secret("SIGNING")} in /srv/keys`)
+      },
+      webhook: () => null,
+    })
+    const { stage, admin } = await stageWithProvider({
+      providers: [strict],
+      providerSecrets: (name: string) => (name === "SIGNING" ? "the-signing-key" : undefined),
+    })
+    const answer = await stage.ask("/webhooks/strict", { method: "POST", body: "{}" })
+    expect([answer.status, answer.body.code]).toEqual([401, "E661"])
+    expect(answer.body.detail).toBe("The webhook is refused: the signature could not be checked.")
+    const { webhooks } = (await stage.ask("/providers/strict/webhooks", { token: admin })).body
+    expect(webhooks[0].reason).toContain("cannot compare with [secret SIGNING] in /srv/keys")
   })
 
   it("X2 a webhook that echoes secrets, the provider's or its own, leaves none of them anywhere", async () => {
@@ -108,7 +154,7 @@ describe("POST /webhooks/{provider}", () => {
       },
     })
     const { fake, stage, admin } = await stageWithProvider({
-      secrets: (name: string) => known[name],
+      providerSecrets: (name: string) => known[name],
       providers: [echoing],
     })
     const nodes = [{ id: "a", handler: "external", provider: "echo" }]

@@ -40,6 +40,23 @@ describe("call_external_service", () => {
     })
   })
 
+  it("a header that cannot be sent is an error of its own, without its value", async () => {
+    await using server = await serve((_, response) => response.end("never"))
+    const broken = { "X-Key": "top-secret\r\nX-Other: 1" }
+    const cases = [broken, { "X-Key": "price: 5 €" }, { "a b": "1" }, { "": "1" }]
+    const ofConnection = ["Content-Length", "Transfer-Encoding", "Connection", "Upgrade"].map(name => ({
+      [name]: "1",
+    }))
+    for (const headers of [...cases, ...ofConnection]) {
+      const fault = faultIn(await call({ method: "POST", url: server.url, headers, text: "x" }))
+      expect([headers, fault.code, fault.retryable]).toEqual([headers, "E419", false])
+      expect(fault.message).not.toContain("top-secret")
+    }
+    expect(server.asked).toEqual([])
+    await call({ url: server.url, headers: { "X-Latin": "für" } })
+    expect(server.asked).toHaveLength(1)
+  })
+
   it("sends text, and no idempotency key with what is repeatable", async () => {
     await using server = await serve((_, response) => response.end("plain"))
     await call({ method: "PUT", url: server.url, text: "<x/>", headers: { "Content-Type": "text/xml" } })

@@ -2,21 +2,30 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import type { LateTemplate } from "../../src/broker/port.ts"
 import type { Json } from "../../src/core/json.ts"
+import {
+  providerSecretsFromEnvironment,
+  secretsFromEnvironment,
+} from "../../src/worker/environment-secrets.ts"
 import { fail } from "../../src/worker/fail.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { Redactor } from "../../src/worker/redact.ts"
-import { secretsFromEnvironment } from "../../src/worker/secrets.ts"
 import { waitForSignal, waitUntil } from "../../src/worker/waiting.ts"
-import { faultIn, outputIn, task, worker } from "./support.ts"
+import { faultIn, gate, outputIn, settled, task, worker } from "./support.ts"
 
 const value = 'p@ss "word"/ü+42'
-const secrets = secretsFromEnvironment({
-  KEY: value,
-  OTHER: "other-secret",
-  SHORT: "abc",
-  EMPTY: "",
+const environment = {
+  UMBRA_SECRET_KEY: value,
+  UMBRA_SECRET_OTHER: "other-secret",
+  UMBRA_SECRET_SHORT: "abc",
+  UMBRA_SECRET_EMPTY: "",
+  UMBRA_SECRET_ALICE_KEY: "key-of-alice",
+  UMBRA_PROVIDER_SECRET_ACME: "key-of-the-operator",
   UMBRA_TOKEN: "umbra-token",
-})
+  DATABASE_URL: "postgres://operator",
+  BARE: "bare-value",
+}
+const everybody = JSON.stringify({ "*": { shared: true } })
+const secrets = secretsFromEnvironment({ ...environment, UMBRA_SECRETS: everybody })
 
 const late = (path: (string | number)[], source: string, names = {}, nodes = {}): LateTemplate => ({
   path,
@@ -35,6 +44,118 @@ const encodings: readonly (readonly [string, (text: string) => string])[] = [
   ["in base64url", text => Buffer.from(text).toString("base64url")],
   ["in Basic authentication", text => Buffer.from(`user:${text}`).toString("base64")],
 ]
+
+const never = defineHandler({
+  name: "never",
+  run: () => {
+    throw new Error("it ran")
+  },
+})
+
+const read = (name: string, owner: string, rules?: object) => () =>
+  secretsFromEnvironment(
+    rules === undefined ? environment : { ...environment, UMBRA_SECRETS: JSON.stringify(rules) },
+  )(name, { owner })
+
+describe("who may read a secret", () => {
+  it("without a rule it is the local owner's alone", () => {
+    expect(read("OTHER", "local")()).toBe("other-secret")
+    expect(read("OTHER", "bob")).toThrow(/not given to owner "bob".*secrets: {"OTHER":{"owners":\["bob"\]}}/)
+  })
+
+  it("with a list it is theirs alone, the local owner included only where it is named", () => {
+    const rules = { OTHER: { owners: ["alice"] } }
+    expect(read("OTHER", "alice", rules)()).toBe("other-secret")
+    expect(read("OTHER", "bob", rules)).toThrow(/not given to owner "bob"/)
+    expect(read("OTHER", "local", rules)).toThrow(/not given to owner "local"/)
+  })
+
+  it("shared: true gives it to everybody, and * is the rule of names without one", () => {
+    const rules = { OTHER: { shared: true }, "*": { owners: ["alice"] } }
+    for (const owner of ["alice", "bob", "local"]) expect(read("OTHER", owner, rules)()).toBe("other-secret")
+    expect(read("KEY", "alice", rules)()).toBe(value)
+    expect(read("KEY", "bob", rules)).toThrow(/not given/)
+  })
+
+  it("a list of rules gives owners values of their own under one name", () => {
+    const mine = { owners: ["alice"], variable: "UMBRA_SECRET_ALICE_KEY" }
+    const rules = { OTHER: [mine, { owners: ["bob"] }] }
+    expect(read("OTHER", "alice", rules)()).toBe("key-of-alice")
+    expect(read("OTHER", "bob", rules)()).toBe("other-secret")
+    expect(read("OTHER", "carol", rules)).toThrow(/not given/)
+  })
+
+  it("an owner without it cannot tell whether the variable is there", () => {
+    const message = (name: string): string => {
+      try {
+        return String(read(name, "bob")())
+      } catch (error) {
+        return (error as Error).message.replaceAll(name, "NAME")
+      }
+    }
+    expect(message("OTHER")).toMatch(/not given/)
+    expect(message("NONE")).toBe(message("OTHER"))
+    expect(message("BARE")).toBe(message("OTHER"))
+  })
+
+  it.each([
+    "no JSON",
+    '["OTHER"]',
+    '{"OTHER": true}',
+    '{"OTHER": {}}',
+    '{"OTHER": {"owners": "alice"}}',
+    '{"OTHER": {"shared": true, "owners": ["alice"]}}',
+    '{"OTHER": {"shared": false}}',
+    '{"OTHER": {"shared": true, "variable": "DATABASE_URL"}}',
+    '{"*": {"shared": true, "variable": "UMBRA_SECRET_X"}}',
+    '{"OTHER": {"shared": true, "owner": "alice"}}',
+  ])("rules that say something else are refused: %s", rules => {
+    expect(() => secretsFromEnvironment({ UMBRA_SECRETS: rules })).toThrow(/UMBRA_SECRETS/)
+  })
+
+  it("providers read theirs from a name space of their own", () => {
+    const source = providerSecretsFromEnvironment(environment)
+    expect(source("ACME")).toBe("key-of-the-operator")
+    expect(() => source("OTHER")).toThrow('export UMBRA_PROVIDER_SECRET_OTHER="…"')
+    expect(() => source("BARE")).toThrow('export UMBRA_PROVIDER_SECRET_BARE="$BARE"')
+  })
+})
+
+describe("a source that has to be asked", () => {
+  const seen: Json[] = []
+  const peek = defineHandler({ name: "peek", run: config => void seen.push(config) })
+  const asking = (how: (name: string, of: { owner: string }) => Promise<string | undefined>) =>
+    worker([peek], { secrets: how, settings: { graceSeconds: 0.01 } })
+  const reading = { config: { key: null }, late: [late(["key"], "{{ secrets.KEY }}")], owner: "alice" }
+
+  it("is asked with the job's owner, and its answers are filled in and masked", async () => {
+    const { run } = worker([defineHandler({ name: "peek", run: config => config })], {
+      secrets: async (name, { owner }) => `${name} of ${owner}`,
+    })
+    expect(outputIn(await run(task("peek", reading)))).toEqual({ key: "[secret KEY]" })
+  })
+
+  it("what it lacks, or throws, is the attempt's fault", async () => {
+    const none = asking(async () => undefined)
+    expect(faultIn(await none.run(task("peek", reading)))).toMatchObject({ code: "E407", retryable: false })
+    const away = asking(async () => {
+      throw Object.assign(new Error("vault away"), { code: "ECONNREFUSED" })
+    })
+    expect(faultIn(await away.run(task("peek", reading)))).toMatchObject({ retryable: true })
+  })
+
+  it("an attempt that was aborted while it was asked never begins", async () => {
+    const { promise, open } = gate<string>()
+    const { broker, run, of } = asking(() => promise)
+    const one = task("peek", reading)
+    void run(one)
+    broker.cancel(one)
+    open("late-secret")
+    await settled()
+    expect(seen).toEqual([])
+    expect(of("finished")).toEqual([])
+  })
+})
 
 describe("secrets", () => {
   it("are filled in where the handler runs, beside other values, at any depth", async () => {
@@ -61,25 +182,30 @@ describe("secrets", () => {
   })
 
   it.each([
-    ["NONE", "The secret NONE is not set"],
+    ["NONE", 'The secret NONE is not set. Where the worker runs: export UMBRA_SECRET_NONE="…"'],
     ["EMPTY", "The secret EMPTY is not set"],
     ["SHORT", "The secret SHORT is shorter than 4 characters"],
-    ["UMBRA_TOKEN", "UMBRA_TOKEN belongs to Umbra itself"],
-    ["DATABASE_URL", "DATABASE_URL belongs to Umbra itself"],
+    ["BARE", 'Where the worker runs: export UMBRA_SECRET_BARE="$BARE"'],
+    ["ACME", "The secret ACME is not set"],
+    ["UMBRA_TOKEN", "The secret UMBRA_TOKEN is not set"],
+    ["UMBRA_PROVIDER_SECRET_ACME", "The secret UMBRA_PROVIDER_SECRET_ACME is not set"],
+    ["DATABASE_URL", "The secret DATABASE_URL is not set"],
     ["constructor", "The secret constructor is not set"],
   ])("%s is a final fault with its name and no value", async (name, message) => {
-    const never = defineHandler({
-      name: "never",
-      run: () => {
-        throw new Error("it ran")
-      },
-    })
     const outcome = await worker([never], { secrets }).run(
       task("never", { late: [late([], `{{ secrets.${name} }}`)] }),
     )
     expect(faultIn(outcome)).toMatchObject({ code: "E407", retryable: false })
     expect(faultIn(outcome).message).toContain(message)
-    expect(JSON.stringify(outcome)).not.toMatch(/abc|umbra-token/)
+    expect(JSON.stringify(outcome)).not.toMatch(/abc|umbra-token|bare-value|of-the-operator|postgres:/)
+  })
+
+  it("a name that is no name of a variable is refused, so that no advice to the operator can hold a command", async () => {
+    const outcome = await worker([never], { secrets }).run(
+      task("never", { late: [late([], "{{ secrets['X=1; rm -rf ~ #'] }}")] }),
+    )
+    expect(faultIn(outcome)).toMatchObject({ code: "E407" })
+    expect(faultIn(outcome).message).not.toContain("export")
   })
 
   it.each(encodings)("never come out of a worker when a handler echoes them %s", async (_, encode) => {

@@ -4,7 +4,7 @@
  * a folder, which one process holds at a time) this process, as an engine that runs no node.
  */
 
-import { localOwner } from "../../engine/ids.ts"
+import { localOwner } from "../../core/facts.ts"
 import { Plans } from "../../engine/plans.ts"
 import { noSuchJob, type Queries } from "../../engine/queries.ts"
 import { Reader } from "../../engine/reader.ts"

@@ -44,7 +44,7 @@ export const fileSource = (files: AllowedFiles) =>
       if (read === "lines") {
         return emitLines({ message, context, files, bodyOf: (line, text) => ({ line, text }) })
       }
-      const text = await textOf(await files.locate(path), max_text_bytes)
+      const text = await textOf(await files.locate(path, context.owner), max_text_bytes)
       return as === undefined ? { path, text } : named(message, as, text)
     },
   })

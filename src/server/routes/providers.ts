@@ -60,7 +60,7 @@ export async function webhookRoute(app: App, { umbra }: RouteParts): Promise<voi
   app.post(
     "/webhooks/:provider",
     {
-      config: { scope: "none" },
+      config: { scope: "none", isSigned: true },
       bodyLimit: umbra.webhooks.maxBytes,
       errorHandler: async (error, request, reply) => {
         if (error.code !== "FST_ERR_CTP_BODY_TOO_LARGE") throw error

@@ -7,7 +7,7 @@
  */
 
 import type { lookup } from "node:dns"
-import { Agent as HttpAgent } from "node:http"
+import { Agent as HttpAgent, validateHeaderName, validateHeaderValue } from "node:http"
 import { Agent as HttpsAgent } from "node:https"
 import { HandlerError } from "../fail.ts"
 import { AddressPolicy } from "./addresses.ts"
@@ -54,6 +54,7 @@ export class HttpClient {
   }
 
   async send(request: HttpRequest): Promise<HttpResponse> {
+    checkHeaders(request.headers)
     const deadline = AbortSignal.timeout(Math.min(2 ** 31 - 1, Math.ceil(request.timeoutSeconds * 1000)))
     const signal = AbortSignal.any([request.signal, deadline])
     try {
@@ -75,6 +76,40 @@ export class HttpClient {
         throw refused(request, `redirected more than ${request.maxRedirects} times`)
       current = redirected(current, response.status, location)
     }
+  }
+}
+
+/**
+ * Those that say where a message ends, or what becomes of the connection, are the client's own: connections are kept, and
+ * the next request on one may be another owner's.
+ */
+const ofConnection = new Set([
+  ...["connection", "content-length", "expect", "keep-alive", "proxy-connection", "te"],
+  ...["trailer", "transfer-encoding", "upgrade"],
+])
+
+function checkHeaders(headers: HttpRequest["headers"]): void {
+  for (const [name, value] of Object.entries(headers)) {
+    const wrong = headerProblem(name, value)
+    if (wrong === undefined) continue
+    const message = `The header ${JSON.stringify(name)} cannot be sent: ${wrong}.`
+    throw new HandlerError(message, { code: "E419", retryable: false, details: { header: name } })
+  }
+}
+
+/** The value is not quoted: it may hold a secret. */
+function headerProblem(name: string, value: string): string | undefined {
+  if (ofConnection.has(name.toLowerCase())) return "it is set by the connection itself. Leave it out"
+  try {
+    validateHeaderName(name)
+  } catch {
+    return "its name has a character that HTTP does not allow"
+  }
+  try {
+    validateHeaderValue(name, value)
+    return undefined
+  } catch {
+    return "its value has a line break or another character that HTTP does not allow. Encode it"
   }
 }
 

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, truncateSync, writeFileSync } from "node:fs"
 import { open } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -161,6 +161,37 @@ describe("file_source", () => {
     await expect(run(none, { config: { path: inside } })).rejects.toThrow(
       /none is allowed.*UMBRA_ALLOW_FILES/,
     )
+  })
+
+  it("an owner other than local has a folder of its own, and reaches nobody else's (E721)", async () => {
+    const source = builtIn("file_source", { allowFiles: [folder] })
+    const read = async (owner: string, path: string) =>
+      (await run(source, { owner, config: { path } })).emitted
+    for (const name of ["alice", "%41lice", "%2E%2E"]) {
+      mkdirSync(join(folder, name), { recursive: true })
+      writeFileSync(join(folder, name, "x"), `of ${name}\n`)
+    }
+    const refused = { code: "E721", retryable: false }
+    expect(await read("alice", "x")).toEqual([{ body: { line: 1, text: "of alice" }, kind: "default" }])
+    expect(await read("alice", join(folder, "alice", "x"))).toHaveLength(1)
+    expect(await read("Alice", "x")).toMatchObject([{ body: { text: "of %41lice" } }])
+    expect(await read("..", "x")).toMatchObject([{ body: { text: "of %2E%2E" } }])
+    expect(await read("local", "alice/x")).toHaveLength(1)
+    const others = [
+      "../alice/x",
+      join(folder, "alice", "x"),
+      join(folder, "bob", "..", "alice", "x"),
+      "..",
+      ".",
+    ]
+    for (const path of others) await expect(read("bob", path)).rejects.toMatchObject(refused)
+    await expect(read("bob", "x")).rejects.toMatchObject({ code: "E722" })
+    const message = await read("bob", "/etc/passwd").catch(error => (error as Error).message)
+    expect(message).toContain(`only those in ${join(folder, "bob")} are allowed`)
+    const all = builtIn("file_source", { allowFiles: true })
+    await expect(run(all, { owner: "bob", config: { path: "/etc/hostname" } })).rejects.toMatchObject(refused)
+    const [long, longer] = ["ü".repeat(199), "ü".repeat(200)]
+    for (const owner of [long, longer]) await expect(read(owner, "x")).rejects.toMatchObject({ code: "E722" })
   })
 
   it("a file of 20 MB is read in flat memory", async () => {

@@ -1,5 +1,6 @@
+import { type AddressInfo, createServer } from "node:net"
 import pg from "pg"
-import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from "vitest"
 import type { Json } from "../../../src/core/json.ts"
 import { type FreshDatabase, freshDatabase } from "../../support/services.ts"
 import { builtIn, configOf, drain, run } from "../adapter-run.ts"
@@ -69,6 +70,37 @@ describe("postgres_source", () => {
     expect([none.emitted, none.continued]).toEqual([[], []])
     const query = "with gone as (delete from item returning id) select id from gone"
     await expect(read({ query, key: "id" })).rejects.toMatchObject({ code: "E411", retryable: false })
+  })
+
+  it("sends nothing of its process to the server that a pipeline names: no PGPASSWORD, no PGUSER", async () => {
+    vi.stubEnv("PGPASSWORD", "password-of-the-operator")
+    vi.stubEnv("PGUSER", "operator")
+    vi.stubEnv("PGOPTIONS", "-c search_path=operator")
+    onTestFinished(() => void vi.unstubAllEnvs())
+    const heard: Buffer[] = []
+    const server = createServer(socket => {
+      socket.on("error", () => {})
+      socket.on("data", bytes => {
+        heard.push(bytes)
+        // The first is the startup message: a clear text password is asked for. The second has it.
+        if (heard.length === 1) socket.write(Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 3]))
+        else socket.destroy()
+      })
+    })
+    await new Promise<void>(resolve => server.listen(0, "127.0.0.1", resolve))
+    onTestFinished(() => void server.close())
+    const url = `postgresql://127.0.0.1:${(server.address() as AddressInfo).port}/db`
+    await expect(read({ url, query: "select 1 as a", key: "a" })).rejects.toMatchObject({ code: "E408" })
+    expect(heard.length).toBeGreaterThan(1)
+    expect(Buffer.concat(heard).toString("latin1")).not.toContain("operator")
+  })
+
+  it("reads no file that a pipeline's url names", async () => {
+    const config = { query: "select 1 as a", key: "a" }
+    for (const name of ["sslkey", "sslcert", "sslrootcert", "options", "stream"]) {
+      const failed = read({ ...config, url: `${database.url}?${name}=/etc/passwd` })
+      await expect(failed).rejects.toMatchObject({ code: "E403", retryable: false })
+    }
   })
 
   it("says what is wrong: the statement, the place, the time; and never the password", async () => {

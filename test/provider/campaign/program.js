@@ -26,7 +26,7 @@ function tell(fields, message) {
 
 const umbra = await openUmbra(location, {
   providers: [httpProvider(definition, { allowPrivateAddresses: true })],
-  secrets: () => secret,
+  providerSecrets: () => secret,
   engine,
   log,
 })

@@ -45,7 +45,7 @@ export interface Writing {
 
 export async function writeOnce({ message, context, files, text }: Writing): Promise<void> {
   const { config, signal } = context
-  const path = await files.locate(config.path)
+  const path = await files.locate(config.path, context.owner)
   const bytes = Buffer.from(text)
   if (config.mode === "write") return replaceFile({ path, bytes, sync: config.sync, context })
   refuseGathered(context)

@@ -72,7 +72,7 @@ export interface SourceStep {
 /** Emits the lines of one step, and has the next read if there is more. */
 export async function emitLines({ message, context, files, bodyOf }: SourceStep): Promise<void> {
   const { config } = context
-  const path = await files.locate(config.path)
+  const path = await files.locate(config.path, context.owner)
   const { lines, next, isEnd } = await readStep(path, cursorOf(message), context)
   for (const line of lines) {
     const usable = attempt(() => bodyOf(line.line, textOf(line, config)))

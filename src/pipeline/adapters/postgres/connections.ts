@@ -90,7 +90,7 @@ export class Connections {
   #open({ url, timeout_seconds, connections }: ConnectionConfig): pg.Pool {
     const timeoutMs = Math.ceil(timeout_seconds * 1000)
     const pool = new pg.Pool({
-      connectionString: url,
+      ...placeOf(url),
       application_name: "umbra pipeline",
       max: connections,
       connectionTimeoutMillis: timeoutMs,
@@ -104,6 +104,38 @@ export class Connections {
     pool.on("connect", client => client.on("error", () => {}))
     return pool
   }
+}
+
+/**
+ * Where to connect, as whom. The driver gets no URL: of what a URL lacks it takes PGPASSWORD, PGUSER and ~/.pgpass of this
+ * process, and it reads the files that sslkey, sslcert and sslrootcert name. Whoever writes a pipeline must have neither.
+ */
+function placeOf(text: string): pg.PoolConfig {
+  const url = URL.canParse(text) ? new URL(text) : null
+  const { host, port, sslmode, ssl, ...unknown } = Object.fromEntries(url?.searchParams ?? [])
+  if (url === null || Object.keys(unknown).length > 0)
+    throw new HandlerError(
+      `The url is not one of PostgreSQL, or says more than postgresql://user:password@host:port/database?sslmode=… may: ` +
+        `${Object.keys(unknown).join(", ") || "it cannot be read"}.`,
+      { code: "E403", retryable: false },
+    )
+  const user = decodeURIComponent(url.username) || "postgres"
+  const password = decodeURIComponent(url.password)
+  return {
+    user,
+    // Empty texts count as none: hence a function, and a blank.
+    password: () => password,
+    options: " ",
+    host: host || decodeURIComponent(url.hostname).replace(/^\[(.+)\]$/, "$1") || "localhost",
+    port: Number(port || url.port || 5432),
+    database: decodeURIComponent(url.pathname.slice(1)) || user,
+    ssl: sslOf(sslmode ?? ssl ?? "disable"),
+  }
+}
+
+function sslOf(mode: string): pg.PoolConfig["ssl"] {
+  if (["disable", "false", "0"].includes(mode)) return false
+  return mode === "no-verify" ? { rejectUnauthorized: false } : true
 }
 
 function faultOf(url: string, error: unknown): unknown {

@@ -1,0 +1,126 @@
+/**
+ * Secrets from environment variables, in two name spaces: `UMBRA_SECRET_NAME` is what workflows and pipelines read as
+ * `{{ secrets.NAME }}`, `UMBRA_PROVIDER_SECRET_NAME` what definitions of providers read. No other variable is readable.
+ *
+ * 1. Who may read a secret follows from its rule (setting `secrets`) alone, never from which owners exist: a worker of a
+ *    fleet has no database, and a new owner must not change what others may read. Without a rule a secret is the local
+ *    owner's.
+ * 2. An owner that was not given a secret gets the same message whether the variable is set or not.
+ */
+import { localOwner } from "../core/facts.ts"
+import { UmbraError } from "../errors.ts"
+import { type Environment, readSettings, type Setting, type SettingTable } from "../settings.ts"
+import type { ProviderSecretSource, SecretSource } from "./secrets.ts"
+
+/** Who may read a secret: the owners of a list, or everybody. */
+export interface SecretRule {
+  readonly owners?: readonly string[]
+  readonly shared?: boolean
+  /** Default: `UMBRA_SECRET_` and the secret's name. Another one gives an owner a value of its own. */
+  readonly variable?: string
+}
+
+/** By the secret's name; `*` is for names that have no rule. */
+export type SecretRules = { readonly [name: string]: SecretRule | readonly SecretRule[] }
+
+const WORKFLOW_PREFIX = "UMBRA_SECRET_"
+const PROVIDER_PREFIX = "UMBRA_PROVIDER_SECRET_"
+const OTHERS = "*"
+
+const rules: Setting<SecretRules> = {
+  variable: "UMBRA_SECRETS",
+  default: {},
+  read: text => {
+    try {
+      return JSON.parse(text) as SecretRules
+    } catch {
+      return text as never
+    }
+  },
+  wrong: value => (isRules(value) ? undefined : expected),
+}
+
+export const secretTable: SettingTable<{ readonly secrets: SecretRules }> = { secrets: rules }
+
+const expected =
+  'a mapping from names of secrets to { owners: [NAME, …] } or { shared: true }, or a list of these, each with a variable "UMBRA_SECRET_…" of its own'
+
+function isRules(value: unknown): value is SecretRules {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return false
+  return Object.entries(value).every(([name, rule]) =>
+    [rule].flat().every(each => isRule(each) && !(name === OTHERS && each.variable !== undefined)),
+  )
+}
+
+function isRule(value: unknown): value is SecretRule {
+  if (typeof value !== "object" || value === null) return false
+  const { owners, shared, variable, ...unknown } = value as Record<string, unknown>
+  const isList = Array.isArray(owners) && owners.every(owner => typeof owner === "string" && owner !== "")
+  const isForAll = shared === true && owners === undefined
+  const isVariable =
+    variable === undefined || (typeof variable === "string" && variable.startsWith(WORKFLOW_PREFIX))
+  return (isForAll || (isList && !shared)) && isVariable && Object.keys(unknown).length === 0
+}
+
+/** For workflows and pipelines: `{{ secrets.NAME }}`. */
+export function secretsFromEnvironment(environment: Environment = process.env): SecretSource {
+  const { secrets } = readSettings(secretTable, {}, environment)
+  return (name, { owner }) => {
+    mustBeName(name)
+    const rule = ruleFor(secrets, name, owner)
+    if (rule === undefined) throw notGiven(name, owner)
+    const variable = rule.variable ?? WORKFLOW_PREFIX + name
+    const value = readVariable(environment, variable)
+    if (value === undefined) throw notSet(name, variable, readVariable(environment, name) !== undefined)
+    return value
+  }
+}
+
+/** For definitions of providers: `{{ secrets.NAME }}` of their requests, `ctx.secret(NAME)`, keys of webhooks. */
+export function providerSecretsFromEnvironment(environment: Environment = process.env): ProviderSecretSource {
+  return name => {
+    mustBeName(name)
+    const variable = PROVIDER_PREFIX + name
+    const value = readVariable(environment, variable)
+    if (value === undefined) throw notSet(name, variable, readVariable(environment, name) !== undefined)
+    return value
+  }
+}
+
+function ruleFor(secrets: SecretRules, name: string, owner: string): SecretRule | undefined {
+  const entry = Object.hasOwn(secrets, name) ? secrets[name] : secrets[OTHERS]
+  if (entry === undefined) return owner === localOwner ? {} : undefined
+  return [entry].flat().find(({ owners, shared }) => shared === true || owners?.includes(owner))
+}
+
+/** Names of variables, and safe in the command that a message tells the operator to run. */
+function mustBeName(name: string): void {
+  if (/^[A-Za-z_][A-Za-z0-9_]*$/.test(name)) return
+  throw new UmbraError(
+    "E407",
+    `A secret's name has letters, digits and "_" only, not ${JSON.stringify(name)}.`,
+  )
+}
+
+/** An empty variable is as good as none. */
+function readVariable(environment: Environment, variable: string): string | undefined {
+  return (Object.hasOwn(environment, variable) ? environment[variable] : undefined) || undefined
+}
+
+function notSet(name: string, variable: string, isBare: boolean): UmbraError {
+  const message = isBare
+    ? `The secret ${name} is not set: the variable ${name} is there, but only ${variable} is read. ` +
+      `Where the worker runs: export ${variable}="$${name}"`
+    : `The secret ${name} is not set. Where the worker runs: export ${variable}="…"`
+  return new UmbraError("E407", message, { details: { secret: name, variable } })
+}
+
+function notGiven(name: string, owner: string): UmbraError {
+  const rule = JSON.stringify({ [name]: { owners: [owner] } })
+  return new UmbraError(
+    "E407",
+    `The secret ${name} is not given to owner "${owner}". The operator sets it where workers run, ` +
+      `export ${WORKFLOW_PREFIX}${name}="$${name}", and names the owner in the configuration file: secrets: ${rule}`,
+    { details: { secret: name, owner } },
+  )
+}
