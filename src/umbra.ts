@@ -19,7 +19,7 @@ import type { ItemPage, ItemPageQuery, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
 import type { Registered, WorkflowSource } from "./engine/registrations.ts"
 import type { JobCommand } from "./engine/requests.ts"
-import type { Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
+import type { AcceptOptions, Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
@@ -131,7 +131,7 @@ export class Umbra {
   accept(
     workflow: WorkflowSource,
     input?: unknown,
-    options: SubmitOptions = {},
+    options: AcceptOptions = {},
     admit?: Admit,
   ): Promise<Submitted> {
     const { traceparent: given, ...rest } = options

@@ -6,6 +6,8 @@ export interface AdapterSpec<Config = unknown> {
   readonly config?: StandardSchemaV1<unknown, Config>
   /** It stores or sends on what its config says, so no secret may stand in it (E112). */
   readonly storesConfig?: boolean
+  /** Keys of its config that hold a JSON Schema: patterns that cannot be matched in linear time are refused (E102). */
+  readonly schemas?: readonly string[]
   /** The package that it comes from; absent: registered by hand, or built in. */
   readonly package?: string
 }

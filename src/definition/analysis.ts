@@ -30,6 +30,8 @@ export interface AnalysisOptions {
   readonly limits?: Partial<DefinitionLimits>
   /** Parts of the document could not be read, so nothing follows from what is not there. */
   readonly isPartial?: boolean
+  /** A version that was stored earlier: patterns of its input schema that are refused now keep working. */
+  readonly isStored?: boolean
 }
 
 /** A node without problems, with its templates compiled and its references resolved. */
@@ -63,6 +65,7 @@ export interface AnalysedWorkflow {
 
 export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Work<Analysis> {
   const limits = { ...defaultLimits, ...options.limits }
+  const { isStored = false } = options
   const problems = new ProblemList(options.locate)
   const suggest = new Suggester()
   // A value takes two bytes of text at least.
@@ -76,13 +79,13 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
     const { adapters = noAdapters, isPartial = false } = options
     const pipeline =
       source.nodes === undefined
-        ? yield* analysePipeline(source, { ...shape, adapters, isPartial })
+        ? yield* analysePipeline(source, { ...shape, adapters, isPartial, isStored })
         : both(shape)
     return pipeline === undefined ? { problems: problems.sorted() } : { problems: [], pipeline }
   }
   const head = checkHead(source, shape)
   if (head === undefined) return { problems: problems.sorted() }
-  if (isObject(head.input)) checkInputSchema(head.input, problems)
+  if (isObject(head.input)) yield* checkInputSchema(head.input, { problems, isStored })
   if (!Array.isArray(head.nodes)) return { problems: problems.sorted() }
   if (head.nodes.length > limits.nodes) {
     const message = `The workflow has ${head.nodes.length} nodes; at most ${limits.nodes} are allowed (limit nodes). Split it, or use "for_each".`

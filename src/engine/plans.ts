@@ -50,7 +50,7 @@ const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
 const anyAdapter: AdapterCatalog = { get: type => ({ type }), types: () => [] }
 
 async function compileStored(row: WorkflowRow): Promise<Plan> {
-  const options = { handlers: anyHandler, adapters: anyAdapter }
+  const options = { handlers: anyHandler, adapters: anyAdapter, isStored: true }
   const compiled = await inTurns(compilation(JSON.parse(row.definition), options))
   if (compiled.plan !== undefined) return compiled.plan
   const problem = compiled.problems[0]

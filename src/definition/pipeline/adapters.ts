@@ -14,6 +14,7 @@ import { checkAdapter, type SoundInit } from "./shape.ts"
 export interface PipelineContext extends ShapeContext {
   readonly adapters: AdapterCatalog
   readonly isPartial: boolean
+  readonly isStored: boolean
 }
 
 /** What templates of pipelines may read. */

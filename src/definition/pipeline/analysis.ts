@@ -32,9 +32,9 @@ export function* analysePipeline(
   source: Record<string, unknown>,
   context: PipelineContext,
 ): Work<AnalysedPipeline | undefined> {
-  const { problems, limits } = context
+  const { problems, limits, isStored } = context
   const headIsWhole = checkHead(source, context) && !context.isPartial
-  if (isObject(source.input)) checkInputSchema(source.input, problems)
+  if (isObject(source.input)) yield* checkInputSchema(source.input, { problems, isStored })
   if (!Array.isArray(source.routes)) return undefined
   if (source.routes.length === 0)
     problems.add("E108", ["routes"], "The pipeline has no routes, so nothing would happen. Add at least one.")
