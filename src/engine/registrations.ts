@@ -124,6 +124,8 @@ export class Registrations {
   }
 }
 
+const problemsInMessage = 100
+
 function planOf(
   source: Exclude<WorkflowSource, string>,
   { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
@@ -134,8 +136,11 @@ function planOf(
     ...(adapters === undefined ? {} : { adapters }),
   })
   if (plan !== undefined) return plan
-  const lines = problems.map(({ code, path, message }) => `  ${code} ${path}: ${message}`)
-  throw invalidWorkflow(problems, `:\n${lines.join("\n")}`)
+  const lines = problems
+    .slice(0, problemsInMessage)
+    .map(({ code, path, message }) => `  ${code} ${path}: ${message}`)
+  if (problems.length > lines.length) lines.push(`  and ${problems.length - lines.length} more`)
+  throw invalidWorkflow(problems, { end: `:\n${lines.join("\n")}` })
 }
 
 /** Made with the builder? Callers need not have types: what is given may be anything. */

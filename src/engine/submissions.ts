@@ -205,6 +205,6 @@ export async function checkSubmission(plan: Plan, input: unknown, by: CheckedFor
   const texts = problems.map(problem => `${problem.path}: ${problem.message}`)
   const rest = more === 0 ? "" : `; and ${more} more`
   throw new UmbraError("E304", `The input does not fit workflow "${plan.name}": ${texts.join("; ")}${rest}`, {
-    details: { problems, more },
+    details: { problems, ...(more === 0 ? {} : { more }) },
   })
 }

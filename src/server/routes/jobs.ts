@@ -13,7 +13,7 @@ import { eventsQuery, pageOf } from "../event-filter.ts"
 import * as views from "../graph-schema.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
-import { type ProblemDocument, problemOf } from "../problem.ts"
+import { boundedProblem, type ProblemDocument } from "../problem.ts"
 import * as schema from "../schema.ts"
 import { boundsOf } from "../unfinished.ts"
 
@@ -260,7 +260,7 @@ async function submitOneOf(parts: RouteParts, caller: Caller, wanted: Submission
     const { jobId, isNew } = await submit(parts, caller, wanted)
     return { job_id: jobId, is_new: isNew }
   } catch (error) {
-    if (error instanceof UmbraError) return { problem: problemOf(error) }
+    if (error instanceof UmbraError) return { problem: boundedProblem(error) }
     throw error
   }
 }
