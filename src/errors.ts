@@ -95,6 +95,7 @@ export const errorTable = {
   E611: kind("engine is overloaded", 503, true),
   E612: kind("engine is closed", 503),
   E613: kind("no engine answered", 503, true),
+  E614: kind("time for checking inputs is used up", 503, true),
   E620: kind("setting is wrong", 400),
   E630: kind("not authenticated", 401),
   E631: kind("not allowed", 403),

@@ -41,6 +41,23 @@ export function inTurns<T>(work: Work<T>): Promise<T> {
   })
 }
 
+let turnBegan: number | undefined
+
+/**
+ * For many short works in a row: `undefined` while this turn of the event loop has time for another one, otherwise a
+ * promise of the next turn.
+ */
+export function nextTurnIfLate(): Promise<void> | undefined {
+  if (turnBegan === undefined) {
+    turnBegan = performance.now()
+    setImmediate(() => {
+      turnBegan = undefined
+    })
+  }
+  if (performance.now() - turnBegan < TURN_MS) return undefined
+  return new Promise(resolve => setImmediate(resolve))
+}
+
 /** Each goes on for a piece; true: it is done. */
 const waiting: (() => boolean)[] = []
 

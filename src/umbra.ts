@@ -26,7 +26,7 @@ import {
 } from "./engine/registrations.ts"
 import type { RemoteOverlays } from "./engine/remote-overlays.ts"
 import type { JobCommand } from "./engine/requests.ts"
-import type { Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
+import type { AcceptOptions, Admit, Submissions, SubmitOptions, Submitted } from "./engine/submissions.ts"
 import { waitForEnd } from "./engine/wait-for-end.ts"
 import type { Watchers } from "./engine/watchers.ts"
 import type { Feed } from "./feed/feed.ts"
@@ -146,7 +146,7 @@ export class Umbra {
   accept(
     workflow: WorkflowSource | WorkflowText,
     input?: unknown,
-    options: SubmitOptions = {},
+    options: AcceptOptions = {},
     admit?: Admit,
   ): Promise<Submitted> {
     const { traceparent: given, ...rest } = options

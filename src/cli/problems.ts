@@ -8,12 +8,14 @@ export interface Listing {
   readonly name: string
   /** Its text; without it no source lines are shown. */
   readonly text?: string
+  /** Problems beyond those that the server listed. */
+  readonly more?: number
   readonly paint: Paint
 }
 
 /** With `--json`: what the server answers, wherever the workflow was looked at. */
-export function problemsAsJson(problems: readonly Problem[]): string {
-  return `${JSON.stringify(problemOf(invalidWorkflow(sortProblems(problems))), null, 2)}\n`
+export function problemsAsJson(problems: readonly Problem[], more = 0): string {
+  return `${JSON.stringify(problemOf(invalidWorkflow(sortProblems(problems), { more })), null, 2)}\n`
 }
 
 /** By place in the document; what has no place comes first, since it concerns the whole. */
@@ -28,9 +30,12 @@ export function renderProblems(problems: readonly Problem[], listing: Listing): 
   const lines = listing.text?.split(/\r?\n/) ?? []
   const sorted = sortProblems(problems)
   const blocks = sorted.slice(0, MOST_SHOWN).map(problem => renderProblem(problem, lines, listing))
-  const more = problems.length - blocks.length
-  if (more > 0) blocks.push(listing.paint.dim(`… and ${more} more: --json lists them all`))
-  const count = problems.length === 1 ? "1 problem" : `${problems.length} problems`
+  const { more: unlisted = 0 } = listing
+  const more = problems.length - blocks.length + unlisted
+  const advice = unlisted === 0 ? ": --json lists them all" : ""
+  if (more > 0) blocks.push(listing.paint.dim(`… and ${more} more${advice}`))
+  const total = problems.length + unlisted
+  const count = total === 1 ? "1 problem" : `${total} problems`
   return `${blocks.join("\n\n")}\n\n${listing.paint.red(`✗ ${listing.name}: ${count}`)}\n`
 }
 

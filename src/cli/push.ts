@@ -5,7 +5,7 @@ import { UmbraError } from "../errors.ts"
 import { exitCode } from "./exit.ts"
 import { withPlace } from "./place/open.ts"
 import type { PlaceOptions } from "./place/place.ts"
-import { problemsAsJson, renderProblems } from "./problems.ts"
+import { type Listing, problemsAsJson, renderProblems } from "./problems.ts"
 import { readSource } from "./source.ts"
 import { paintFor, printable } from "./terminal.ts"
 
@@ -21,8 +21,9 @@ export async function push(file: string, options: PushOptions): Promise<number> 
       const pushed = await workflows.push(text).catch((error: unknown) => {
         const problems = problemsOf(error)
         if (problems.length === 0) throw error
-        if (options.json) process.stdout.write(problemsAsJson(problems))
-        else tell(problems, { name, text })
+        const more = error instanceof UmbraClientError ? error.moreProblems : 0
+        if (options.json) process.stdout.write(problemsAsJson(problems, more))
+        else tell(problems, { name, text, more })
         return null
       })
       if (pushed === null) return exitCode.invalid
@@ -37,7 +38,7 @@ export async function push(file: string, options: PushOptions): Promise<number> 
   )
 }
 
-function tell(problems: readonly Problem[], source: { readonly name: string; readonly text: string }): void {
+function tell(problems: readonly Problem[], source: Omit<Listing, "paint">): void {
   const paint = paintFor(process.stderr)
   process.stderr.write(renderProblems(problems, { ...source, paint }))
   if (problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(handlerHint))

@@ -50,7 +50,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   }
   mustHaveProviders([plan, ...others], providers)
   const input = await readJson("--input", options.input)
-  mustFit(plan, input)
+  await mustFit(plan, input)
   const location = storeLocation(options)
   const log = commandLog()
   const adapters = await loadUserAdapters(options)

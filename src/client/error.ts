@@ -6,8 +6,10 @@ export interface UmbraClientErrorOptions {
   readonly code: string
   /** Of the answer; null: there was none. */
   readonly status?: number | null
-  /** Every problem of a workflow, an input or a request, as the server lists them. */
+  /** Problems of a workflow, an input or a request, as the server lists them. */
   readonly problems?: readonly unknown[]
+  /** How many more there are. */
+  readonly moreProblems?: number
   readonly retryAfterMs?: number | null
   readonly cause?: unknown
 }
@@ -18,6 +20,8 @@ export class UmbraClientError extends Error {
   readonly code: string
   readonly status: number | null
   readonly problems: readonly unknown[]
+  /** How many problems there are beyond those that the server lists. */
+  readonly moreProblems: number
   /** How long the server wants to be left alone; null: it did not say. */
   readonly retryAfterMs: number | null
 
@@ -27,6 +31,7 @@ export class UmbraClientError extends Error {
     this.code = options.code
     this.status = options.status ?? null
     this.problems = options.problems ?? []
+    this.moreProblems = options.moreProblems ?? 0
     this.retryAfterMs = options.retryAfterMs ?? null
   }
 }
@@ -35,6 +40,7 @@ interface ProblemDocument {
   readonly code: string
   readonly detail: string
   readonly errors?: readonly unknown[]
+  readonly more_errors?: number
 }
 
 /** Reads the answer's body. Whatever answers, also a proxy's page, becomes one error with what is known. */
@@ -47,6 +53,7 @@ export async function errorOf(response: Response): Promise<UmbraClientError> {
       code: problem.code,
       status,
       problems: problem.errors ?? [],
+      moreProblems: problem.more_errors ?? 0,
       retryAfterMs,
     })
   const isAway = status === 502 || status === 503 || status === 504
@@ -59,10 +66,10 @@ export async function errorOf(response: Response): Promise<UmbraClientError> {
   })
 }
 
-/** Beyond these nobody reads on in a message; `problems` has all of them. */
+/** Problems in the message; `problems` has those that the server lists. */
 const MOST_TOLD = 10
 
-function messageOf({ detail, errors = [] }: ProblemDocument): string {
+function messageOf({ detail, errors = [], more_errors = 0 }: ProblemDocument): string {
   const lines = errors.slice(0, MOST_TOLD).flatMap(error => {
     const {
       code = "",
@@ -73,7 +80,7 @@ function messageOf({ detail, errors = [] }: ProblemDocument): string {
     if (message === undefined || detail.includes(message)) return []
     return `\n  ${[code, path].filter(Boolean).join(" ")}: ${message}`
   })
-  const more = errors.length - MOST_TOLD
+  const more = errors.length - MOST_TOLD + more_errors
   return `${detail}${lines.join("")}${more > 0 && lines.length > 0 ? `\n  … and ${more} more` : ""}`
 }
 

@@ -58,7 +58,7 @@ const standard = {
 }
 
 /** Umbra's own: it was refused before anything was done. */
-const untouched = new Set(["E611", "E612", "E632"])
+const untouched = new Set(["E611", "E612", "E614", "E632"])
 const away = new Set([429, 502, 503, 504])
 
 export class Http {

@@ -14,7 +14,7 @@ import type {
   WorkflowVersion,
 } from "./types.ts"
 
-/** One made with the builder, a definition, or the text of a YAML document. */
+/** One made with the builder, a definition, or the text of a document: JSON, or YAML of at most 16 KiB. */
 export type WorkflowDocument = Workflow | Definition | string
 
 export class Workflows {
@@ -140,8 +140,19 @@ export function segment(text: string): string {
 
 function content(workflow: WorkflowDocument): { readonly body: unknown; readonly contentType?: string } {
   return typeof workflow === "string"
-    ? { body: workflow, contentType: "application/yaml" }
+    ? { body: workflow, contentType: `application/${isJson(workflow) ? "json" : "yaml"}` }
     : { body: definitionOf(workflow) }
+}
+
+/** JSON may be longer than YAML. What only looks like JSON is sent as YAML, of which JSON is a part. */
+function isJson(text: string): boolean {
+  if (!/^\s*\{/.test(text)) return false
+  try {
+    JSON.parse(text)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function definitionOf(workflow: Workflow | Definition): unknown {

@@ -6,6 +6,8 @@ export interface AdapterSpec<Config = unknown> {
   readonly config?: StandardSchemaV1<unknown, Config>
   /** It stores or sends on what its config says, so no secret may stand in it (E112). */
   readonly storesConfig?: boolean
+  /** Keys of its config that hold a JSON Schema: patterns that cannot be matched in linear time are refused (E102). */
+  readonly schemas?: readonly string[]
   // Methods, so that an adapter of any config is an `AdapterSpec`.
   /**
    * Kinds of the messages that it emits with this config, besides what it answers. A route without a queue for one of them

@@ -94,7 +94,7 @@ export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Wor
   }
   const head = checkHead(source, shape)
   if (head === undefined) return { problems: problems.sorted() }
-  if (isObject(head.input)) checkInputSchema(head.input, problems)
+  if (isObject(head.input)) yield* checkInputSchema(head.input, { problems, isStored: rules < 2 })
   if (!Array.isArray(head.nodes)) return { problems: problems.sorted() }
   if (head.nodes.length > limits.nodes) {
     const message = `The workflow has ${head.nodes.length} nodes; at most ${limits.nodes} are allowed (limit nodes). Split it, or use "for_each".`

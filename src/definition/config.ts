@@ -7,13 +7,15 @@ import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
 import { compileTemplate, compileValue, isTemplate } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
-import { valueAt, withValueAt } from "./json-value.ts"
+import { richPatterns } from "./input-schema.ts"
+import { isObject, valueAt, withValueAt } from "./json-value.ts"
 import type { DocumentPath, ProblemList } from "./problem.ts"
 import type { Suggester } from "./suggest.ts"
 
 /** Whose config it is: a handler's or an adapter's. */
 interface Configured {
   readonly config?: StandardSchemaV1
+  readonly schemas?: readonly string[]
 }
 
 export interface ConfigCheck {
@@ -29,6 +31,12 @@ export function checkConfig(
   { owner, title, config, path }: ConfigCheck,
   { problems, suggest }: { readonly problems: ProblemList; readonly suggest: Suggester },
 ): void {
+  for (const key of owner.schemas ?? []) {
+    const schema = valueAt(config, [key])
+    if (isObject(schema))
+      for (const rich of richPatterns(schema))
+        problems.add("E102", [...path(), key, ...rich.path], rich.message)
+  }
   if (owner.config === undefined) return
   for (const issue of configIssues(owner, config, suggest)) {
     const text = /[.?]$/.test(issue.message) ? issue.message : `${issue.message}.`

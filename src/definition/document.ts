@@ -32,24 +32,16 @@ export function parseDocument(source: string, options: DocumentOptions = {}): So
   return atOnce(reading(source, options))
 }
 
-/** As `parseDocument`. YAML is read in one piece: the library has no other way (yaml-elsewhere.ts). */
+/** As `parseDocument`. YAML is read in one piece: its library cannot be interrupted. */
 export function* reading(source: string, options: DocumentOptions = {}): Work<SourceDocument> {
-  const { text, format, limits, tooLarge } = beforeReading(source, options)
-  if (tooLarge !== undefined) return tooLarge
-  const read = format === "json" ? yield* readJson(text) : readYaml(text, limits)
-  return { format, ...read }
-}
-
-/** What is known of a text that nobody has read yet. */
-export function beforeReading(source: string, options: DocumentOptions) {
   const text = source.startsWith("\uFEFF") ? source.slice(1) : source
   const format: DocumentFormat = options.format ?? (/^\s*[{[]/.test(text) ? "json" : "yaml")
   const limits = { ...defaultLimits, ...options.limits }
-  const problem = sizeProblem(text, format, limits)
-  if (problem === undefined) return { text, format, limits }
-  const locate: Locate = () => ({ line: 1, column: 1 })
-  const tooLarge: SourceDocument = { format, value: undefined, problems: [problem], locate }
-  return { text, format, limits, tooLarge }
+  const tooLarge = sizeProblem(text, format, limits)
+  if (tooLarge !== undefined)
+    return { format, value: undefined, problems: [tooLarge], locate: () => ({ line: 1, column: 1 }) }
+  const read = format === "json" ? yield* readJson(text) : readYaml(text, limits)
+  return { format, ...read }
 }
 
 function sizeProblem(text: string, format: DocumentFormat, limits: DefinitionLimits): Problem | undefined {

@@ -7,6 +7,8 @@ export interface HandlerSpec<Config = unknown, Output = unknown> {
   readonly output?: StandardSchemaV1<unknown, Output>
   /** `transform`-like handlers store what they are given, so no secret may stand in their config (E112). */
   readonly storesConfig?: boolean
+  /** Keys of its config that hold a JSON Schema: patterns that cannot be matched in linear time are refused (E102). */
+  readonly schemas?: readonly string[]
   /** `external`: the node's provider does the work, so it must have one. */
   readonly needsProvider?: boolean
 }

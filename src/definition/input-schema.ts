@@ -2,9 +2,10 @@
  * Is `input` a JSON Schema (2020-12) that can be used safely? Wrong keywords, references that lead nowhere or out of the
  * document, and references that go round without end are E101 when the workflow is defined, not when a job arrives.
  */
+import { atOnce, type Work } from "../turns.ts"
 import { isObject } from "./json-value.ts"
 import { type DocumentPath, formatPath, type ProblemList } from "./problem.ts"
-import { keywordChecks, schemaKeywords } from "./schema-keywords.ts"
+import { keywordChecks, schemaKeywords, tooRich } from "./schema-keywords.ts"
 
 /** Schemas that apply to the same value, one inside the other. More would be a mistake, and cost stack. */
 const chainLimit = 16
@@ -13,14 +14,21 @@ type Schema = Readonly<Record<string, unknown>>
 
 type Report = (path: DocumentPath, message: string) => void
 
-export function checkInputSchema(root: Schema, problems: ProblemList): void {
+export interface SchemaRules {
+  readonly problems: ProblemList
+  /** A version stored earlier: its patterns are not judged again. */
+  readonly isStored?: boolean
+}
+
+export function* checkInputSchema(root: Schema, { problems, isStored }: SchemaRules): Work<void> {
   const report: Report = (path, message) => problems.add("E101", ["input", ...path], message)
   const { type, ...rest } = root
   if (type !== undefined && type !== "object") {
     report(["type"], 'The input of a job is a mapping: its schema must have "type: object".')
   }
-  // The root without its type, which has just been looked at.
-  checkReferences(root, subschemas(rest, report), report)
+  // The root without its type, which was checked above.
+  const schemas = yield* subschemas(rest, report, isStored)
+  yield* checkReferences(root, schemas, report)
 }
 
 export interface SchemaSafety {
@@ -28,27 +36,35 @@ export interface SchemaSafety {
   readonly unsafe: string | undefined
   /** How many schemas look at one value at most: what a level of the input costs in stack. */
   readonly chain: number
+  /** Has `pattern`, `patternProperties`, `format` or `uniqueItems`, whose cost is not known before. */
+  readonly isCostly: boolean
+  readonly hasDefaults: boolean
+  /** Number of schemas in the document. */
+  readonly size: number
 }
 
 /** For schemas that may come from elsewhere than a checked definition. */
 export function inspectSchema(root: Schema): SchemaSafety {
   let unsafe: string | undefined
-  const chain = checkReferences(
-    root,
-    subschemas(root, () => {}),
-    (path, message) => {
+  const schemas = atOnce(subschemas(root, () => {}))
+  const chain = atOnce(
+    checkReferences(root, schemas, (path, message) => {
       unsafe ??= `${formatPath(path)}: ${message}`
-    },
+    }),
   )
-  return { unsafe, chain }
+  const isCostly = schemas.some(({ schema }) => costlyKeywords.some(keyword => keyword in schema))
+  const hasDefaults = schemas.some(({ schema }) => "default" in schema)
+  return { unsafe, chain, isCostly, hasDefaults, size: schemas.length }
 }
 
+const costlyKeywords = ["pattern", "patternProperties", "format", "uniqueItems"]
+
 /** Answers with the longest chain. */
-function checkReferences(root: Schema, schemas: readonly Located[], report: Report): number {
+function* checkReferences(root: Schema, schemas: readonly Located[], report: Report): Work<number> {
   const broken = schemas.filter(({ schema, path }) => !checkReference(schema, path, root, report))
+  yield
   if (broken.length > 0) return 0
-  const all = schemas.map(({ schema }) => schema)
-  const chain = longestChain(root, all)
+  const chain = yield* longestChain(root, schemas)
   if (chain <= chainLimit) return chain
   const endless = chain === Number.POSITIVE_INFINITY
   const what = endless ? "A $ref leads back to itself without end" : "Too many schemas apply to one value"
@@ -62,7 +78,7 @@ interface Located {
 }
 
 /** All schemas of the document, each keyword checked on the way. */
-function subschemas(root: Schema, report: Report): Located[] {
+function* subschemas(root: Schema, report: Report, isStored = true): Work<Located[]> {
   const found: Located[] = []
   const open: { value: unknown; path: DocumentPath }[] = [{ value: root, path: [] }]
   while (open.length > 0) {
@@ -73,8 +89,9 @@ function subschemas(root: Schema, report: Report): Located[] {
       continue
     }
     found.push({ schema: value, path })
+    yield
     for (const [keyword, argument] of Object.entries(value)) {
-      const wrong = Object.hasOwn(keywordChecks, keyword) ? keywordChecks[keyword]!(argument) : undefined
+      const wrong = wrongKeyword(keyword, argument) ?? (isStored ? undefined : tooRich(keyword, argument))
       if (wrong !== undefined) {
         report([...path, keyword], wrong)
         continue
@@ -84,6 +101,20 @@ function subschemas(root: Schema, report: Report): Located[] {
     }
   }
   return found
+}
+
+/** Patterns of a JSON Schema that cannot be matched in linear time. */
+export function richPatterns(root: Schema): { readonly path: DocumentPath; readonly message: string }[] {
+  return atOnce(subschemas(root, () => {})).flatMap(({ schema, path }) =>
+    Object.entries(schema).flatMap(([keyword, argument]) => {
+      const message = wrongKeyword(keyword, argument) === undefined ? tooRich(keyword, argument) : undefined
+      return message === undefined ? [] : [{ path: [...path, keyword], message }]
+    }),
+  )
+}
+
+function wrongKeyword(keyword: string, argument: unknown): string | undefined {
+  return Object.hasOwn(keywordChecks, keyword) ? keywordChecks[keyword]!(argument) : undefined
 }
 
 function children(keyword: string, argument: unknown): { value: unknown; path: DocumentPath }[] {
@@ -124,20 +155,25 @@ export function resolveReference(root: unknown, reference: string): Schema | boo
 }
 
 /** The longest chain of schemas that look at the same value; infinite if it is a circle. */
-function longestChain(root: Schema, schemas: readonly Schema[]): number {
+function* longestChain(root: Schema, schemas: readonly Located[]): Work<number> {
   const lengths = new Map<Schema, number>()
   const measure = (schema: Schema, depth: number): number => {
     const known = lengths.get(schema)
     if (known !== undefined) return known
     if (depth > 2 * chainLimit) return depth
-    // While it is being measured: who comes back here goes in a circle.
+    // While it is being measured: a chain that comes back here is a circle.
     lengths.set(schema, Number.POSITIVE_INFINITY)
     let longest = 0
     for (const inner of inPlace(schema, root)) longest = Math.max(longest, measure(inner, depth + 1))
     lengths.set(schema, longest + 1)
     return longest + 1
   }
-  return schemas.reduce((longest, schema) => Math.max(longest, measure(schema, 0)), 0)
+  let longest = 0
+  for (const { schema } of schemas) {
+    longest = Math.max(longest, measure(schema, 0))
+    yield
+  }
+  return longest
 }
 
 function inPlace(schema: Schema, root: Schema): Schema[] {

@@ -35,12 +35,12 @@ export interface JsonBounds {
 
 /**
  * Reports everything below `root` that JSON cannot hold. Objects of code may hold `undefined`, which means that the key
- * is not there. Answers with the levels of nesting.
+ * is not there. Answers with the levels of nesting and the number of values.
  */
-export function checkJson(root: unknown, bounds: JsonBounds, problems: ProblemList): number {
+export function checkJson(root: unknown, bounds: JsonBounds, problems: ProblemList): JsonBounds {
   const check = new JsonCheck(bounds, problems)
   check.visit(root, bounds.depth)
-  return bounds.depth - check.deepest
+  return { depth: bounds.depth - check.deepest, values: bounds.values - check.left }
 }
 
 class JsonCheck {
@@ -49,20 +49,21 @@ class JsonCheck {
   readonly #path: (string | number)[] = []
   /** The containers around the value at hand; a list, since it is short. */
   readonly #open: object[] = []
-  #left: number
+  /** Values that may still come. */
+  left: number
   /** Levels that were left at the deepest place. */
   deepest: number
 
   constructor(bounds: JsonBounds, problems: ProblemList) {
     this.#bounds = bounds
     this.#problems = problems
-    this.#left = bounds.values
+    this.left = bounds.values
     this.deepest = bounds.depth
   }
 
   visit(value: unknown, depth: number): void {
-    if (--this.#left < 0) {
-      if (this.#left === -1) this.#refuse(`More than ${this.#bounds.values} values. Split the document.`)
+    if (--this.left < 0) {
+      if (this.left === -1) this.#refuse(`More than ${this.#bounds.values} values. Split the document.`)
     } else if (typeof value === "object" && value !== null) this.#container(value, depth)
     else if (typeof value === "number") {
       if (!Number.isFinite(value))

@@ -1,10 +1,9 @@
 import { atOnce, inTurns, type Work } from "../turns.ts"
 import type { AdapterCatalog } from "./adapter.ts"
 import { type CompileResult, compilation } from "./compile.ts"
-import { beforeReading, type DocumentOptions, reading, type SourceDocument } from "./document.ts"
+import { type DocumentOptions, reading } from "./document.ts"
 import type { HandlerCatalog } from "./handler.ts"
 import type { Problem } from "./problem.ts"
-import { isLongYaml, YamlElsewhere } from "./yaml-elsewhere.ts"
 
 export interface LoadOptions extends DocumentOptions {
   readonly handlers: HandlerCatalog
@@ -17,24 +16,16 @@ export function loadWorkflow(text: string, options: LoadOptions): CompileResult 
   return atOnce(loading(text, options))
 }
 
-/** The same, for a process that has others to answer meanwhile: a workflow of 20,000 nodes takes half a second. */
-export async function loadInTurns(source: string, options: LoadOptions): Promise<CompileResult> {
-  const { text, format, limits, tooLarge } = beforeReading(source, options)
-  if (tooLarge !== undefined || format !== "yaml" || !isLongYaml(text))
-    return inTurns(loading(source, options))
-  return YamlElsewhere.read(text, limits, async yaml => {
-    const compiled = await inTurns(compiling(yaml.document, options))
-    if (compiled.plan !== undefined) return compiled
-    return { problems: byPlace(await yaml.placed(compiled.problems)) }
-  })
+/**
+ * The same without holding up the event loop: a workflow of 20,000 nodes takes half a second. YAML is read in one piece,
+ * so the caller bounds its length (`yamlInOnePiece`).
+ */
+export function loadInTurns(source: string, options: LoadOptions): Promise<CompileResult> {
+  return inTurns(loading(source, options))
 }
 
 function* loading(text: string, options: LoadOptions): Work<CompileResult> {
-  return yield* compiling(yield* reading(text, options), options)
-}
-
-function* compiling(document: SourceDocument, options: LoadOptions): Work<CompileResult> {
-  const { value, problems, unread = [], locate } = document
+  const { value, problems, unread = [], locate } = yield* reading(text, options)
   if (value === undefined) return { problems }
   const { format: _, ...rest } = options
   const compiled = yield* compilation(value, { ...rest, locate, isPartial: unread.length > 0 })

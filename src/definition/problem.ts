@@ -30,11 +30,15 @@ export interface Problem {
   readonly column?: number
 }
 
-/** For whoever asked for a plan. `told`: what follows the number of problems. */
-export function invalidWorkflow(problems: readonly Problem[], told = "."): UmbraError {
-  const count = problems.length === 1 ? "a problem" : `${problems.length} problems`
-  return new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${count}${told}`, {
-    details: { problems },
+/** `more`: problems that are not listed; `end`: what follows the number of problems in the message. */
+export function invalidWorkflow(
+  problems: readonly Problem[],
+  { more = 0, end = "." }: { readonly more?: number; readonly end?: string } = {},
+): UmbraError {
+  const total = problems.length + more
+  const count = total === 1 ? "a problem" : `${total} problems`
+  return new UmbraError(problems[0]?.code ?? "E101", `The workflow has ${count}${end}`, {
+    details: { problems, ...(more === 0 ? {} : { more }) },
   })
 }
 
@@ -48,6 +52,15 @@ export function formatPath(path: DocumentPath): string {
     else text += `[${JSON.stringify(part)}]`
   }
   return text
+}
+
+/** What `formatPath` made. */
+export function parsePath(text: string): DocumentPath {
+  const parts = text.matchAll(/\[(\d+)\]|\[("(?:[^"\\]|\\.)*")\]|\.?([^.[]+)/g)
+  return [...parts].map(([, index, quoted, key]) => {
+    if (index !== undefined) return Number(index)
+    return quoted === undefined ? key! : (JSON.parse(quoted) as string)
+  })
 }
 
 /** Collects problems in the order of their places in the document. */

@@ -1,5 +1,6 @@
 /** Keywords of JSON Schema 2020-12: what each must look like, and which of them hold further schemas. */
 import { isObject } from "./json-value.ts"
+import { unsupportedConstruct } from "./schema-pattern.ts"
 
 /** Holds a schema, a list of schemas, or a mapping of names to schemas. */
 export const schemaKeywords: Readonly<Record<string, "one" | "list" | "map">> = {
@@ -70,6 +71,22 @@ const patternMap: Check = value =>
   Object.keys(value as object)
     .map(pattern)
     .find(wrong => wrong)
+
+/** Why a pattern that is well-formed is refused in a new definition: it cannot be matched in linear time. */
+export function tooRich(keyword: string, argument: unknown): string | undefined {
+  const sources =
+    keyword === "pattern"
+      ? [argument]
+      : keyword === "patternProperties"
+        ? Object.keys(argument as object)
+        : []
+  for (const source of sources) {
+    const construct = unsupportedConstruct(source as string)
+    if (construct !== undefined)
+      return `The pattern has ${construct}, which cannot be matched in linear time. Write it without that.`
+  }
+  return undefined
+}
 
 const typeNames = expect(`one of ${[...types].join(", ")}, or a list of them`, value =>
   Array.isArray(value) ? value.length > 0 && value.every(isType) : isType(value),

@@ -17,6 +17,17 @@ type Composed =
   | { readonly document?: undefined; readonly message: string; readonly offset: number }
 
 export function composeYaml(text: string, depthLimit: number): Composed {
+  // The library makes an error for every fault: their stack traces take more time than the rest of the reading.
+  const { stackTraceLimit } = Error
+  Error.stackTraceLimit = 0
+  try {
+    return compose(text, depthLimit)
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit
+  }
+}
+
+function compose(text: string, depthLimit: number): Composed {
   const tooDeepAt = (offset: number) => ({
     message: `Nested more than ${depthLimit} levels deep (limit depth). Flatten it.`,
     offset,

@@ -155,6 +155,8 @@ export class Registrations {
   }
 }
 
+const problemsInMessage = 100
+
 async function planOf(
   source: Given,
   { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
@@ -166,11 +168,12 @@ async function planOf(
       : compileWorkflow(isMade(source) ? source.definition : source, options)
   const { plan, problems } = compiled
   if (plan !== undefined) return plan
-  const lines = problems.map(({ code, path, message, line, column }) => {
+  const lines = problems.slice(0, problemsInMessage).map(({ code, path, message, line, column }) => {
     const place = line === undefined ? path : `${line}:${column} ${path}`
     return `  ${code} ${place.trim()}: ${message}`
   })
-  throw invalidWorkflow(problems, `:\n${lines.join("\n")}`)
+  if (problems.length > lines.length) lines.push(`  and ${problems.length - lines.length} more`)
+  throw invalidWorkflow(problems, { end: `:\n${lines.join("\n")}` })
 }
 
 /** Made with the builder? Callers need not have types: what is given may be anything. */

@@ -2,7 +2,7 @@ import { createHash } from "node:crypto"
 import type { Submit } from "../core/commands.ts"
 import type { Json } from "../core/json.ts"
 import type { RetryPolicy } from "../core/plan.ts"
-import { checkInput, type Plan } from "../definition/index.ts"
+import { type CheckedFor, type CheckedRequest, inputChecks, type Plan } from "../definition/index.ts"
 import { sortedCopy } from "../definition/json-value.ts"
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port.ts"
@@ -33,6 +33,12 @@ export interface SubmitOptions {
   readonly traceparent?: string
   /** By whose API token or JWT, for limits that count such jobs. */
   readonly submittedBy?: string
+}
+
+/** As the server submits. */
+export interface AcceptOptions extends SubmitOptions {
+  /** Submissions of one request share the time for checking their inputs. */
+  readonly request?: CheckedRequest
 }
 
 /** Whether a job that is new may be stored; one that is there already is nobody's question. */
@@ -80,14 +86,14 @@ export class Submissions {
   async submit(
     source: WorkflowSource | WorkflowText,
     input: unknown,
-    options: SubmitOptions & { owner: string },
+    options: AcceptOptions & { owner: string },
     admit: Admit = (_, store) => store(),
   ): Promise<Submitted> {
     this.#engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.registrations.resolve(source, options.owner)
     this.#mustFit(stored.plan)
-    const checked = checkSubmission(stored.plan, input)
+    const checked = await checkSubmission(stored.plan, input, options)
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)
     if (options.idempotencyKey !== undefined)
@@ -198,13 +204,13 @@ function isUnanswered(error: unknown): boolean {
   return error instanceof UmbraError && error.code === "E613"
 }
 
-/** The input, checked and a copy of its own. */
-export function checkSubmission(plan: Plan, input: unknown): Json {
-  const { value, problems } = checkInput(plan.input, input)
-  // A copy: the caller may go on with its own, the job's input stays as the journal has it.
-  if (problems === undefined) return JSON.parse(JSON.stringify(value)) as Json
-  const text = problems.map(problem => `${problem.path}: ${problem.message}`).join("; ")
-  throw new UmbraError("E304", `The input does not fit workflow "${plan.name}": ${text}`, {
-    details: { problems },
+/** The input, checked and a copy of its own: the caller may change the object that it gave. */
+export async function checkSubmission(plan: Plan, input: unknown, by: CheckedFor): Promise<Json> {
+  const { value, problems, more } = await inputChecks.check(plan.input, input, by)
+  if (problems === undefined) return value
+  const texts = problems.map(problem => `${problem.path}: ${problem.message}`)
+  const rest = more === 0 ? "" : `; and ${more} more`
+  throw new UmbraError("E304", `The input does not fit workflow "${plan.name}": ${texts.join("; ")}${rest}`, {
+    details: { problems, ...(more === 0 ? {} : { more }) },
   })
 }

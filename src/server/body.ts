@@ -5,6 +5,7 @@
 import { isUtf8 } from "node:buffer"
 import type { IncomingMessage } from "node:http"
 import type { FastifyInstance, FastifyRequest } from "fastify"
+import { yamlInOnePiece } from "../definition/index.ts"
 import { UmbraError } from "../errors.ts"
 
 declare module "fastify" {
@@ -20,8 +21,9 @@ const DEEPEST = 200
 /** `maxBytes`: for whoever has no limit of their own. */
 export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   const parse = app.getDefaultJsonParser("error", "error")
+  const limitOf = (request: FastifyRequest) => request.caller?.limits?.maxBodyBytes ?? maxBytes
   const read = (request: FastifyRequest, payload: IncomingMessage, then: Then) =>
-    readText(payload, request.caller?.limits?.maxBodyBytes ?? maxBytes, then)
+    readText(payload, { maxBytes: limitOf(request), tooLarge }, then)
   app.removeAllContentTypeParsers()
   app.addContentTypeParser("application/json", (request, payload, done) =>
     read(request, payload, (error, body) => {
@@ -35,16 +37,27 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   )
   const yaml = ["application/yaml", "application/x-yaml", "text/yaml"]
   app.addContentTypeParser(yaml, (request, payload, done) => {
-    if (request.routeOptions.config.isDocument)
-      return read(request, payload, (error, body) => done(error, body))
+    if (request.routeOptions.config.isDocument) {
+      const limit = limitOf(request)
+      const limits =
+        limit <= yamlInOnePiece
+          ? { maxBytes: limit, tooLarge }
+          : { maxBytes: yamlInOnePiece, tooLarge: tooMuchYaml }
+      return readText(payload, limits, (error, body) => done(error, body))
+    }
     done(new UmbraError("E636", "Only workflows are taken as YAML. Send application/json."))
   })
 }
 
 type Then = (error: Error | null, text: string) => void
 
-/** What says that it is too long is not read at all; what turns out to be is let go where it does. */
-function readText(payload: IncomingMessage, maxBytes: number, then: Then): void {
+interface BodyLimit {
+  readonly maxBytes: number
+  readonly tooLarge: (maxBytes: number) => UmbraError
+}
+
+/** A body whose Content-Length is too large is not read at all; another is read up to the limit. */
+function readText(payload: IncomingMessage, { maxBytes, tooLarge }: BodyLimit, then: Then): void {
   if (Number(payload.headers["content-length"]) > maxBytes) {
     then(tooLarge(maxBytes), "")
     return
@@ -73,6 +86,13 @@ function tooLarge(maxBytes: number): UmbraError {
   return new UmbraError(
     "E635",
     `The body is larger than ${maxBytes} bytes, the most that is taken from you here (max_body_bytes).`,
+  )
+}
+
+function tooMuchYaml(maxBytes: number): UmbraError {
+  return new UmbraError(
+    "E635",
+    `YAML of more than ${maxBytes} bytes is not accepted over HTTP. Send JSON (Content-Type: application/json); \`umbra push\` converts it.`,
   )
 }
 

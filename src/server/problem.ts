@@ -33,13 +33,25 @@ function detailOf({ code, message }: UmbraError, status: number): string {
 }
 
 /** Lists of problems only: other particulars are for the log. */
-function detailsOf({ details }: UmbraError): { errors?: unknown } {
+function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: number } {
   const errors = details.problems ?? details.errors
-  return errors === undefined ? {} : { errors }
+  const more = Number(details.more ?? 0)
+  return { ...(errors === undefined ? {} : { errors }), ...(more === 0 ? {} : { more_errors: more }) }
+}
+
+const errorsAnswered = 100
+
+/** As `problemOf`, for an answer: of many errors the first ones, and the number of the others. */
+export function boundedProblem(error: UmbraError): ProblemDocument {
+  const problem = problemOf(error)
+  const { errors, more_errors: more = 0 } = problem as { errors?: unknown; more_errors?: number }
+  if (!Array.isArray(errors) || errors.length <= errorsAnswered) return problem
+  const rest = errors.length - errorsAnswered + more
+  return { ...problem, errors: errors.slice(0, errorsAnswered), more_errors: rest }
 }
 
 export function answerProblem(reply: FastifyReply, error: UmbraError): FastifyReply {
-  const problem = problemOf(error)
+  const problem = boundedProblem(error)
   if (problem.status === 503 || problem.status === 429)
     reply.header("retry-after", String(error.details.retry_after ?? 1))
   if (problem.status === 401) reply.header("www-authenticate", 'Bearer realm="umbra"')

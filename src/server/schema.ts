@@ -45,7 +45,12 @@ export const problem = z
     errors: z
       .array(z.unknown())
       .optional()
-      .meta({ description: "Every problem of a document or a request." }),
+      .meta({ description: "The problems of a document or a request, 100 at most." }),
+    more_errors: z
+      .number()
+      .int()
+      .optional()
+      .meta({ description: "How many problems there are beyond those of `errors`." }),
   })
   .meta({ id: "Problem", description: "An error, as RFC 9457 has it." })
 

@@ -18,6 +18,8 @@ import type { Redactor } from "./redact.ts"
 /** What a handler may know of the task it works on. */
 export interface Call {
   readonly jobId: string
+  /** Of the job; a thread does not know it. */
+  readonly owner?: string
   readonly nodeId: string
   readonly item?: number
   /** The fence. */
@@ -96,6 +98,11 @@ export class Context implements HandlerContext {
 
   get jobId(): string {
     return this.#options.call.jobId
+  }
+
+  /** For built-in handlers alone. */
+  get owner(): string | undefined {
+    return this.#options.call.owner
   }
 
   get nodeId(): string {

@@ -1,7 +1,18 @@
 import { describe, expect, it } from "vitest"
 import type { JsonObject } from "../../src/core/json.ts"
-import { checkInput } from "../../src/definition/index.ts"
+import { type InputCheck, InputChecker, readInput } from "../../src/definition/input.ts"
+import { StepsSpentError } from "../../src/definition/schema-checks.ts"
+import { threadMatchers } from "../../src/definition/schema-matchers.ts"
 import { problemsOf } from "./catalog.ts"
+
+const checker = new InputChecker(threadMatchers())
+
+/** As a thread checks it. */
+function checkInput(schema: JsonObject | null, input: unknown): InputCheck {
+  const read = readInput(input)
+  if (read.problems !== undefined) return read
+  return schema === null ? { value: read.given } : checker.check(schema, read, 1_000_000)
+}
 
 const schema: JsonObject = {
   type: "object",
@@ -79,13 +90,11 @@ describe("input that does not fit", () => {
 })
 
 describe("hostile schemas and inputs end", () => {
-  it("a pattern that backtracks without end is cut off", () => {
+  it("a pattern that backtracks without end in other engines is matched", () => {
     const hostile = { properties: { a: { type: "string", pattern: "^(a+)+$" } } }
-    const begun = performance.now()
-    expect(checkInput(hostile, { a: `${"a".repeat(50)}b` }).problems?.[0]?.message).toContain(
-      "could not be checked within",
-    )
-    expect(performance.now() - begun).toBeLessThan(5000)
+    expect(checkInput(hostile, { a: `${"a".repeat(50_000)}b` }).problems).toEqual([
+      { path: "input.a", message: "String does not match pattern." },
+    ])
     expect(checkInput(hostile, { a: "aaa" })).toEqual({ value: { a: "aaa" } })
   })
 
@@ -97,7 +106,14 @@ describe("hostile schemas and inputs end", () => {
     $defs.s7 = { properties: { a: { $ref: "#/$defs/s0" } } }
     const hostile = { properties: { a: { $ref: "#/$defs/s0" } }, $defs }
     const input = { a: { a: { a: { a: { a: { a: {} } } } } } }
-    expect(checkInput(hostile, input).problems?.[0]?.message).toContain("could not be checked within")
+    expect(() => checkInput(hostile, input)).toThrow(StepsSpentError)
+  })
+
+  it("defaults that would take more memory than there is are cut off", () => {
+    const hostile = { properties: { a: { items: { properties: { b: { default: "x".repeat(10_000) } } } } } }
+    expect(() => checkInput(hostile, { a: Array.from({ length: 10_000 }, () => ({})) })).toThrow(
+      StepsSpentError,
+    )
   })
 
   it("a schema that never passed a definition's checks is looked at first", () => {

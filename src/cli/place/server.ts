@@ -5,6 +5,7 @@ import { version } from "../../version.ts"
 import { printable } from "../terminal.ts"
 import { streamedChanges } from "./changes.ts"
 import type { Place, PlaceJobs } from "./place.ts"
+import { pushText } from "./push-text.ts"
 import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
 
 export interface ServerAddress {
@@ -55,7 +56,16 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     name: client.url,
     flags,
     jobs,
-    workflows,
+    workflows: {
+      push: text => pushText(workflows, text),
+      get: (...asked) => workflows.get(...asked),
+      list: (...asked) => workflows.list(...asked),
+      versions: (...asked) => workflows.versions(...asked),
+      setAlias: (...asked) => workflows.setAlias(...asked),
+      deleteAlias: (...asked) => workflows.deleteAlias(...asked),
+      aliasHistory: (...asked) => workflows.aliasHistory(...asked),
+      delete: (...asked) => workflows.delete(...asked),
+    },
     tokens,
     isRun: true,
     async close() {},
@@ -85,12 +95,15 @@ interface Circumstances {
 
 /** What the client says, and what to do about it on the command line. */
 async function explain(error: UmbraClientError, { version, tokenFrom }: Circumstances): Promise<UmbraError> {
-  const { code, message, problems } = error
+  const { code, message, problems, moreProblems: more } = error
   if (code === "E634") return await otherRelease(message, version)
   if (!(code in errorTable))
     return new UmbraError("E652", `the server says ${code}, which this release does not know: ${message}`)
   const text = code === "E630" ? tokenText(tokenFrom) : message
-  return new UmbraError(code as ErrorCode, text, { cause: error, details: { problems } })
+  return new UmbraError(code as ErrorCode, text, {
+    cause: error,
+    details: { problems, ...(more === 0 ? {} : { more }) },
+  })
 }
 
 function tokenText(tokenFrom: string | undefined): string {

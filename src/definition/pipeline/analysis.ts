@@ -33,9 +33,9 @@ export function* analysePipeline(
   source: Record<string, unknown>,
   context: PipelineContext,
 ): Work<AnalysedPipeline | undefined> {
-  const { problems, limits } = context
+  const { problems, limits, rules } = context
   const headIsWhole = checkHead(source, context) && !context.isPartial
-  if (isObject(source.input)) checkInputSchema(source.input, problems)
+  if (isObject(source.input)) yield* checkInputSchema(source.input, { problems, isStored: rules < 2 })
   if (!Array.isArray(source.routes)) return undefined
   if (source.routes.length === 0)
     problems.add("E108", ["routes"], "The pipeline has no routes, so nothing would happen. Add at least one.")

@@ -16,13 +16,13 @@ const config = llmServiceSpec.config.safeExtend({
     .describe("The answer is added to the message under this name. Left out: the answer alone goes on."),
 })
 
-export const llmSpec = { type: "llm", config } satisfies AdapterSpec
+export const llmSpec = { type: "llm", config, schemas: ["json"] } satisfies AdapterSpec
 
 export const llm = (http: HttpClient) =>
   defineAdapter({
     ...llmSpec,
-    async process(message, { config, signal, idempotencyKey }) {
-      const answer = await completeChat(http, config, { signal, idempotencyKey, now: Date.now })
+    async process(message, { config, signal, idempotencyKey, jobId }) {
+      const answer = await completeChat(http, config, { signal, idempotencyKey, jobId, now: Date.now })
       return named(message, config.as, answer as Json)
     },
   })

@@ -1,17 +1,19 @@
 /** Submitting jobs and looking at them. */
 import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
+import type { CheckedRequest } from "../../definition/index.ts"
 import { isoEvent, isoGraph, isoItems, isoNodeDetails } from "../../engine/iso-times.ts"
 import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
-import type { SubmitOptions } from "../../engine/submissions.ts"
+import type { AcceptOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTraceparent } from "../../trace.ts"
+import { nextTurnIfLate } from "../../turns.ts"
 import { type Caller, ownersOf } from "../caller.ts"
 import { eventsQuery, pageOf } from "../event-filter.ts"
 import * as views from "../graph-schema.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
-import { problemOf } from "../problem.ts"
+import { boundedProblem, type ProblemDocument } from "../problem.ts"
 import * as schema from "../schema.ts"
 import { boundsOf } from "../unfinished.ts"
 
@@ -26,6 +28,7 @@ const submitErrors = [
   "E610",
   "E611",
   "E613",
+  "E614",
   "E635",
   "E636",
   "E646",
@@ -95,19 +98,18 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     },
     async request => {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
-      const results = await Promise.all(
-        request.body.jobs.map(async wanted => {
-          try {
-            const { traceparent } = request.headers
-            const { jobId, isNew } = await submit(parts, request.caller, { ...wanted, traceparent })
-            return { job_id: jobId, is_new: isNew }
-          } catch (error) {
-            if (error instanceof UmbraError) return { problem: problemOf(error) }
-            throw error
-          }
-        }),
-      )
-      return { results }
+      const { traceparent } = request.headers
+      const shared = { traceparent, request: { spentMs: 0 } }
+      const results: Promise<BulkResult>[] = []
+      for (const wanted of request.body.jobs) {
+        const result = submitOneOf(parts, request.caller, { ...wanted, ...shared })
+        // Awaited below, maybe after it has failed.
+        result.catch(() => {})
+        results.push(result)
+        // A thousand submissions in one piece would hold up everybody else.
+        await nextTurnIfLate()
+      }
+      return { results: await Promise.all(results) }
     },
   )
 
@@ -260,23 +262,30 @@ function itemRoute(app: App, { umbra }: RouteParts): void {
 
 type Wanted = z.infer<typeof schema.newJobs>["jobs"][number]
 
+interface Submission extends Omit<Wanted, "idempotency_key"> {
+  readonly idempotency_key?: string | undefined
+  readonly traceparent?: string | undefined
+  readonly request?: CheckedRequest
+}
+
+type BulkResult = { job_id: string; is_new: boolean } | { problem: ProblemDocument }
+
+async function submitOneOf(parts: RouteParts, caller: Caller, wanted: Submission): Promise<BulkResult> {
+  try {
+    const { jobId, isNew } = await submit(parts, caller, wanted)
+    return { job_id: jobId, is_new: isNew }
+  } catch (error) {
+    if (error instanceof UmbraError) return { problem: boundedProblem(error) }
+    throw error
+  }
+}
+
 function submit(
   { umbra, unfinished, settings }: RouteParts,
   caller: Caller,
-  {
-    workflow,
-    input,
-    priority,
-    ttl_seconds,
-    labels,
-    idempotency_key,
-    traceparent,
-  }: Omit<Wanted, "idempotency_key"> & {
-    readonly idempotency_key?: string | undefined
-    readonly traceparent?: string | undefined
-  },
+  { workflow, input, priority, ttl_seconds, labels, idempotency_key, traceparent, request }: Submission,
 ) {
-  const options: SubmitOptions = {
+  const options: AcceptOptions = {
     owner: caller.owner,
     ...(caller.limits === null ? {} : { submittedBy: caller.name }),
     ...(priority === undefined ? {} : { priority }),
@@ -285,6 +294,7 @@ function submit(
     ...(idempotency_key === undefined ? {} : { idempotencyKey: idempotency_key }),
     // W3C: one that cannot be read is as none.
     ...(isTraceparent(traceparent) ? { traceparent } : {}),
+    ...(request === undefined ? {} : { request }),
   }
   const bounds = boundsOf(caller, settings)
   return umbra.accept(workflow, input, options, (jobId, store) => unfinished.admit(bounds, jobId, store))

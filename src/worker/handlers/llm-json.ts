@@ -1,6 +1,8 @@
 /** A model's answer as the JSON it was asked for. */
+import { setTimeout } from "node:timers/promises"
 import type { Json, JsonObject } from "../../core/json.ts"
-import { checkInput } from "../../definition/input.ts"
+import { inputChecks } from "../../definition/index.ts"
+import { UmbraError } from "../../errors.ts"
 import { HandlerError } from "../fail.ts"
 
 export interface JsonAnswer {
@@ -8,18 +10,34 @@ export interface JsonAnswer {
   /** `true`: any JSON. */
   readonly schema: true | Readonly<Record<string, unknown>>
   readonly finish_reason: string | null
+  /** Whose time for checks is used. */
+  readonly owner: string
+  readonly signal: AbortSignal
 }
 
-export function jsonAnswer({ text, schema, finish_reason }: JsonAnswer): Json {
+export async function jsonAnswer(answer: JsonAnswer): Promise<Json> {
+  const { text, schema, finish_reason } = answer
   const value = parse(text, finish_reason)
   if (schema === true) return value
-  const { problems } = value === null ? nullProblem : checkInput(schema as JsonObject, value)
+  const { problems } = value === null ? nullProblem : await check(value, answer)
   if (problems === undefined) return value
   const list = problems.map(({ path, message }) => `${path.replace(/^input/, "answer")}: ${message}`)
   throw unusable(`The model's answer does not fit the schema. ${list.slice(0, 5).join(" ")}`, text)
 }
 
-/** `checkInput` takes null for "no input"; a model that answers null has not answered. */
+/** The answer was paid for: when the time for checks is used up, it is checked later. */
+async function check(value: Json, { schema, owner, signal }: JsonAnswer) {
+  for (;;) {
+    try {
+      return await inputChecks.check(schema as JsonObject, value, { owner })
+    } catch (error) {
+      if (!(error instanceof UmbraError && error.code === "E614")) throw error
+      await setTimeout(1000 * Number(error.details.retry_after), undefined, { signal })
+    }
+  }
+}
+
+/** A check takes null for "no input"; a model that answers null has not answered. */
 const nullProblem = { problems: [{ path: "input", message: "The value is null." }] }
 
 function parse(text: string, finishReason: string | null): Json {

@@ -65,4 +65,4 @@ const output = z.object({
   finish_reason: z.string().nullable().describe("Why generation ended: stop, length, …; null if not said."),
 })
 
-export const llmServiceSpec = { name: "llm_service", config, output } satisfies HandlerSpec
+export const llmServiceSpec = { name: "llm_service", config, output, schemas: ["json"] } satisfies HandlerSpec

@@ -45,11 +45,11 @@ export const llmService = (http: HttpClient) =>
     run: (config, ctx) => completeChat(http, config, ctx),
   })
 
-/** `usage` is told what an answer cost even if it cannot be used. */
+/** `usage` is reported even if the answer cannot be used. `owner`: of the job; adapters know its id only. */
 export async function completeChat(
   http: HttpClient,
   config: Config,
-  ctx: Caller & Partial<Pick<HandlerContext, "usage">>,
+  ctx: Caller & Pick<HandlerContext, "jobId"> & Partial<Pick<HandlerContext, "usage">> & { owner?: string },
 ) {
   const response = await http.send(requestOf(config, ctx))
   if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
@@ -61,7 +61,9 @@ export async function completeChat(
   if (told === null) ctx.usage?.(usage)
   const finish_reason = answer.choices[0]?.finish_reason ?? null
   const text = textOf(answer)
-  const json = config.json === false ? {} : { json: jsonAnswer({ text, schema: config.json, finish_reason }) }
+  const { owner = ctx.jobId, signal } = ctx
+  const answered = { text, finish_reason, owner, signal }
+  const json = config.json === false ? {} : { json: await jsonAnswer({ ...answered, schema: config.json }) }
   return { text, ...json, model: answer.model ?? config.model, usage, finish_reason }
 }
 

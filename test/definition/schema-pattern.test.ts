@@ -1,0 +1,150 @@
+/** Patterns in the syntax of RE2 mean what they mean in JavaScript; those that RE2 does not have are named. */
+import fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import { threadMatchers } from "../../src/definition/schema-matchers.ts"
+import { translatePattern, unsupportedConstruct } from "../../src/definition/schema-pattern.ts"
+import { problemsOf } from "./catalog.ts"
+
+const alphabet = [
+  "a",
+  "b",
+  "B",
+  "0",
+  "_",
+  "-",
+  ".",
+  " ",
+  "\n",
+  "\r",
+  "\u2028",
+  "\u00a0",
+  "\ufeff",
+  "é",
+  "ж",
+  "😀",
+]
+
+const atom = fc.constantFrom(
+  ...[
+    "a",
+    "b",
+    "ж",
+    "😀",
+    ".",
+    "\\d",
+    "\\D",
+    "\\w",
+    "\\W",
+    "\\s",
+    "\\S",
+    "\\.",
+    "\\n",
+    "\\t",
+    "\\x61",
+    "\\u0062",
+  ],
+  ...[
+    "\\u{1F600}",
+    "\\ud83d\\ude00",
+    "\\p{L}",
+    "\\P{L}",
+    "\\p{Script=Cyrillic}",
+    "\\p{Lowercase}",
+    "\\cJ",
+    "\\0",
+  ],
+  ...[
+    "[a-c]",
+    "[^a-c]",
+    "[\\s\\d]",
+    "[^\\S]",
+    "[\\w.-]",
+    "[\\b]",
+    "[]",
+    "[^]",
+    "[😀-😂]",
+    "[[:a]",
+    "[a&&b]",
+    "[\\p{L}0]",
+  ],
+  ...["^", "$", "\\b", "\\B", "[-a]", "[a\\-z]", "[\\^]", "\\/", "\\$"],
+)
+
+const quantifier = fc.constantFrom("", "", "", "*", "+", "?", "{2}", "{0,2}", "{1,}", "*?", "+?", "{1,2}?")
+
+const isAssertion = (text: string) => ["^", "$", "\\b", "\\B"].includes(text)
+
+const single = fc.tuple(atom, quantifier).map(([of, times]) => (isAssertion(of) ? of : of + times))
+
+const pattern: fc.Arbitrary<string> = fc.letrec<{ all: string }>(tie => ({
+  all: fc.oneof(
+    { maxDepth: 3 },
+    single,
+    fc.tuple(single, tie("all")).map(parts => parts.join("")),
+    fc
+      .tuple(fc.constantFrom("(", "(?:"), tie("all"), quantifier, tie("all"))
+      .map(([open, inside, times, rest]) => `${open}${inside})${times}${rest}`),
+    fc.tuple(tie("all"), tie("all")).map(sides => sides.join("|")),
+  ),
+})).all
+
+const text = fc.array(fc.constantFrom(...alphabet), { maxLength: 8 }).map(parts => parts.join(""))
+
+describe("patterns that are matched in linear time", () => {
+  it("mean the same as in JavaScript", () => {
+    const matchers = threadMatchers()
+    fc.assert(
+      fc.property(pattern, fc.array(text, { minLength: 5, maxLength: 10 }), (source, texts) => {
+        const native = new RegExp(source, "u")
+        expect(translatePattern(source, () => "a").re2, source).toBeTypeOf("string")
+        for (const each of texts)
+          expect([source, each, matchers.pattern(source)(each)]).toEqual([source, each, native.test(each)])
+      }),
+      { numRuns: 400 },
+    )
+  })
+
+  it.each(["^(a+)+$", "^(a|a)*$", "(x+x+)+y", "^(?:.*a){20}$", "([a-zA-Z]+)*!"])(
+    "%s: a text ten times as long takes about ten times as long",
+    source => {
+      const matches = threadMatchers().pattern(source)
+      const cpu = (length: number) => {
+        const begun = process.cpuUsage()
+        matches(`${"a".repeat(length)}é`)
+        const { user, system } = process.cpuUsage(begun)
+        return (user + system) / 1000
+      }
+      cpu(1000)
+      // Exponential or quadratic matching would take minutes.
+      expect(cpu(200_000)).toBeLessThan(5000)
+    },
+  )
+})
+
+describe("E101 constructs that no linear-time engine has are refused with their name", () => {
+  it.each([
+    ["a(?=b)", 'a lookahead ("(?=")'],
+    ["a(?!b)", 'a negative lookahead ("(?!")'],
+    ["(?<=a)b", 'a lookbehind ("(?<=")'],
+    ["(?<!a)b", 'a negative lookbehind ("(?<!")'],
+    ["(a)\\1", 'a backreference ("\\1")'],
+    ["(?<n>a)\\k<n>", 'a backreference ("\\k<…>")'],
+    ["a{1001}", 'more than 1000 repetitions ("{1001}")'],
+    ["(?:a{50}b){30}", 'more than 1000 repetitions ("{30}")'],
+  ])("%s", (source, construct) => {
+    expect(unsupportedConstruct(source)).toBe(construct)
+    for (const schema of [{ pattern: source }, { patternProperties: { [source]: {} } }]) {
+      const input = { properties: { a: schema } }
+      const [problem, ...others] = problemsOf(
+        JSON.stringify({ name: "x", input, nodes: [{ id: "a", handler: "echo" }] }),
+      )
+      expect(others).toEqual([])
+      expect(problem).toMatchObject({ code: "E101", message: expect.stringContaining(construct) })
+    }
+  })
+
+  it("escaped or within a class they are characters", () => {
+    for (const source of ["\\(\\?=a", "[(?=a)]", "\\\\1", "(?<name>a)"])
+      expect(unsupportedConstruct(source), source).toBeUndefined()
+  })
+})
