@@ -1,3 +1,4 @@
+import { retryPolicy } from "./backoff.ts"
 import type { AttemptTimes, Refusal } from "./commands.ts"
 import type { Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
@@ -49,7 +50,7 @@ export function shownAttempt(state: JobState, node: number): number {
 
 /** How far that number can rise: attempts that were lost, or belong to the time before a retry of the job, spend none. */
 export function mostAttempts(state: JobState, node: number): number {
-  return (state.spentAttempts.get(node) ?? noneSpent).earlier + state.graph.nodes[node]!.retry.maxAttempts
+  return (state.spentAttempts.get(node) ?? noneSpent).earlier + retryPolicy(state, node).maxAttempts
 }
 
 /** Attempts that were running when their process died. */
