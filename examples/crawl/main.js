@@ -29,8 +29,8 @@ try {
   const job = await umbra.submit(crawl, { url: `${site.url}/`, model: model.url })
   const { status, output } = await job.wait()
   console.log(status)
-  for (const [route, { done, failed, dead_lettered }] of Object.entries(output.routes))
-    console.log(`${route}: ${done} done, ${failed} failed tries, ${dead_lettered} dead`)
+  for (const [route, { done, failed_tries, dead_lettered }] of Object.entries(output.routes))
+    console.log(`${route}: ${done} done, ${failed_tries} failed tries, ${dead_lettered} dead`)
   const rows = stored()
   console.log(
     `stored ${rows.length} chunks of ${pagesIn(rows)} pages, each with ${rows[0].vector.length} numbers`,

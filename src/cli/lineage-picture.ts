@@ -9,8 +9,8 @@ export function lineagePicture(
   room = 200,
 ): string[] {
   const draw = new Picture(paint, room)
-  const above = new Map(inputs.map(each => [each.id, each]))
-  const below = new Map(outputs.map(each => [each.id, each]))
+  const above = new Map(inputs.map(each => [keyOf(each.job_id, each.id), each]))
+  const below = new Map(outputs.map(each => [keyOf(each.job_id, each.id), each]))
   return [
     ...draw.inputs(message, above),
     ...draw.message(message, paint.bold("● "), below.size > 0 ? "│ " : "  "),
@@ -21,7 +21,11 @@ export function lineagePicture(
   ]
 }
 
+/** By job and message: across a replay messages of two jobs may have one name. */
 type Known = ReadonlyMap<string, Message>
+
+const keyOf = (job: string, id: string) => `${job}/${id}`
+const linked = (link: Message["replay_of"]) => (link === null ? [] : [keyOf(link.job_id, link.message)])
 
 class Picture {
   readonly #paint: Paint
@@ -35,7 +39,8 @@ class Picture {
 
   /** From the farthest to the nearest. Each branch opens upwards. */
   inputs(of: Message, known: Known, indent = ""): string[] {
-    const found = this.#fresh([...(of.parent === null ? [] : [of.parent]), ...of.gathered], known)
+    const own = [...(of.parent === null ? [] : [of.parent]), ...of.gathered]
+    const found = this.#fresh([...own.map(id => keyOf(of.job_id, id)), ...linked(of.replay_of)], known)
     return found.flatMap((each, i) => {
       const [mark, further] = i === 0 ? ["┌ ", "  "] : ["├ ", "│ "]
       return [
@@ -47,8 +52,11 @@ class Picture {
 
   outputs(of: Message, known: Known, indent = ""): string[] {
     const into = of.invocations.flatMap(each => each.into ?? [])
-    const emitted = [...known.values()].filter(({ parent }) => parent === of.id).map(({ id }) => id)
-    const found = this.#fresh([...into, ...emitted], known)
+    const emitted = [...known.values()]
+      .filter(({ parent, job_id }) => parent === of.id && job_id === of.job_id)
+      .map(({ id }) => id)
+    const own = [...into, ...emitted].map(id => keyOf(of.job_id, id))
+    const found = this.#fresh([...own, ...linked(of.replayed_by)], known)
     return found.flatMap((each, i) => {
       const isLast = i === found.length - 1
       const further = `${indent}${isLast ? "  " : "│ "}`
@@ -65,8 +73,12 @@ class Picture {
   }
 
   message(message: Message, mark: string, below: string): string[] {
-    const { id, status, invocations, gathered } = message
-    const many = gathered.length === 0 ? "" : `with ${count(gathered.length, "message")} gathered`
+    const { id, status, invocations, gathered, replay_of } = message
+    const parts = [
+      gathered.length === 0 ? "" : `with ${count(gathered.length, "message")} gathered`,
+      replay_of === null ? "" : `replays ${printable(replay_of.message)} of job ${replay_of.job_id}`,
+    ]
+    const many = parts.filter(Boolean).join("  ")
     const body = message.body_left_out ? "(large)" : JSON.stringify(message.body)
     const head = `${mark}${printable(id)}  ${this.#status(status)}  ${many === "" ? "" : `${many}  `}`
     const rest = this.#room - mark.length - id.length - status.length - many.length - 8
@@ -82,7 +94,7 @@ class Picture {
     const parts = [
       printable(adapter),
       this.#status(status),
-      into === null ? latencyText(duration_ms) : "",
+      into === null ? `${latencyText(duration_ms)}${status === "running" ? " so far" : ""}` : "",
       attempt > 1 ? `try ${attempt}` : "",
       emitted > 0 ? `→ ${count(emitted, "message")}` : "",
       into === null ? "" : `gathered into ${printable(into)}`,

@@ -24,9 +24,9 @@ const columns: readonly Column[] = [
   },
   { title: "done", text: ({ done }) => number(done), style: ({ done }, p) => ifAny(done, p.green) },
   {
-    title: "failed",
-    text: ({ failed }) => number(failed),
-    style: ({ failed }, p) => ifAny(failed, p.yellow),
+    title: "failed tries",
+    text: ({ failed_tries }) => number(failed_tries),
+    style: ({ failed_tries }, p) => ifAny(failed_tries, p.yellow),
   },
   {
     title: "dead",

@@ -145,6 +145,19 @@ export class MemoryPipelineStore implements PipelineStore {
     )
   }
 
+  async countReplayedBefore(letter: Parameters<PipelineStore["countReplayedBefore"]>[0]): Promise<number> {
+    return this.#replayed(letter).filter(({ seq }) => seq < letter.seq).length
+  }
+
+  async findReplayed(query: Parameters<PipelineStore["findReplayed"]>[0]): Promise<MessageKey | null> {
+    const found = this.#replayed(query)[query.before]
+    return found === undefined ? null : { route: found.route, seq: found.seq }
+  }
+
+  #replayed({ execution, route, replayedBy }: { execution: number; route: number; replayedBy: string }) {
+    return this.#dead(execution).filter(row => row.route === route && row.replayedBy === replayedBy)
+  }
+
   async readLineage(query: Parameters<PipelineStore["readLineage"]>[0]): Promise<LineageRow[]> {
     const lineage = this.#store().executions.get(query.execution)?.lineage
     const names = [...new Set(query.keys.map(nameOf))]

@@ -78,6 +78,18 @@ export interface PipelineStore {
     readonly limit: number
   }): Promise<ReplayedRow[]>
 
+  /** Of the dead letters of a route that a job replays, how many come before this one. */
+  countReplayedBefore(
+    letter: MessageKey & { readonly execution: number; readonly replayedBy: string },
+  ): Promise<number>
+  /** Of the dead letters of a route that a job replays, the one with so many before it; null: there is none. */
+  findReplayed(query: {
+    readonly execution: number
+    readonly route: number
+    readonly replayedBy: string
+    readonly before: number
+  }): Promise<MessageKey | null>
+
   /** All invocations on these messages; at most `limit`. */
   readLineage(query: {
     readonly execution: number

@@ -141,6 +141,22 @@ export class SqlPipelineStore implements PipelineStore {
     return found.map(row => ({ ...messageRow(row), execution: rows.number(row, 8) }))
   }
 
+  async countReplayedBefore({
+    execution,
+    route,
+    seq,
+    replayedBy,
+  }: Parameters<PipelineStore["countReplayedBefore"]>[0]): Promise<number> {
+    return this.#count("pipelineCountReplayedBefore", [replayedBy, `${execution}`, `${route}`, `${seq}`])
+  }
+
+  async findReplayed(query: Parameters<PipelineStore["findReplayed"]>[0]): Promise<MessageKey | null> {
+    const { execution, route, replayedBy, before } = query
+    const parameters = [replayedBy, `${execution}`, `${route}`, `${before}`]
+    const [row] = await this.#database.query("pipelineFindReplayed", parameters)
+    return row === undefined ? null : keyRow(row)
+  }
+
   async readLineage(query: Parameters<PipelineStore["readLineage"]>[0]): Promise<LineageRow[]> {
     const { execution, keys, limit } = query
     const parameters = [`${execution}`, ...keyColumns(keys), `${limit}`]

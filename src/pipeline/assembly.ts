@@ -17,7 +17,7 @@ import type {
 import { deadLetterFault } from "./dead-letter-limit.ts"
 import type { Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
 import type { InitialMessage } from "./initial.ts"
-import { messageName } from "./lineage.ts"
+import { messageName } from "./message-names.ts"
 
 export type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
 
@@ -93,7 +93,7 @@ export class Assembly implements Rows {
     const { plan, progress } = this.#routeOf(delivery)
     const attempts = delivery.attempts + 1
     this.#record(delivery, invocations, null)
-    progress.failed += 1
+    progress.failedTries += 1
     if (delivery.dueAt !== null) progress.waiting -= 1
     else progress.settled.add(delivery.seq)
     // Every so many tries are the last ones: after a retry of the job there are as many again.

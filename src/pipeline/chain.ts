@@ -7,6 +7,7 @@ import type { Log } from "../log.ts"
 import type { Redactor } from "../worker/redact.ts"
 import type { Delivery } from "./delivery.ts"
 import { Gatherers } from "./gathering.ts"
+import type { LiveMessage } from "./live-message.ts"
 import { Passage, type PassageEvents } from "./passage.ts"
 import type { PreparedAdapter, PreparedRoute } from "./prepared-adapter.ts"
 import type { PipelineSettings } from "./settings.ts"
@@ -37,6 +38,8 @@ export interface RouteChain {
   /** When a message may be begun, as far as it can say; a time that has passed: now. */
   mayBeginAt(now: number): number
   deliver(delivery: Delivery): void
+  /** The message with this number, if it is in hand. */
+  live(seq: number): LiveMessage | null
   stop(): void
 }
 
@@ -55,6 +58,7 @@ export class Chain implements RouteChain {
   readonly passedOn: { readonly maxBytes: number; readonly what: string }
   readonly #scene: ExecutionScene
   readonly #gatherers: Gatherers
+  readonly #inHand = new Map<number, Passage>()
 
   constructor(
     route: { readonly position: number; readonly plan: RoutePlan; readonly prepared: PreparedRoute },
@@ -121,7 +125,19 @@ export class Chain implements RouteChain {
   }
 
   deliver(delivery: Delivery): void {
-    new Passage(this, delivery).advance()
+    const passage = new Passage(this, delivery)
+    this.#inHand.set(delivery.seq, passage)
+    passage.advance()
+  }
+
+  live(seq: number): LiveMessage | null {
+    return this.#inHand.get(seq)?.live ?? null
+  }
+
+  /** Its delivery is over, with those of the messages that were gathered into it. */
+  left({ delivery, members }: Passage): void {
+    this.#inHand.delete(delivery.seq)
+    for (const member of members) this.#inHand.delete(member.delivery.seq)
   }
 
   /** The message waits here, or goes on with a group. */

@@ -23,15 +23,18 @@ import type { Clock } from "../engine/clock.ts"
 import { partitionOf } from "../engine/ids.ts"
 import type { Plans } from "../engine/plans.ts"
 import { UmbraError } from "../errors.ts"
-import type { JobRow, Journal } from "../journal/port.ts"
+import type { MessageKey } from "../journal/pipeline-store.ts"
+import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import type { ChainEvents, RouteChain } from "./chain.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
+import type { LiveMessage } from "./live-message.ts"
 import type { PipelineMeasures } from "./measures.ts"
 import { routeSecrets } from "./prepared-adapter.ts"
 import type { AdapterRegistry } from "./registry.ts"
 import { RemoteChain } from "./remote-chain.ts"
+import { replayedJob } from "./replay-label.ts"
 import { queueOf } from "./route-call.ts"
 import { PipelineRun, type RunParts } from "./run.ts"
 import type { PipelineSettings } from "./settings.ts"
@@ -62,9 +65,6 @@ interface Current {
   /** By the monotonic clock. */
   readonly begunAt: number
 }
-
-/** Names the job whose dead letters this one begins with. */
-export const replayLabel = "replay_of"
 
 /** A place that was claimed for a job which never came is free again after this. */
 export const CLAIM_MS = 60_000
@@ -100,6 +100,13 @@ export class Executions implements TaskLane {
     return { worker: this.#parts.host.id, ranMs: performance.now() - current.begunAt }
   }
 
+  /** A message that is in hand here, or whose end is not durable yet. */
+  live(jobId: string, key: MessageKey): LiveMessage | null {
+    for (const { task, run } of this.#current.values())
+      if (task.jobId === jobId) return run?.live(key) ?? null
+    return null
+  }
+
   dispatch(task: Task): void {
     const key = nameOf(task)
     if (this.#isDraining || this.#current.has(key)) return
@@ -127,7 +134,7 @@ export class Executions implements TaskLane {
     const job = jobNames(task, row.createdAt)
     const names = { input: task.input, job }
     const run = new PipelineRun({
-      ...{ plan: pipeline, execution, settings, names, isReplay: isReplay(row) },
+      ...{ plan: pipeline, execution, settings, names, isReplay: replayedJob(row) !== null },
       fence: { partition, epoch },
       store: journal.pipelines,
       storage: new ExecutionStorage(journal.pipelines, execution.execution),
@@ -230,11 +237,6 @@ export class Executions implements TaskLane {
     this.#isDraining = true
     await Promise.all([...this.#current.values()].map(({ run }) => run?.drain(graceMs)))
   }
-}
-
-/** A job that begins with dead letters says of whom. */
-function isReplay({ labels }: JobRow): boolean {
-  return labels !== null && Object.hasOwn(JSON.parse(labels) as object, replayLabel)
 }
 
 function jobNames(task: Task, createdAt: number): Json {

@@ -24,7 +24,8 @@ export function totals(routes: readonly RouteRun[]): PipelineTotals {
         {
           messages: progress.tail,
           done: progress.done,
-          failed: progress.failed,
+          failed: progress.dead,
+          failed_tries: progress.failedTries,
           dead_lettered: progress.dead,
         },
       ]),

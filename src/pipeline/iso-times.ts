@@ -1,6 +1,6 @@
 /** Views of executions as programs read them, over HTTP and with `--json`: times are ISO 8601 text. */
 import { isoTime } from "../engine/iso-times.ts"
-import type { InvocationView, LineageView, MessageView } from "./lineage.ts"
+import type { InvocationView, LineageView, MessageView } from "./lineage-view.ts"
 import type { DeadLetter, DeadLetterPage } from "./queries.ts"
 
 type Written<T, Time extends keyof T> = Omit<T, Time> & { readonly [K in Time]: string }

@@ -3,7 +3,7 @@ import type { Fault } from "../core/faults.ts"
 import type { JsonObject } from "../core/json.ts"
 import { encodeProgress, type PipelineProgress, type Suspicion } from "../core/pipeline/progress.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { DeadLetterRow, PipelineCommit } from "../journal/pipeline-store.ts"
+import type { DeadLetterRow, LineageRow, MessageKey, PipelineCommit } from "../journal/pipeline-store.ts"
 import { Assembly } from "./assembly.ts"
 import type { Ending } from "./delivery.ts"
 import type { InitialMessage } from "./initial.ts"
@@ -33,6 +33,8 @@ export class Ledger {
   fault: Fault | null = null
   readonly #parts: LedgerParts
   #commit: number
+  /** The commit that is on its way. */
+  #flying: PipelineCommit | null = null
   #endings: Ending[] = []
   /** Messages that have ended and that they emitted, and the bytes of those. */
   #weight = 0
@@ -123,7 +125,8 @@ export class Ledger {
     this.#commit += 1
     const { messages, lineage, parked, unparked, stored } = assembly
     const rows = { messages, lineage, parked, unparked, stored }
-    return { ...head, commit: this.#commit, progress: encodeProgress(progress, figures()), ...rows }
+    this.#flying = { ...head, commit: this.#commit, progress: encodeProgress(progress, figures()), ...rows }
+    return this.#flying
   }
 
   #settle(assembly: Assembly): void {
@@ -149,8 +152,21 @@ export class Ledger {
     return count
   }
 
+  /** Calls on a message that are on their way to the store; null: there are none. */
+  pending({ route, seq }: MessageKey): readonly LineageRow[] | null {
+    const isIt = (key: MessageKey) => key.route === route && key.seq === seq
+    const rows = this.#flying?.lineage.filter(isIt) ?? []
+    for (const ending of this.#endings)
+      for (const { delivery, invocations } of [ending, ...ending.members])
+        if (isIt(delivery))
+          for (const call of invocations)
+            rows.push({ route, seq, attempt: delivery.attempts + 1, emitted: null, ...call })
+    return rows.length === 0 ? null : rows
+  }
+
   /** The commit that was made last is in the store. */
   durable({ stored }: PipelineCommit): void {
+    this.#flying = null
     this.#parts.storage.durable(stored)
     for (const begin of this.#begins) begin()
     this.#begins = []

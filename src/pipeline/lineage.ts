@@ -1,59 +1,23 @@
 /**
  * Where messages come from and what became of them (P5), walked over the stored rows: from any output to its inputs, and
- * back. Bounded: a walk shows at most `limit` messages, and says when there were more.
+ * back, also from a replayed message to its dead letter in another job. Of messages in flight the process that runs the
+ * execution adds what is not stored yet. Bounded: a walk shows at most `limit` messages, and says when there were more.
  */
-import type { Json } from "../core/json.ts"
-import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { LineageRow, MessageKey, MessageRow, PipelineStore } from "../journal/pipeline-store.ts"
+import type { DeadLetterRow, LineageRow, MessageKey, MessageRow } from "../journal/pipeline-store.ts"
+import {
+  emittedRanges,
+  type Known,
+  type LineageScene,
+  type LineageView,
+  type Ref,
+  viewOf,
+} from "./lineage-view.ts"
+import type { LiveMessage } from "./live-message.ts"
+import { messageKey } from "./message-names.ts"
 
-export interface InvocationView {
-  readonly adapter: string
-  readonly attempt: number
-  readonly status: "completed" | "failed"
-  readonly at: number
-  readonly duration_ms: number
-  /** The message that this one was gathered into. */
-  readonly into: string | null
-  readonly emitted: number
-  readonly error: Json
-}
-
-export interface MessageView {
-  readonly id: string
-  /** The message that it was emitted for; null: an initial one. */
-  readonly parent: string | null
-  /** Messages that were processed as one with it. */
-  readonly gathered: readonly string[]
-  readonly correlation_id: string
-  readonly at: number
-  /**
-   * pending: queued, or in hand for the first time. failed: the last try (dead letters say whether it was the last of
-   * all), or a dead letter that no try is on record of.
-   */
-  readonly status: "pending" | "completed" | "failed"
-  readonly invocations: readonly InvocationView[]
-  readonly body: Json
-  /** The body is too large to be shown beside others: ask for this message. */
-  readonly body_left_out?: true
-}
-
-export interface LineageView {
-  readonly message: MessageView
-  /** What it comes from, the nearest first. */
-  readonly inputs: readonly MessageView[]
-  /** What comes from it, the nearest first. */
-  readonly outputs: readonly MessageView[]
-  /** There are more than are shown. */
-  readonly is_cut: boolean
-}
-
-export interface LineageScene {
-  readonly store: PipelineStore
-  readonly plan: PipelinePlan
-  readonly jobId: string
-  readonly execution: number
-}
+/** null: the job is gone, or another owner's. */
+export type OpenScene = (jobId: string) => Promise<LineageScene | null>
 
 /** Invocations of one message that are shown: retries without end would fill every page. */
 const ROWS_PER_MESSAGE = 50
@@ -62,84 +26,58 @@ const BREADTH = 50
 /** Of the messages around the one that was asked for; larger bodies are dropped as they are read. */
 const BODY_CHARACTERS = 4096
 
-export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): string {
-  return `${plan.routes[route]!.name}:${seq}`
-}
-
-export function messageKey(plan: PipelinePlan, name: string): MessageKey {
-  const end = name.lastIndexOf(":")
-  const seq = Number(name.slice(end + 1))
-  if (end > 0 && Number.isSafeInteger(seq) && seq > 0)
-    return { route: routePosition(plan, name.slice(0, end)), seq }
-  const example = `${plan.routes[0]!.name}:1`
-  throw new UmbraError(
-    "E706",
-    `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
-  )
-}
-
-export function routePosition({ positions, routes }: PipelinePlan, route: string): number {
-  const position = positions.get(route)
-  if (position !== undefined) return position
-  const names = routes.map(({ name }) => name).join(", ")
-  throw new UmbraError("E706", `The pipeline has no route "${route}". It has ${names}.`)
-}
-
-export async function walkLineage(scene: LineageScene, name: string, limit: number): Promise<LineageView> {
-  const key = messageKey(scene.plan, name)
-  const [start] = await new Walk(scene, limit, Number.POSITIVE_INFINITY).read([key])
-  if (start === undefined)
+export async function walkLineage(
+  scene: LineageScene,
+  open: OpenScene,
+  name: string,
+  limit: number,
+): Promise<LineageView> {
+  const start = { scene, ...messageKey(scene.plan, name) }
+  const [message] = await new Walk(open, limit, Number.POSITIVE_INFINITY).read([start])
+  if (message === undefined)
     throw new UmbraError(
       "E706",
       `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`,
     )
-  const up = new Walk(scene, limit)
-  const inputs = await up.follow(start, known => up.inputsOf(known))
-  const down = new Walk(scene, limit)
-  const outputs = await down.follow(start, known => down.outputsOf(known))
+  const up = new Walk(open, limit)
+  const inputs = await up.follow(message, known => up.inputsOf(known))
+  const down = new Walk(open, limit)
+  const outputs = await down.follow(message, known => down.outputsOf(known))
   return {
-    message: viewOf(scene, start),
-    inputs: inputs.map(each => viewOf(scene, each)),
-    outputs: outputs.map(each => viewOf(scene, each)),
+    message: viewOf(message),
+    inputs: inputs.map(viewOf),
+    outputs: outputs.map(viewOf),
     is_cut: up.isCut || down.isCut,
   }
 }
 
-interface Known {
-  readonly message: Omit<MessageRow, "body"> & { readonly body: string | null }
-  readonly rows: readonly LineageRow[]
-  readonly gathered: readonly MessageKey[]
-  /** Has no rows, and never will: it went too far (E704), or ended its process (E709). */
-  readonly isDead: boolean
-}
-
 class Walk {
-  readonly #scene: LineageScene
+  readonly #open: OpenScene
   readonly #limit: number
   readonly #bodyCharacters: number
   isCut = false
 
-  constructor(scene: LineageScene, limit: number, bodyCharacters = BODY_CHARACTERS) {
-    this.#scene = scene
+  constructor(open: OpenScene, limit: number, bodyCharacters = BODY_CHARACTERS) {
+    this.#open = open
     this.#limit = limit
     this.#bodyCharacters = bodyCharacters
   }
 
   /** Breadth first, each message once; not the one it starts from. */
-  async follow(start: Known, next: (known: readonly Known[]) => readonly MessageKey[]): Promise<Known[]> {
-    const seen = new Set([textOf(start.message)])
+  async follow(start: Known, next: (known: readonly Known[]) => Promise<readonly Ref[]>): Promise<Known[]> {
+    const seen = new Set([nameOf({ scene: start.scene, ...start.message })])
     const found: Known[] = []
     let edge: readonly Known[] = [start]
     while (edge.length > 0) {
-      const fresh: MessageKey[] = []
-      for (const key of next(edge)) {
-        if (seen.has(textOf(key))) continue
+      const fresh: Ref[] = []
+      for (const ref of await next(edge)) {
+        if (seen.has(nameOf(ref))) continue
         if (found.length + fresh.length >= this.#limit) {
           this.isCut = true
           break
         }
-        seen.add(textOf(key))
-        fresh.push(key)
+        seen.add(nameOf(ref))
+        fresh.push(ref)
       }
       edge = await this.read(fresh)
       found.push(...edge)
@@ -147,21 +85,26 @@ class Walk {
     return found
   }
 
-  /** What it was emitted for, and what was processed together with that. */
-  inputsOf(known: readonly Known[]): MessageKey[] {
-    return known.flatMap(({ message, gathered }) => [
-      ...gathered,
-      ...(message.parent === null ? [] : [message.parent]),
+  /** What it was emitted for, what was processed together with that, and the dead letter that it replays. */
+  async inputsOf(known: readonly Known[]): Promise<Ref[]> {
+    return known.flatMap(({ scene, message, gathered, replayOf }) => [
+      ...gathered.map(key => ({ scene, ...key })),
+      ...(message.parent === null ? [] : [{ scene, ...message.parent }]),
+      ...(replayOf === null ? [] : [replayOf]),
     ])
   }
 
-  outputsOf(known: readonly Known[]): MessageKey[] {
-    return known.flatMap(({ message, rows }) =>
-      rows.flatMap(({ emitted, into }) => [
-        ...(into === null ? [] : [{ route: message.route, seq: into }]),
-        ...this.#keysOf(emitted),
-      ]),
-    )
+  async outputsOf(known: readonly Known[]): Promise<Ref[]> {
+    const refs: Ref[] = []
+    for (const { scene, message, rows, replayedBy } of known) {
+      for (const { emitted, into } of rows) {
+        if (into !== null) refs.push({ scene, route: message.route, seq: into })
+        for (const key of this.#keysOf(emitted)) refs.push({ scene, ...key })
+      }
+      const other = replayedBy === null ? null : await this.#open(replayedBy.jobId)
+      if (other !== null) refs.push({ scene: other, ...replayedBy!.key })
+    }
+    return refs
   }
 
   #keysOf(emitted: string | null): MessageKey[] {
@@ -174,52 +117,85 @@ class Walk {
     return keys
   }
 
-  async read(keys: readonly MessageKey[]): Promise<Known[]> {
+  async read(refs: readonly Ref[]): Promise<Known[]> {
     const known: Known[] = []
-    for (let i = 0; i < keys.length; i += BREADTH)
-      known.push(...(await this.#page(keys.slice(i, i + BREADTH))))
+    for (const [scene, keys] of groupBy(refs, ref => ref.scene))
+      for (let i = 0; i < keys.length; i += BREADTH)
+        known.push(...(await this.#page(scene, keys.slice(i, i + BREADTH))))
     return known
   }
 
-  async #page(keys: readonly MessageKey[]): Promise<Known[]> {
-    const { store, execution } = this.#scene
+  async #page(scene: LineageScene, keys: readonly MessageKey[]): Promise<Known[]> {
+    const { store, execution } = scene
+    // Before the store is read: what becomes durable meanwhile is then known twice, and not at no time.
+    const live = new Map(keys.map(key => [textOf(key), scene.live(key)]))
     const [messages, rows, gathered] = await Promise.all([
       store.findMessages(execution, keys),
       store.readLineage({ execution, keys, limit: keys.length * ROWS_PER_MESSAGE }),
       store.readGathered({ execution, into: keys, limit: this.#limit }),
     ])
     const rowsByMessage = groupBy(rows, textOf)
-    const intoByMember = await this.#leaders(gathered)
-    const dead = await this.#deadAmong(messages.filter(message => !rowsByMessage.has(textOf(message))))
-    return keys
+    const intoByMember = await this.#leaders(scene, gathered)
+    const isDone = (message: MessageRow) => rowsByMessage.get(textOf(message))?.at(-1)?.status === "completed"
+    const dead = await this.#deadAmong(
+      scene,
+      messages.filter(message => !isDone(message)),
+    )
+    const found = keys
       .map(key => messages.find(each => textOf(each) === textOf(key)))
       .filter(message => message !== undefined)
-      .map(message => ({
-        message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
-        rows: rowsByMessage.get(textOf(message)) ?? [],
-        gathered: gathered.filter(member => intoByMember.get(textOf(member)) === textOf(message)),
-        isDead: dead.has(textOf(message)),
-      }))
+    return Promise.all(
+      found.map(async message => {
+        const name = textOf(message)
+        const letter = dead.get(name)
+        const stored = rowsByMessage.get(name) ?? []
+        return {
+          scene,
+          message: message.body.length > this.#bodyCharacters ? { ...message, body: null } : message,
+          rows: stored,
+          live: newer(live.get(name) ?? null, stored),
+          gathered: gathered.filter(member => intoByMember.get(textOf(member)) === name),
+          replayOf: await this.#replayOf(scene, message),
+          replayedBy: letter === undefined ? null : await replayedBy(scene, letter),
+          isDead: letter !== undefined,
+        }
+      }),
+    )
+  }
+
+  /** Initial messages of a replay are numbered in the order of the dead letters that they replay, by route. */
+  async #replayOf({ store, jobId, replayOf }: LineageScene, message: MessageRow): Promise<Ref | null> {
+    if (replayOf === null || message.parent !== null) return null
+    const scene = await this.#open(replayOf)
+    if (scene === null) return null
+    const { route, seq } = message
+    const query = { execution: scene.execution, route, replayedBy: jobId, before: seq - 1 }
+    const key = await store.findReplayed(query)
+    return key === null ? null : { scene, ...key }
   }
 
   /** Each question answers for all messages before the dead letter that it finds. */
-  async #deadAmong(keys: readonly MessageKey[]): Promise<ReadonlySet<string>> {
-    const { store, execution } = this.#scene
-    const dead = new Set<string>()
-    let next: MessageKey | undefined
+  async #deadAmong(
+    { store, execution }: LineageScene,
+    keys: readonly MessageKey[],
+  ): Promise<ReadonlyMap<string, DeadLetterRow>> {
+    const dead = new Map<string, DeadLetterRow>()
+    let next: DeadLetterRow | undefined
     for (const key of [...keys].sort(byRouteAndSeq)) {
       if (next !== undefined && byRouteAndSeq(key, next) < 0) continue
       const after = { route: key.route, seq: key.seq - 1 }
       next = (await store.listDeadLetters({ execution, after, limit: 1 }))[0]
       if (next === undefined) break
-      if (byRouteAndSeq(key, next) === 0) dead.add(textOf(key))
+      if (byRouteAndSeq(key, next) === 0) dead.set(textOf(key), next)
     }
     return dead
   }
 
-  async #leaders(members: readonly MessageKey[]): Promise<ReadonlyMap<string, string>> {
+  async #leaders(
+    { store, execution }: LineageScene,
+    members: readonly MessageKey[],
+  ): Promise<ReadonlyMap<string, string>> {
     if (members.length === 0) return new Map()
-    const { store, execution } = this.#scene
     const rows = await store.readLineage({
       execution,
       keys: members,
@@ -233,8 +209,24 @@ class Walk {
   }
 }
 
-function groupBy<T>(list: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
-  const groups = new Map<string, T[]>()
+async function replayedBy(
+  { store, execution }: LineageScene,
+  { route, seq, replayedBy: jobId }: DeadLetterRow,
+): Promise<Known["replayedBy"]> {
+  if (jobId === null) return null
+  const before = await store.countReplayedBefore({ execution, route, seq, replayedBy: jobId })
+  return { jobId, key: { route, seq: before + 1 } }
+}
+
+/** What is known of a delivery that is stored by now is not shown twice. */
+function newer(live: LiveMessage | null, stored: readonly LineageRow[]): LiveMessage | null {
+  const attempt = live?.running?.attempt ?? live?.rows[0]?.attempt
+  const isStored = attempt !== undefined && stored.some(row => row.attempt >= attempt)
+  return isStored ? null : live
+}
+
+function groupBy<T, Key>(list: readonly T[], keyOf: (item: T) => Key): Map<Key, T[]> {
+  const groups = new Map<Key, T[]>()
   for (const item of list) {
     const group = groups.get(keyOf(item))
     if (group === undefined) groups.set(keyOf(item), [item])
@@ -247,40 +239,4 @@ const byRouteAndSeq = (a: MessageKey, b: MessageKey) => a.route - b.route || a.s
 
 const textOf = ({ route, seq }: MessageKey) => `${route}:${seq}`
 
-/** `1:5-9,2:7` */
-function emittedRanges(
-  text: string | null,
-): { readonly route: number; readonly from: number; readonly to: number }[] {
-  if (text === null) return []
-  return text.split(",").map(part => {
-    const [route, range] = part.split(":") as [string, string]
-    const [from, to = from] = range.split("-") as [string, string?]
-    return { route: Number(route), from: Number(from), to: Number(to) }
-  })
-}
-
-function viewOf({ plan, jobId }: LineageScene, { message, rows, gathered, isDead }: Known): MessageView {
-  const last = rows.at(-1)
-  const { adapters } = plan.routes[message.route]!
-  return {
-    id: messageName(plan, message),
-    parent: message.parent === null ? null : messageName(plan, message.parent),
-    gathered: gathered.map(key => messageName(plan, key)),
-    correlation_id: `${jobId}/${message.root}`,
-    at: message.at,
-    status: last?.status ?? (isDead ? "failed" : "pending"),
-    invocations: rows.map(row => ({
-      adapter: adapters[row.adapter]!.type,
-      attempt: row.attempt,
-      status: row.status,
-      at: row.at,
-      duration_ms: row.durationUs / 1000,
-      into: row.into === null ? null : messageName(plan, { route: row.route, seq: row.into }),
-      emitted: emittedRanges(row.emitted).reduce((sum, { from, to }) => sum + to - from + 1, 0),
-      error: row.error === null ? null : (JSON.parse(row.error) as Json),
-    })),
-    ...(message.body === null
-      ? { body: null, body_left_out: true }
-      : { body: JSON.parse(message.body) as Json }),
-  }
-}
+const nameOf = ({ scene, route, seq }: Ref) => `${scene.jobId}/${route}:${seq}`

@@ -9,9 +9,10 @@ export interface RouteMeasures {
   readonly pipeline: string
   readonly route: string
   done: number
-  /** Deliveries that failed. */
+  /** Messages that failed for good. */
   failed: number
-  deadLettered: number
+  /** Deliveries that failed. */
+  failedTries: number
   /** How often a breaker opened, and closed again. */
   opened: number
   closed: number
@@ -25,7 +26,7 @@ export interface MeasuredRun {
   readonly routes: readonly RouteRun[]
 }
 
-type Figures = Pick<RouteProgress, "done" | "failed" | "dead">
+type Figures = Pick<RouteProgress, "done" | "failedTries" | "dead">
 
 /** Pipelines come with names of their own: what is beyond so many routes is counted as one. */
 const MOST_ROUTES = 1000
@@ -41,7 +42,11 @@ export class PipelineMeasures {
   }
 
   begun(run: MeasuredRun): void {
-    const before = run.routes.map(({ progress: { done, failed, dead } }) => ({ done, failed, dead }))
+    const before = run.routes.map(({ progress: { done, failedTries, dead } }) => ({
+      done,
+      failedTries,
+      dead,
+    }))
     this.#running.set(run, before)
   }
 
@@ -64,11 +69,11 @@ export class PipelineMeasures {
     if (before === undefined) return
     for (const [position, route] of run.routes.entries()) {
       const measures = measuresOf(to, run.pipeline, route)
-      const { done, failed, dead } = route.progress
+      const { done, failedTries, dead } = route.progress
       const { opened, closed, retriedDead } = route.figures
       measures.done += done - before[position]!.done
-      measures.failed += failed - before[position]!.failed
-      measures.deadLettered += dead - before[position]!.dead + retriedDead
+      measures.failedTries += failedTries - before[position]!.failedTries
+      measures.failed += dead - before[position]!.dead + retriedDead
       measures.opened += opened
       measures.closed += closed
     }
@@ -81,7 +86,7 @@ function measuresOf(all: Map<string, RouteMeasures>, pipeline: string, { plan }:
   const names = isKnown ? wanted : other
   let measures = all.get(keyOf(names))
   if (measures === undefined) {
-    const counts = { done: 0, failed: 0, deadLettered: 0, opened: 0, closed: 0 }
+    const counts = { done: 0, failed: 0, failedTries: 0, opened: 0, closed: 0 }
     measures = { ...names, ...counts, queued: 0, inFlight: 0, openBreakers: 0 }
     all.set(keyOf(names), measures)
   }

@@ -14,6 +14,7 @@ import { AdapterCall } from "./adapter-call.ts"
 import type { Chain } from "./chain.ts"
 import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "./delivery.ts"
 import { CircuitOpenError } from "./errors.ts"
+import type { LiveMessage } from "./live-message.ts"
 import type { PreparedAdapter } from "./prepared-adapter.ts"
 import type { DeliveryStorage } from "./storage.ts"
 
@@ -73,6 +74,22 @@ export class Passage implements Travelling {
   /** The adapter it is at. */
   get adapter(): number {
     return this.#at
+  }
+
+  /** Its delivery so far, for those who look. */
+  get live(): LiveMessage {
+    const { route, seq, attempts } = this.delivery
+    const attempt = attempts + 1
+    const begunAt = this.#callBegunAt === 0 ? this.begunAt : this.#callBegunAt
+    const durationUs = Math.round((performance.now() - begunAt) * 1000)
+    return {
+      rows: this.#invocations.map(call => ({ route, seq, attempt, emitted: null, ...call })),
+      running: {
+        ...{ adapter: this.#at, attempt, durationUs },
+        at: Math.round(this.chain.now() - durationUs / 1000),
+        emitted: this.#emitted.filter(({ adapter }) => adapter === this.#at).length,
+      },
+    }
   }
 
   /** Goes on until an adapter takes its time, or the end is reached. */
@@ -278,12 +295,14 @@ export class Passage implements Travelling {
   #hold(error?: CircuitOpenError): void {
     if (error !== undefined) this.chain.log.debug({ message: this.id, code: error.code }, error.message)
     this.#close()
+    this.chain.left(this)
     this.chain.events.held(this)
   }
 
   #end(result: Ending["result"]): void {
     if ("fault" in result) this.#close()
     this.#hasEnded = true
+    this.chain.left(this)
     this.chain.events.ended(this, {
       delivery: this.delivery,
       invocations: this.#invocations,

@@ -8,16 +8,17 @@ import type { Queries } from "../engine/queries.ts"
 import type { Admit, SubmitOptions, Submitted } from "../engine/submissions.ts"
 import { Versions } from "../engine/versions.ts"
 import { UmbraError } from "../errors.ts"
-import type { PipelineStore } from "../journal/pipeline-store.ts"
+import type { MessageKey, PipelineStore } from "../journal/pipeline-store.ts"
 import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
-import { CLAIM_MS, Executions, replayLabel } from "./executions.ts"
-import { messageKey } from "./lineage.ts"
+import { CLAIM_MS, Executions } from "./executions.ts"
 import { PipelineMeasures } from "./measures.ts"
+import { messageKey } from "./message-names.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
 import type { AdapterRegistry } from "./registry.ts"
+import { replayLabel } from "./replay-label.ts"
 import type { PipelineSettings } from "./settings.ts"
 
 export interface ReplayOptions extends ReplayWhich {
@@ -49,10 +50,13 @@ export class Pipelines extends PipelineQueries {
   readonly measures = new PipelineMeasures()
   readonly #parts: PipelinesParts
   readonly #versions: Versions
+  /** null: no engine has been made yet. */
+  #lane: Executions | null = null
 
   constructor(parts: PipelinesParts) {
     const { journal, plans, queries, clock } = parts
-    super({ store: journal.pipelines, plans, row: id => queries.row(id) })
+    const live = (jobId: string, key: MessageKey) => this.#lane?.live(jobId, key) ?? null
+    super({ store: journal.pipelines, plans, row: id => queries.row(id), live })
     this.#parts = parts
     this.#versions = new Versions(journal, () => clock.random())
   }
@@ -61,7 +65,8 @@ export class Pipelines extends PipelineQueries {
   lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
     const submit = async (owner: string, workflow: string, input: Json | undefined, key: string) =>
       (await this.#parts.submit(workflow, input, { owner, idempotencyKey: key })).jobId
-    return new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
+    this.#lane = new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
+    return this.#lane
   }
 
   /** P1: a place for an execution that is about to be submitted, or retried. Answers how to give it back. */

@@ -5,8 +5,16 @@ import type { Plans } from "../engine/plans.ts"
 import type { Queries } from "../engine/queries.ts"
 import { mustBeJobId } from "../engine/reader.ts"
 import { UmbraError } from "../errors.ts"
-import type { DeadLetterRow, PipelineStore } from "../journal/pipeline-store.ts"
-import { type LineageView, messageKey, messageName, routePosition, walkLineage } from "./lineage.ts"
+import type { DeadLetterRow, MessageKey, PipelineStore } from "../journal/pipeline-store.ts"
+import type { JobRow } from "../journal/port.ts"
+import { walkLineage } from "./lineage.ts"
+import type { LineageScene, LineageView } from "./lineage-view.ts"
+import type { LiveMessage } from "./live-message.ts"
+import { messageKey, messageName, routePosition } from "./message-names.ts"
+import { replayedJob } from "./replay-label.ts"
+
+/** What is answered of a job, or of its version, that is not there (any more), or has not begun. */
+const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E706", "E707"])
 
 export interface DeadLetter {
   readonly id: string
@@ -43,6 +51,8 @@ export interface PipelineQueriesParts {
   readonly store: PipelineStore
   readonly plans: Pick<Plans, "get">
   readonly row: Queries["row"]
+  /** Of executions that run in this process. */
+  readonly live?: (jobId: string, key: MessageKey) => LiveMessage | null
 }
 
 export class PipelineQueries {
@@ -54,8 +64,32 @@ export class PipelineQueries {
 
   /** P5: what a message comes from, and what comes from it. */
   async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
-    const { plan, execution } = await this.sceneOf(jobId)
-    return walkLineage({ store: this.#parts.store, plan, jobId, execution }, message, limit)
+    const start = await this.#lineageOf(jobId)
+    const scenes = new Map([[jobId, Promise.resolve<LineageScene | null>(start)]])
+    const open = (id: string) => {
+      const known = scenes.get(id) ?? this.#relative(id, start.owner)
+      scenes.set(id, known)
+      return known
+    }
+    return walkLineage(start, open, message, limit)
+  }
+
+  async #lineageOf(jobId: string): Promise<LineageScene> {
+    const { store, live = () => null } = this.#parts
+    const { plan, execution, row } = await this.sceneOf(jobId)
+    const known = { jobId, owner: row.owner, replayOf: replayedJob(row) }
+    return { store, plan, execution, ...known, live: key => live(jobId, key) }
+  }
+
+  /** A job that replays this one's dead letters, or whose dead letters this one replays; null: it is gone. */
+  async #relative(jobId: string, owner: string): Promise<LineageScene | null> {
+    try {
+      const scene = await this.#lineageOf(jobId)
+      return scene.owner === owner ? scene : null
+    } catch (error) {
+      if (error instanceof UmbraError && isGone.has(error.code)) return null
+      throw error
+    }
   }
 
   /** By route and number. */
@@ -74,8 +108,9 @@ export class PipelineQueries {
 
   protected async sceneOf(
     jobId: string,
-  ): Promise<{ readonly plan: PipelinePlan; readonly execution: number }> {
-    const { owner, workflow, workflowVersion } = await this.#parts.row(mustBeJobId(jobId))
+  ): Promise<{ readonly plan: PipelinePlan; readonly execution: number; readonly row: JobRow }> {
+    const job = await this.#parts.row(mustBeJobId(jobId))
+    const { owner, workflow, workflowVersion } = job
     const { pipeline } = await this.#parts.plans.get(owner, workflow, workflowVersion)
     if (pipeline === null)
       throw new UmbraError(
@@ -85,7 +120,7 @@ export class PipelineQueries {
     const row = await this.#parts.store.readExecution(jobId)
     if (row === null)
       throw new UmbraError("E706", `Job ${jobId} has not begun, so it has no messages yet. Ask again later.`)
-    return { plan: pipeline, execution: row.execution }
+    return { plan: pipeline, execution: row.execution, row: job }
   }
 }
 

@@ -8,6 +8,7 @@ import { Breaker } from "../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../definition/pipeline/plan.ts"
 import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
 import type { Delivery } from "./delivery.ts"
+import type { LiveMessage } from "./live-message.ts"
 import type { Travelling } from "./passage.ts"
 import { type RouteAnswer, type RouteCall, routeOf } from "./route-call.ts"
 
@@ -33,6 +34,7 @@ export class RemoteChain implements RouteChain {
   readonly #route: RouteCall["route"]
   /** Deliveries that were lost with their worker, by message, while it is in memory. */
   readonly #losses = new Map<number, number>()
+  readonly #inHand = new Set<number>()
   /** That nobody is there. */
   #isTold = false
 
@@ -61,7 +63,12 @@ export class RemoteChain implements RouteChain {
     return isServed
   }
 
+  live(seq: number): LiveMessage | null {
+    return this.#inHand.has(seq) ? { rows: [], running: null } : null
+  }
+
   deliver(delivery: Delivery): void {
+    this.#inHand.add(delivery.seq)
     const { scene, queue, plan, owner, workers } = this.#parts
     const begunAt = performance.now()
     const trials = this.breakers.map(breaker => breaker?.begin(scene.now()) ?? 0)
@@ -74,6 +81,7 @@ export class RemoteChain implements RouteChain {
 
   #answered(passage: Travelling, trials: readonly number[], answer: CallAnswer): void {
     const { delivery } = passage
+    this.#inHand.delete(delivery.seq)
     const end = this.#endOf(delivery, answer)
     if (end === null) {
       for (const [i, breaker] of this.breakers.entries()) breaker?.forget(trials[i]!)

@@ -15,6 +15,7 @@ import type { MessageRow } from "../journal/pipeline-store.ts"
 import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
 import type { Delivery, Ending } from "./delivery.ts"
 import { Inlet, type InletParts } from "./inlet.ts"
+import type { LiveMessage } from "./live-message.ts"
 import { Pace } from "./pace.ts"
 import type { Travelling } from "./passage.ts"
 import { RouteFigures } from "./route-figures.ts"
@@ -73,6 +74,11 @@ export class RouteRun implements ChainEvents {
       progress,
       arrived: () => this.pump(),
     })
+  }
+
+  /** The message with this number, if it is in hand. */
+  live(seq: number): LiveMessage | null {
+    return this.#chain.live(seq)
   }
 
   get inHand(): number {

@@ -29,6 +29,7 @@ import { liveFigures, summary, totals } from "./figures.ts"
 import { Flow } from "./flow.ts"
 import { initialMessages } from "./initial.ts"
 import { Ledger } from "./ledger.ts"
+import type { LiveMessage } from "./live-message.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "./prepared-adapter.ts"
 import { RouteRun } from "./route-run.ts"
 import type { PipelineSettings } from "./settings.ts"
@@ -130,6 +131,13 @@ export class PipelineRun {
         refused: error => this.#broken(error),
       },
     })
+  }
+
+  /** A message that is in hand, or whose end is not durable yet. */
+  live(key: MessageKey): LiveMessage | null {
+    const pending = this.#ledger.pending(key)
+    if (pending !== null) return { rows: pending, running: null }
+    return this.#routes[key.route]?.live(key.seq) ?? null
   }
 
   get routes(): readonly RouteRun[] {

@@ -123,11 +123,18 @@ function exposePipelines(registry: Registry, taken: Taken): void {
     {
       type: "counter",
       name: name("messages_total"),
-      help: "Messages done, deliveries that failed, and dead letters, by pipeline and route",
+      help: "Messages done, and messages that failed for good (dead letters), by pipeline and route",
     },
-    byRoute(({ done, failed, deadLettered: dead_lettered }, labels) =>
-      byLabel("outcome", { done, failed, dead_lettered }, labels),
-    ),
+    byRoute(({ done, failed }, labels) => byLabel("outcome", { done, failed }, labels)),
+  )
+  expose(
+    registry,
+    {
+      type: "counter",
+      name: name("failed_tries_total"),
+      help: "Deliveries of messages that failed, those that were tried again included, by pipeline and route",
+    },
+    byRoute(({ failedTries }, labels) => [{ value: failedTries, labels }]),
   )
   expose(
     registry,

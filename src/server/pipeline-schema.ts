@@ -18,7 +18,9 @@ const fault = z
 const invocation = z.object({
   adapter: z.string(),
   attempt: z.number().int().min(1).meta({ description: "From 1; more where a try before has failed." }),
-  status: z.enum(["completed", "failed"]),
+  status: z
+    .enum(["running", "completed", "failed"])
+    .meta({ description: "running: it has not ended, and `duration_ms` is how long it has taken so far." }),
   at: schema.time,
   duration_ms: z.number(),
   into: z.string().nullable().meta({ description: "The message that this one was gathered into." }),
@@ -27,8 +29,11 @@ const invocation = z.object({
 })
 
 const messageExample = {
+  job_id: schema.jobIdExample,
   id: "fetch:12",
   parent: "fetch:1",
+  replay_of: null,
+  replayed_by: null,
   gathered: [],
   correlation_id: "0198c0de-7a11-7012-9abc-0123456789ab/1",
   at,
@@ -48,16 +53,24 @@ const messageExample = {
   body: { page: "/about" },
 }
 
+const messageLink = z.object({ job_id: schema.jobId, message: messageName })
+
 const message = z
   .object({
+    job_id: schema.jobId.meta({ description: "Across a replay a walk comes to messages of another job." }),
     id: messageName,
     parent: z.string().nullable().meta({ description: "What it was emitted for; null: an initial message." }),
+    replay_of: messageLink.nullable().meta({ description: "The dead letter that it replays." }),
+    replayed_by: messageLink
+      .nullable()
+      .meta({ description: "Of a dead letter: the message that replays it." }),
     gathered: z.array(z.string()).meta({ description: "Messages that were processed as one with it." }),
     correlation_id: z.string().meta({ description: "All that comes from one initial message has the same." }),
     at: schema.time,
-    status: z
-      .enum(["pending", "completed", "failed"])
-      .meta({ description: "What came of the last try; pending: there was none yet." }),
+    status: z.enum(["pending", "running", "completed", "failed"]).meta({
+      description:
+        "What came of the last try; running: it is in hand in the process that was asked; pending: there was no try yet, as far as is known there.",
+    }),
     invocations: z.array(invocation),
     body: z.unknown().meta({ description: "Any JSON." }),
     body_left_out: z

@@ -12,7 +12,8 @@ const routeExample = {
   in_flight: 8,
   waiting: 2,
   done: 4711,
-  failed: 9,
+  failed: 1,
+  failed_tries: 9,
   dead_lettered: 1,
   rate: 85.4,
   latency_ms: 93.2,
@@ -37,8 +38,11 @@ export const route = z
     in_flight: count,
     waiting: count.meta({ description: "Messages that wait for another try." }),
     done: count,
-    failed: count.meta({ description: "Deliveries that failed, those that are tried again included." }),
-    dead_lettered: count,
+    failed: count.meta({ description: "Messages that failed for good." }),
+    failed_tries: count.meta({
+      description: "Deliveries that failed, those of messages that are tried again included.",
+    }),
+    dead_lettered: count.meta({ description: "Messages that failed for good and were kept." }),
     rate: z.number().meta({ description: "Messages a second, lately." }),
     latency_ms: z.number().meta({ description: "Of one message through all adapters, lately." }),
     concurrency: count

@@ -23,7 +23,17 @@ const invocation = (adapter: string, more: object = {}) => ({
 
 function message(id: string, more: Partial<Message> = {}): Message {
   const rest = { correlation_id: "j/1", at, status: "completed" as const, body: { id } }
-  return { id, parent: null, gathered: [], invocations: [invocation("step")], ...rest, ...more }
+  const links = { replay_of: null, replayed_by: null }
+  return {
+    job_id: "j",
+    id,
+    parent: null,
+    ...links,
+    gathered: [],
+    invocations: [invocation("step")],
+    ...rest,
+    ...more,
+  }
 }
 
 describe("the tree of a message", () => {
@@ -72,15 +82,42 @@ describe("the tree of a message", () => {
   })
 })
 
+it("the tree of a message goes on across a replay, and shows what runs", () => {
+  const letter = message("work:1", { status: "failed", replayed_by: { job_id: "k", message: "work:1" } })
+  const lineage: Lineage = {
+    message: message("work:1", {
+      ...{ job_id: "k", status: "running", replay_of: { job_id: "j", message: "work:1" } },
+      invocations: [invocation("step"), invocation("slow", { status: "running", duration_ms: 4 })],
+    }),
+    inputs: [letter],
+    outputs: [],
+    is_cut: false,
+  }
+  expect(lineagePicture(lineage, plain).join("\n")).toBe(`\
+┌ work:1  failed  {"id":"work:1"}
+│   step  completed  1.5 ms
+● work:1  running  replays work:1 of job j  {"id":"work:1"}
+    step  completed  1.5 ms
+    slow  running  4.0 ms so far`)
+})
+
 describe("the table of routes", () => {
   const view = (name: string, more: Partial<RouteView> = {}): RouteView => ({
     ...{ name, inbound: name, outbound: {}, adapters: [{ type: "http_fetch", breaker: "closed" }] },
-    ...{ queued: 0, in_flight: 0, waiting: 0, done: 0, failed: 0, dead_lettered: 0 },
+    ...{ queued: 0, in_flight: 0, waiting: 0, done: 0, failed: 0, failed_tries: 0, dead_lettered: 0 },
     ...{ rate: 0, latency_ms: 0, concurrency: null, ...more },
   })
   const routes = [
     view("fetch", {
-      ...{ queued: 1_234_567, in_flight: 8, waiting: 2, done: 40, failed: 3, dead_lettered: 1 },
+      ...{
+        queued: 1_234_567,
+        in_flight: 8,
+        waiting: 2,
+        done: 40,
+        failed: 1,
+        failed_tries: 3,
+        dead_lettered: 1,
+      },
       ...{ rate: 85.4, latency_ms: 93.2, concurrency: 8 },
       adapters: [
         { type: "http_fetch", breaker: "open" },
@@ -92,9 +129,9 @@ describe("the table of routes", () => {
 
   it("lines its columns up and names the adapter whose breaker is open", () => {
     expect(routesTable(routes, plain).join("\n")).toBe(`\
-route     queued  in flight  retrying  done  failed  dead    rate  latency  at once  breaker
-fetch  1,234,567          8         2    40       3     1  85.4/s    93 ms        8  open (http_fetch)
-store          0          0         0     0       0     0       –        –        –  –`)
+route     queued  in flight  retrying  done  failed tries  dead    rate  latency  at once  breaker
+fetch  1,234,567          8         2    40             3     1  85.4/s    93 ms        8  open (http_fetch)
+store          0          0         0     0             0     0       –        –        –  –`)
   })
 
   it("never breaks a line of a narrow terminal", () => {
@@ -144,7 +181,7 @@ describe("on a terminal", () => {
   })
 })
 
-const zero = { queued: 0, in_flight: 0, waiting: 0, done: 0, failed: 0, dead_lettered: 0 }
+const zero = { queued: 0, in_flight: 0, waiting: 0, done: 0, failed: 0, failed_tries: 0, dead_lettered: 0 }
 const noEdges = { starts: new Int32Array(2), items: new Int32Array(0) }
 
 const picky = adapter("picky", ({ body }) => {
@@ -253,7 +290,7 @@ describe("on a folder", () => {
     const ran = await umbra(["run", "flow.json", ...adapters, "--json"], start)
     const { job_id, routes, output, dead_letters } = JSON.parse(ran.stdout)
     expect([ran.code, dead_letters.count, dead_letters.first.message]).toEqual([1, 1, "work:2"])
-    expect(output.routes.work).toEqual({ messages: 3, done: 2, failed: 1, dead_lettered: 1 })
+    expect(output.routes.work).toEqual({ messages: 3, done: 2, failed: 1, failed_tries: 1, dead_lettered: 1 })
     expect(routes).toMatchObject([{ name: "source" }, { name: "work", dead_lettered: 1 }])
     const left = await umbra(["dead-letters", job_id, "--replay", "--json"], start)
     const first = JSON.parse(left.stdout)

@@ -105,7 +105,9 @@ describe("bounds of a route", () => {
     expect(status).toBe("COMPLETED")
     expect(codes).toEqual([])
     expect(store.seen.length).toBe(40)
-    expect(routes, "every failure was a call that was made").toMatchObject({ work: { done: 40, failed: 6 } })
+    expect(routes, "every failure was a call that was made").toMatchObject({
+      work: { done: 40, failed_tries: 6 },
+    })
   })
 
   it("P4 a breaker that opened in the middle of a chain puts messages back", async () => {
@@ -134,7 +136,7 @@ describe("bounds of a route", () => {
       ],
     )
     expect(status).toBe("COMPLETED")
-    expect(routes).toMatchObject({ work: { done: 40, failed: 4, dead_lettered: 0 } })
+    expect(routes).toMatchObject({ work: { done: 40, failed: 0, failed_tries: 4, dead_lettered: 0 } })
   })
 })
 

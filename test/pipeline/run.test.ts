@@ -41,8 +41,12 @@ describe("an execution", () => {
     expect(store.seen.map(each => (each as { n: number }).n).sort((a, b) => a - b)).toEqual(
       Array.from({ length: 2500 }, (_, i) => (i + 1) * 4),
     )
-    expect(totals!.routes.source).toEqual({ messages: 3, done: 3, failed: 0, dead_lettered: 0 })
-    expect(totals!.routes.store).toEqual({ messages: 2500, done: 2500, failed: 0, dead_lettered: 0 })
+    expect(totals!.routes.source).toEqual({
+      ...{ messages: 3, done: 3, failed: 0, failed_tries: 0, dead_lettered: 0 },
+    })
+    expect(totals!.routes.store).toEqual({
+      ...{ messages: 2500, done: 2500, failed: 0, failed_tries: 0, dead_lettered: 0 },
+    })
   })
 
   it("begins with its input if it has no init", async () => {
@@ -106,7 +110,9 @@ describe("an execution", () => {
     }
     const first = await run(pipeline)
     expect(first.status).toBe("COMPLETED")
-    expect(first.totals!.routes.work).toEqual({ messages: 4, done: 3, failed: 5, dead_lettered: 1 })
+    expect(first.totals!.routes.work).toEqual({
+      ...{ messages: 4, done: 3, failed: 1, failed_tries: 5, dead_lettered: 1 },
+    })
     expect(tries).toEqual(
       new Map([
         [1, 1],
@@ -353,7 +359,7 @@ describe("an execution", () => {
     const { routes } = await umbra!.graph(jobId)
     expect(routes).toMatchObject([
       { name: "source", outbound: { default: "store" }, done: 1, queued: 0, in_flight: 0 },
-      { name: "store", done: 3, failed: 0, dead_lettered: 0, waiting: 0, concurrency: null },
+      { name: "store", done: 3, failed: 0, failed_tries: 0, dead_lettered: 0, waiting: 0, concurrency: null },
     ])
   })
 

@@ -35,7 +35,7 @@ describe("routes that run on workers", () => {
     const job = await umbra.submit(flow({ error_handling: retry }))
     const { status, output } = await job.wait()
     expect(status).toBe("COMPLETED")
-    expect(output).toMatchObject({ routes: { work: { done: 50, failed: 3 }, store: { done: 50 } } })
+    expect(output).toMatchObject({ routes: { work: { done: 50, failed_tries: 3 }, store: { done: 50 } } })
     const seen = store.seen as unknown as { n: number; id: string; parent: string; correlation: boolean }[]
     expect(seen.map(({ n }) => n).sort((a, b) => a - b)).toEqual(
       Array.from({ length: 50 }, (_, i) => 2 * (i + 1)),

@@ -61,11 +61,18 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
     isMended = false
     const { job_id, status, output } = await run("flow")
     expect(status).toBe("COMPLETED")
-    expect(output.routes.work).toEqual({ messages: 6, done: 3, failed: 3, dead_lettered: 3 })
+    expect(output.routes.work).toEqual({ messages: 6, done: 3, failed: 3, failed_tries: 3, dead_lettered: 3 })
     const { routes } = (await ask(`/jobs/${job_id}/graph`)).body
     expect(routes).toMatchObject([
       { name: "source", done: 1, outbound: { default: "work" }, queued: 0, concurrency: null },
-      { name: "work", done: 3, failed: 3, dead_lettered: 3, adapters: [{ type: "picky", breaker: null }] },
+      {
+        name: "work",
+        done: 3,
+        failed: 3,
+        failed_tries: 3,
+        dead_lettered: 3,
+        adapters: [{ type: "picky", breaker: null }],
+      },
       { name: "store", done: 3, in_flight: 0 },
     ])
     const plain = await run("hello")
@@ -196,7 +203,8 @@ describe("metrics of pipelines", () => {
     const messages = (labels: string) => metrics("umbra_pipeline_messages_total", labels)
     expect(await messages('{pipeline="flow",route="work",outcome="done"}')).toBe(6)
     expect(await messages('{pipeline="flow",route="work",outcome="failed"}')).toBe(6)
-    expect(await messages('{pipeline="flow",route="work",outcome="dead_lettered"}')).toBe(6)
+    const tries = "umbra_pipeline_failed_tries_total"
+    expect(await metrics(tries, '{pipeline="flow",route="work"}')).toBe(6)
     const changes = "umbra_pipeline_breaker_changes_total"
     expect(await metrics(changes, '{pipeline="flow",route="work",state="open"}')).toBeGreaterThan(0)
     const only = '{pipeline="waits",route="only"}'

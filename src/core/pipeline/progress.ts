@@ -12,8 +12,8 @@ export interface RouteProgress {
   readonly settled: Settled
   /** Acknowledged. */
   done: number
-  /** Deliveries that failed. */
-  failed: number
+  /** Deliveries that failed, those of messages that were tried again included. */
+  failedTries: number
   /** Messages that wait for their next try. */
   waiting: number
   dead: number
@@ -52,7 +52,7 @@ export function newProgress(routes: number): PipelineProgress {
     routes: Array.from({ length: routes }, () => ({
       tail: 0,
       settled: new Settled(),
-      ...{ done: 0, failed: 0, waiting: 0, dead: 0 },
+      ...{ done: 0, failedTries: 0, waiting: 0, dead: 0 },
     })),
   }
 }
@@ -78,8 +78,9 @@ export function encodeProgress(progress: PipelineProgress, live: JsonObject | nu
     open: isOpen,
     ...(isOverLimit ? { over_limit: true } : {}),
     ...(suspects.length === 0 ? {} : { suspects }),
-    routes: routes.map(({ settled, ...figures }) => ({
+    routes: routes.map(({ settled, failedTries: failed, ...figures }) => ({
       ...figures,
+      failed,
       up_to: settled.upTo,
       ...(settled.beyond.length === 0 ? {} : { beyond: settled.beyond }),
     })),
@@ -96,8 +97,9 @@ export function decodeProgress(text: string): PipelineProgress & { readonly live
     isOverLimit: over_limit ?? false,
     suspects: suspects ?? [],
     live: live ?? null,
-    routes: routes.map(({ up_to, beyond, ...figures }) => ({
+    routes: routes.map(({ up_to, beyond, failed: failedTries, ...figures }) => ({
       ...figures,
+      failedTries,
       settled: new Settled(up_to, beyond),
     })),
   }
@@ -110,7 +112,9 @@ interface Encoded {
   readonly over_limit?: boolean
   readonly suspects?: readonly Suspicion[]
   readonly live?: JsonObject
-  readonly routes: readonly (Omit<RouteProgress, "settled"> & {
+  readonly routes: readonly (Omit<RouteProgress, "settled" | "failedTries"> & {
+    /** Deliveries. */
+    readonly failed: number
     readonly up_to: number
     readonly beyond?: readonly number[]
   })[]

@@ -14,8 +14,11 @@ export interface RouteView {
   /** Messages that wait for another try. */
   readonly waiting: number
   readonly done: number
-  /** Deliveries that failed. */
+  /** Messages that failed for good. */
   readonly failed: number
+  /** Deliveries that failed, those of messages that were tried again included. */
+  readonly failed_tries: number
+  /** Messages that failed for good and were kept. */
   readonly dead_lettered: number
   /** Messages a second, lately. */
   readonly rate: number
@@ -63,7 +66,8 @@ export function routeViews(
       in_flight: inFlight,
       waiting: figures.waiting,
       done: figures.done,
-      failed: figures.failed,
+      failed: figures.dead,
+      failed_tries: figures.failedTries,
       dead_lettered: figures.dead,
       rate: live.rate,
       latency_ms: live.latency_ms,

@@ -27,8 +27,10 @@ export type PipelineTotals = {
 export type RouteTotals = {
   readonly messages: number
   readonly done: number
-  /** Deliveries that failed. */
+  /** Messages that failed for good: `messages` are `done` and `failed`. */
   readonly failed: number
+  /** Deliveries that failed, those of messages that were tried again included. */
+  readonly failed_tries: number
   readonly dead_lettered: number
 }
 

@@ -115,8 +115,11 @@ export const pipelineSpec = {
   config: z.strictObject({ pipeline: reference, input: childInput }),
   output: z.object({
     routes: z
-      .record(z.string(), z.object({ messages: total, done: total, failed: total, dead_lettered: total }))
-      .describe("By route: messages it was given, done, failed deliveries, dead letters."),
+      .record(
+        z.string(),
+        z.object({ messages: total, done: total, failed: total, failed_tries: total, dead_lettered: total }),
+      )
+      .describe("By route: messages it was given, done, failed for good, failed deliveries, dead letters."),
   }),
   storesConfig: true,
 } satisfies HandlerSpec

@@ -64,6 +64,32 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await left()).toEqual({ count: 0, first: null })
     })
 
+    it("P5 a dead letter and its place among those that a job replays are found from each other, by route", async () => {
+      const { journal } = stage()
+      const { execution, pipelines, commit } = await startExecution(journal)
+      const keys = [
+        { route: 0, seq: 2 },
+        { route: 0, seq: 5 },
+        { route: 0, seq: 9 },
+        { route: 1, seq: 4 },
+      ]
+      await commit({
+        messages: [...keys, { route: 0, seq: 7 }].map(({ route, seq }) => message(route, seq)),
+        parked: [...keys, { route: 0, seq: 7 }].map(({ route, seq }) => parked(route, seq)),
+      })
+      const replayedBy = "00000000-0000-7000-8000-00000000000b"
+      await pipelines.claimDeadLetters({ execution, keys, replayedBy, at: NOW, claimMs: 1000 })
+      const before = (route: number, seq: number) =>
+        pipelines.countReplayedBefore({ execution, route, seq, replayedBy })
+      expect([await before(0, 2), await before(0, 5), await before(0, 9), await before(1, 4)]).toEqual([
+        0, 1, 2, 0,
+      ])
+      const nth = (route: number, n: number) =>
+        pipelines.findReplayed({ execution, route, replayedBy, before: n })
+      expect(await Promise.all([nth(0, 0), nth(0, 1), nth(0, 2), nth(1, 0)])).toEqual(keys)
+      expect([await nth(0, 3), await nth(2, 0)]).toEqual([null, null])
+    })
+
     it("P7 messages of several executions never mix", async () => {
       const { journal } = stage()
       const [one, two] = [await startExecution(journal), await startExecution(journal)]

@@ -1,0 +1,27 @@
+/** Messages and routes by the names that people use: `fetch:12`. */
+import type { PipelinePlan } from "../definition/pipeline/plan.ts"
+import { UmbraError } from "../errors.ts"
+import type { MessageKey } from "../journal/pipeline-store.ts"
+
+export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): string {
+  return `${plan.routes[route]!.name}:${seq}`
+}
+
+export function messageKey(plan: PipelinePlan, name: string): MessageKey {
+  const end = name.lastIndexOf(":")
+  const seq = Number(name.slice(end + 1))
+  if (end > 0 && Number.isSafeInteger(seq) && seq > 0)
+    return { route: routePosition(plan, name.slice(0, end)), seq }
+  const example = `${plan.routes[0]!.name}:1`
+  throw new UmbraError(
+    "E706",
+    `"${name}" is no name of a message: write ROUTE:NUMBER, for example ${example}.`,
+  )
+}
+
+export function routePosition({ positions, routes }: PipelinePlan, route: string): number {
+  const position = positions.get(route)
+  if (position !== undefined) return position
+  const names = routes.map(({ name }) => name).join(", ")
+  throw new UmbraError("E706", `The pipeline has no route "${route}". It has ${names}.`)
+}

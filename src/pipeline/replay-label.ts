@@ -1,0 +1,11 @@
+import type { JobRow } from "../journal/port.ts"
+
+/** Names the job whose dead letters this one begins with. */
+export const replayLabel = "replay_of"
+
+/** The job whose dead letters this one begins with; null: it begins with what its definition says. */
+export function replayedJob({ labels }: Pick<JobRow, "labels">): string | null {
+  if (labels === null) return null
+  const all = JSON.parse(labels) as { readonly [label: string]: string }
+  return Object.hasOwn(all, replayLabel) ? all[replayLabel]! : null
+}
