@@ -50,7 +50,8 @@ it("S6 S10 a worker that cannot ask what it was handed says why, and comes when 
   await connection.send(["SET", keys.tasks("quick"), "in the way"])
   const told: unknown[] = []
   const log = logTo((level, { error }) => level === "warn" && told.push(error))
-  const worker = stage.worker({ handlers: [handler("quick", () => "done")], log })
+  const quick = handler("quick", () => "done")
+  const worker = stage.worker({ handlers: [quick], log, store: stage.store.id })
   await until("it has tried again", () => told.length > 1)
   expect(worker.isReady).toBe(false)
   expect(told[0]).toContain("WRONGTYPE")

@@ -21,6 +21,9 @@ const ofNode = new Set([
   "setImmediate",
 ])
 
+/** What merges the live overlay into a graph: pure, without imports at run time, and the same as in the CLI. */
+const OVERLAY = "../core/live-view.js"
+
 /** Every file that a browser loads for `umbra/client`, from what the package exports. */
 function loaded(): string[] {
   const { exports } = JSON.parse(read("package.json")) as { exports: Record<string, { default: string }> }
@@ -31,7 +34,7 @@ function loaded(): string[] {
     for (const { node } of everyNode(parse(file, read(file)))) {
       const source = node.source as { value?: string } | null | undefined
       if (source?.value === undefined) continue
-      expect(source.value, `${file} imports`).toMatch(/^\.\/[\w-]+\.js$/)
+      if (source.value !== OVERLAY) expect(source.value, `${file} imports`).toMatch(/^\.\/[\w-]+\.js$/)
       visit(join(dirname(file), source.value))
     }
   }
@@ -46,10 +49,10 @@ const isGlobal = (node: SyntaxNode, parent: SyntaxNode | null, key: string) =>
   !(parent?.type === "Property" && key === "key")
 
 describe("umbra/client is safe for browsers", () => {
-  it("loads its own few files, no package, nothing of Node and of no other room", () => {
+  it("loads its own few files, no package, nothing of Node and of no other room but one file of core", () => {
     const files = loaded()
     expect(files.length).toBeGreaterThan(5)
-    expect(files.filter(file => !file.startsWith("dist/client/"))).toEqual([])
+    expect(files.filter(file => !file.startsWith("dist/client/"))).toEqual(["dist/core/live-view.js"])
     const size = files.reduce((sum, file) => sum + read(file).length, 0)
     expect(size).toBeLessThan(60_000)
   })
@@ -63,14 +66,14 @@ describe("umbra/client is safe for browsers", () => {
     expect(found).toEqual([])
   })
 
-  it("imports other rooms as types only", () => {
+  it("imports other rooms as types only, but for that file", () => {
     const sources = listFiles("src/client")
     const atRunTime = sources.flatMap(file =>
-      [...read(file).matchAll(/^(import|export) (?!type\b).*from "\.\.\//gm)].map(
+      [...read(file).matchAll(/^(import|export) (?!type\b).*from "\.\.\/.*/gm)].map(
         ([line]) => `${file}: ${line}`,
       ),
     )
-    expect(atRunTime).toEqual([])
+    expect(atRunTime).toEqual([expect.stringMatching(/^src\/client\/index\.ts: .*core\/live-view\.ts/)])
   })
 
   it("has types that a project without Node's can use, checked to the last declaration", () => {

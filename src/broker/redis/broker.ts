@@ -51,6 +51,7 @@ export class RedisBroker implements RemoteWorkers {
   #isPumping = false
   #isDraining = false
   #refusals = 0
+  #store: string | null = null
   readonly #announcer = new StoreAnnouncer(() => this.#announce())
 
   constructor(parts: RedisBrokerParts) {
@@ -218,7 +219,8 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   async #storeId(): Promise<string> {
-    return shortStoreId(await this.#parts.store.id())
+    this.#store ??= shortStoreId(await this.#parts.store.id())
+    return this.#store
   }
 
   /** Workers learn from it which store they work for. */

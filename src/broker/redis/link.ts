@@ -99,7 +99,7 @@ export class Link {
         }
       } catch (error) {
         // Each reason once: refused, then loading, then a wrong password.
-        if (String(error) !== told)
+        if (String(error) !== told && !this.#isClosed)
           this.#parts.log.warn(
             { error: String(error) },
             error instanceof UmbraError
