@@ -26,6 +26,8 @@ export interface Task {
   /** Outputs of the node's dependencies by id, read on first use. */
   readonly parents: () => JsonObject
   readonly timeoutSeconds: number | null
+  /** The attempt fails when its handler sends no heartbeat for so long; absent: none is expected. */
+  readonly heartbeatSeconds?: number
   /** The node's provider, and how many of its operations there ended without a result; absent: it has none. */
   readonly provider?: string
   readonly operation?: number

@@ -29,6 +29,7 @@ export interface RuleNode {
   readonly handler: string
   readonly provider?: string | null
   readonly timeoutSeconds: number | null
+  readonly heartbeatSeconds?: number | null
   readonly retry: RetryPolicy
   /** Items of `for_each` that may run at once; null: all. */
   readonly maxParallel?: number | null

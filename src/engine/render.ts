@@ -69,7 +69,7 @@ function taskOf(
   late: readonly LateTemplate[] = [],
 ): Task {
   const { state, plan } = job
-  const { id, handler, timeoutSeconds, provider } = plan.nodes[node]!
+  const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
   const { suspects, operations } = item === undefined ? state : state.lists.get(node)!.state
   const task: Task = {
     jobId: job.id,
@@ -87,6 +87,7 @@ function taskOf(
     input: state.input,
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
+    ...(heartbeatSeconds == null ? {} : { heartbeatSeconds }),
     announce: suspects.size > 0 && suspects.has(item ?? node),
     ...(provider === null ? {} : { provider, operation: operations.get(item ?? node) ?? 0 }),
   }

@@ -68,6 +68,7 @@ export class Thread {
   #hear(message: FromThread): void {
     const reports = this.#current?.reports
     if (message.type === "ended") this.#end(received(message.outcome))
+    else if (message.type === "heartbeat") reports?.heartbeat()
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)
     else if (message.type === "log") reports?.log(message.level, message.fields, message.message)
