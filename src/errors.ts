@@ -66,6 +66,7 @@ export const errorTable = {
   E415: kind("worker thread died", 500, true),
   E416: kind("signal did not arrive in time", 504),
   E417: kind("process died too often while the node ran", 500),
+  E418: kind("no heartbeat in time", 504, true),
   E419: kind("header cannot be sent", 422),
   E420: kind("operation failed at its provider", 502, true),
   E421: kind("submitted without a provider", 422),

@@ -2,6 +2,7 @@ import type { AttemptTimes } from "../core/commands.ts"
 import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
+import type { Isolation } from "../core/suspects.ts"
 import type { Progress, TaskWait } from "../core/view.ts"
 
 export type { AttemptTimes }
@@ -32,11 +33,15 @@ export interface Task {
   /** Outputs of the node's dependencies by id, read on first use. */
   readonly parents: () => JsonObject
   readonly timeoutSeconds: number | null
+  /** The attempt fails when its handler sends no heartbeat for so long; absent: none is expected. */
+  readonly heartbeatSeconds?: number
   /** The node's provider, and how many of its operations there ended without a result; absent: it has none. */
   readonly provider?: string
   readonly operation?: number
   /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
   readonly announce: boolean
+  /** The node was known to run when its process died: of such tasks a process runs one at a time. */
+  readonly isolation?: Isolation
 }
 
 /** What names a task; the attempt fences its result. */
@@ -92,11 +97,17 @@ export interface TaskWaits {
 }
 
 /** What the engine is told of a task by whoever runs it. */
-export type TaskNews = TaskName & Pick<Task, "announce">
+export interface TaskNews extends TaskName, Pick<Task, "announce"> {
+  /** Of a task with `isolation`. true: it begins alone. false: it has run long enough, and is to be joined by another. */
+  readonly alone?: boolean
+}
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
-  /** Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves. */
+  /**
+   * Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves;
+   * with `alone: false` once more, before the next isolated task runs.
+   */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
@@ -105,8 +116,8 @@ export interface TaskEvents {
 
 /** From workers in other processes it also hears of tasks that were not done. */
 export interface RemoteTaskEvents extends TaskEvents {
-  /** The processes that had them are gone. */
-  lost(tasks: readonly TaskName[]): void
+  /** The processes that had them are gone. `callsToo`: these processes also ran calls that belong to no node. */
+  lost(tasks: readonly TaskName[], callsToo: boolean): void
   /** The process that had it stops, and does not do it. */
   returned(task: TaskName): void
 }

@@ -38,6 +38,7 @@ import {
   WAITING,
 } from "./state.ts"
 import type { JobStatus } from "./states.ts"
+import { noteLoss, noteStart } from "./suspects.ts"
 import { setExpiry } from "./timers.ts"
 
 /**
@@ -55,8 +56,9 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "node_started":
       runs(state, fact.node)
-      ranUntil(state, fact.node, { ran_ms: fact.ran_ms ?? 0, worker: fact.worker }, fact.at)
-      state.started.set(fact.node, { at: state.startedAt[fact.node]!, worker: fact.worker })
+      if (fact.joined !== true)
+        ranUntil(state, fact.node, { ran_ms: fact.ran_ms ?? 0, worker: fact.worker }, fact.at)
+      noteStart(state, fact)
       progressed(state)
       break
     case "node_completed":
@@ -274,6 +276,8 @@ function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): vo
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
   followed(state, node)
+  // Its handler has returned.
+  if (state.suspects.size > 0) state.suspects.delete(node)
   if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
@@ -285,11 +289,11 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
   const isCounted = fact.handed_over !== true
   wereRunning(state, fact)
   for (const node of fact.nodes) {
+    if (isCounted) noteLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
-    if (isCounted) state.suspects.add(node)
-    else effects.abort(node, state.attempt[node]!)
+    if (!isCounted) effects.abort(node, state.attempt[node]!)
     attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at })
     state.attempt[node]!++
     enqueue(state, node, fact.at, effects)

@@ -6,8 +6,7 @@ import type { PollPolicy, RetryPolicy } from "./plan.ts"
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
   | Submit
-  /** `ranMs`: how long the handler has run so far, if that is known. */
-  | ({ readonly type: "started"; readonly worker: string; readonly ranMs?: number } & Attempted)
+  | Started
   | Completed
   /** `hasNoPlace`: its pipeline is at the limit of executions, and the node waits until it is not. */
   | ({ readonly type: "failed"; readonly fault: Fault; readonly hasNoPlace?: true } & Reported)
@@ -69,6 +68,15 @@ interface Some {
 
 /** `source`: where else the job has the list. */
 type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSource } & JobResult
+
+export interface Started extends Attempted {
+  readonly type: "started"
+  readonly worker: string
+  /** Of an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
+  readonly alone?: boolean
+  /** How long the handler has run so far, if that is known. */
+  readonly ranMs?: number
+}
 
 export interface Submit {
   readonly type: "submit"
@@ -143,10 +151,12 @@ export interface Circumstances {
   readonly now: number
   /** In [0, 1). */
   readonly random: number
-  /** Known losses of one node's process after which it is failed. */
+  /** Deaths of its process with the node alone after which it is failed. */
   readonly lossLimit: number
   /** The job's attempts whose handler runs now. Called only for commands that may end some of them. */
   readonly running?: () => readonly RunningAttempt[]
+  /** With `started`: when another node last died alone, as far as the engine knows. Absent: none has. */
+  readonly otherDiedAt?: number
 }
 
 /** Why nothing changed. */

@@ -123,7 +123,11 @@ function queuedPayload(
 }
 
 function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
-  return { output: shownOutput(state.outputs[node] ?? null), ...reportedPayload(state, node, fact), ...viaOf(fact) }
+  return {
+    output: shownOutput(state.outputs[node] ?? null),
+    ...reportedPayload(state, node, fact),
+    ...viaOf(fact),
+  }
 }
 
 /** What a worker said with the end of its attempt: how long it ran, how long it had been queued, what it used. */

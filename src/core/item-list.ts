@@ -126,7 +126,7 @@ function positionsInFlight(state: JobState, now: number): number[] {
 export function toInner(fact: ItemFact): Fact {
   switch (fact.type) {
     case "item_started": {
-      const { item, ...rest } = fact
+      const { item, type: _, ...rest } = fact
       return { ...rest, type: "node_started", node: item }
     }
     case "item_completed": {

@@ -29,6 +29,7 @@ export interface RuleNode {
   readonly handler: string
   readonly provider?: string | null
   readonly timeoutSeconds: number | null
+  readonly heartbeatSeconds?: number | null
   readonly retry: RetryPolicy
   /** The part of `retry` that the definition says; the rest may be overridden by the job's defaults. Absent: all of it. */
   readonly writtenRetry?: Partial<RetryPolicy>

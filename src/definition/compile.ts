@@ -59,6 +59,7 @@ function planNode({ definition, config, when, forEach, reads }: AnalysedNode): P
     id: definition.id,
     handler: definition.handler,
     timeoutSeconds: definition.timeout_seconds ?? null,
+    heartbeatSeconds: definition.heartbeat_seconds ?? null,
     ...retryOf(definition.retry),
     config,
     when,
@@ -141,6 +142,7 @@ function canonicalNode(
   if (definition.fail_fast === false) node.fail_fast = false
   if (forEach !== null) node.for_each = forEach.source
   node.handler = definition.handler
+  if (definition.heartbeat_seconds != null) node.heartbeat_seconds = definition.heartbeat_seconds
   node.id = definition.id
   if (definition.max_parallel != null) node.max_parallel = definition.max_parallel
   if (definition.provider != null) node.provider = definition.provider

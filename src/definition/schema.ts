@@ -52,6 +52,9 @@ export const nodeSchema = z.strictObject({
     .nullish()
     .describe("Ids of nodes that must be done first. Nodes read by templates need not be listed."),
   timeout_seconds: seconds("An attempt that takes longer is aborted and fails.").nullish(),
+  heartbeat_seconds: seconds(
+    "An attempt whose handler sends no heartbeat (ctx.heartbeat()) for so long is aborted and fails.",
+  ).nullish(),
   retry: retrySchema.nullish(),
   when: z
     .union([z.boolean(), z.string()])

@@ -15,6 +15,7 @@ import { Alarms } from "./alarms.ts"
 import type { LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
 import { Committer } from "./committer.ts"
+import { DeathsAlone } from "./deaths-alone.ts"
 import { Departures } from "./departures.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { takeDue } from "./due.ts"
@@ -75,6 +76,7 @@ export class Owner implements LaneEvents {
   readonly departures: Departures
   readonly #memory: JobMemory
   readonly #undecided = new Undecided()
+  readonly #deaths = new DeathsAlone()
   #isJoined = false
 
   constructor(parts: OwnerParts) {
@@ -115,6 +117,7 @@ export class Owner implements LaneEvents {
       ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
       external: this.external,
       running: task => this.broker.runningTask(task),
+      callsLost: () => this.#deaths.note("calls", clock.now()),
       dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })
     this.broker = parts.broker({
@@ -195,6 +198,9 @@ export class Owner implements LaneEvents {
       random: this.#clock.random(),
       lossLimit: this.#settings.lossLimit,
       ...(mayEndAttempts(command) ? { running: () => runningAttempts(job, this.broker) } : {}),
+      ...(command.type === "started" && command.alone === true
+        ? { otherDiedAt: this.#deaths.latestOther(job, command) }
+        : {}),
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
@@ -210,6 +216,7 @@ export class Owner implements LaneEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "recover") this.#deaths.learn(job)
     if (isTriedAgain(job.state, command)) this.#measures.retries++
     if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.heard(job, command)
@@ -226,6 +233,7 @@ export class Owner implements LaneEvents {
   /** A job that was read from its journal. */
   keep(job: LiveJob): void {
     this.#memory.keep(job)
+    this.#deaths.learn(job)
     this.#alarms.set(job, nextTimer(job.state))
     if (job.state.unsettled) this.#observer.unsettled(job)
   }

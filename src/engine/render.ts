@@ -4,6 +4,7 @@ import type { Attempted, JobResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { largeParts, skippedOutput, wholeOutput } from "../core/state.ts"
+import { isolationOf } from "../core/suspects.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
@@ -82,9 +83,9 @@ function taskOf(
   late: readonly LateTemplate[] = [],
 ): Task {
   const { state, plan } = job
-  const { id, handler, timeoutSeconds, provider } = plan.nodes[node]!
+  const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
   const own = item === undefined ? state : state.lists.get(node)!.state
-  const { suspects, operations } = own
+  const isolation = isolationOf(own, item ?? node)
   const task: Task = {
     jobId: job.id,
     node,
@@ -102,8 +103,10 @@ function taskOf(
     input: state.input,
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
-    announce: suspects.size > 0 && suspects.has(item ?? node),
-    ...(provider === null ? {} : { provider, operation: operations.get(item ?? node) ?? 0 }),
+    ...(heartbeatSeconds == null ? {} : { heartbeatSeconds }),
+    announce: own.suspects.size > 0 && own.suspects.has(item ?? node),
+    ...(isolation === undefined ? {} : { isolation }),
+    ...(provider === null ? {} : { provider, operation: own.operations.get(item ?? node) ?? 0 }),
   }
   return item === undefined ? task : Object.assign(task, { item })
 }

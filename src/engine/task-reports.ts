@@ -25,6 +25,8 @@ export interface TaskReportsParts {
   readonly external: Pick<ExternalWork, "providers" | "capacity">
   /** null: no handler runs it now. */
   readonly running: (task: TaskName) => RunningTask | null
+  /** A process has died while it ran something for jobs that is no node. */
+  readonly callsLost: () => void
   /** Takes a task to a worker once more. */
   readonly dispatch: (job: LiveJob, attempted: Attempted) => void
 }
@@ -48,6 +50,7 @@ export class TaskReports implements RemoteTaskEvents {
       type: "started",
       ...attempted,
       worker,
+      ...(task.alone === undefined ? {} : { alone: task.alone }),
       ...(ranMs === undefined ? {} : { ranMs }),
     })
     return task.announce ? this.#parts.durable(job) : Promise.resolve()
@@ -96,7 +99,8 @@ export class TaskReports implements RemoteTaskEvents {
     }
   }
 
-  lost(tasks: readonly TaskName[]): void {
+  lost(tasks: readonly TaskName[], callsToo: boolean): void {
+    if (callsToo) this.#parts.callsLost()
     const byJob = new Map<LiveJob, Attempted[]>()
     for (const task of tasks) {
       const job = this.#jobOf(task)

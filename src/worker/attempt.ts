@@ -1,12 +1,15 @@
 /**
  * An attempt that did not end at once: its deadlines, its abort, its one end.
  *
- *   running ──timeout──► timed out ──grace──► given up: fails with E402
- *      │                     └── ends within the grace: an output counts, an error is the timeout
- *      └──abort──► aborted ──ends, or grace──► ended(null)
+ *   running ──timeout───────────► timed out ──grace──► given up: fails with E402
+ *      ├─────no heartbeat───────► silent ─────grace──► given up: fails with E418
+ *      │                            └── ends within the grace: an output counts, an error is the timeout (the silence)
+ *      └─────abort──────────────► aborted ──ends, or grace──► ended(null)
  *
  * 1. `ended` is called exactly once, at the latest a grace after the abort signal; a late return is dropped.
- * 2. Work that cannot be killed (a function of this process) goes on without a slot; a thread is terminated.
+ * 2. A result that arrives later than timeout + grace after the beginning does not count. The clock decides, not the
+ *    timer: a handler that blocks the event loop delays the timer as well.
+ * 3. Work that cannot be killed (a function of this process) goes on without a slot; a thread is terminated.
  */
 import type { AttemptEvents, RunningAttempt } from "../broker/local.ts"
 import type { Outcome } from "../broker/port.ts"
@@ -30,23 +33,52 @@ export interface AttemptOptions {
   readonly events: AttemptEvents
   readonly deadlines: Deadlines
   readonly startedAfterMs: number
+  readonly limits: TimeLimits
+  /** When the attempt began: before the handler's synchronous part. */
+  readonly begunAt: number
+  /** When the handler last reported something; absent: it has not. */
+  readonly lastHeartbeat: () => number | undefined
+}
+
+/** How long an attempt may take. */
+export interface TimeLimits {
   readonly timeoutMs: number
   readonly graceMs: number
-  /** The timeout as the handler's rule wants it. */
-  readonly timeoutFault: (fault: Fault) => Fault
+  /** The longest time without a heartbeat; Infinity: none is expected. */
+  readonly heartbeatMs: number
+  /** The fault as the handler's retry rule wants it. */
+  readonly fault: (fault: Fault) => Fault
 }
+
+/** The outcome of an attempt that took so long: past the timeout an error is the timeout, past the grace everything is. */
+export function outcomeInTime(
+  outcome: Outcome | null,
+  ranMs: number,
+  limits: TimeLimits,
+  usage = outcome?.usage,
+): Outcome {
+  const { timeoutMs, graceMs } = limits
+  const limitMs = outcome?.type === "failed" ? timeoutMs : timeoutMs + graceMs
+  if (outcome !== null && ranMs < limitMs) return outcome
+  return failedWith(limits.fault(timeoutFault(timeoutMs)), usage)
+}
+
+/** What is due in the event loop is done within this. */
+const lateHeartbeatMs = 20
 
 export class Attempt implements RunningAttempt, Deadline {
   tick = 0
   readonly #options: AttemptOptions
   readonly #begun: number
-  #stage: "running" | "timed out" | "aborted" | "ended" = "running"
+  #stage: "running" | "timed out" | "silent" | "aborted" | "ended" = "running"
+  /** The heartbeat is overdue: it is waited for a moment longer. */
+  #isOverdue = false
   #reported = false
   #giveUpAt = Number.POSITIVE_INFINITY
 
   constructor(options: AttemptOptions) {
     this.#options = options
-    this.#begun = options.deadlines.now()
+    this.#begun = options.begunAt
     options.work.outcome.then(outcome => this.#end(outcome))
     this.#setDeadline()
   }
@@ -58,7 +90,7 @@ export class Attempt implements RunningAttempt, Deadline {
   }
 
   due(): void {
-    const { deadlines, startedAfterMs, timeoutMs, events } = this.#options
+    const { deadlines, startedAfterMs, limits, events } = this.#options
     const now = deadlines.now()
     if (now >= this.#giveUpAt) {
       this.#options.work.kill()
@@ -69,29 +101,47 @@ export class Attempt implements RunningAttempt, Deadline {
       this.#reported = true
       if (this.#stage === "running") events.started()
     }
-    if (this.#stage === "running" && now >= this.#begun + timeoutMs) this.#timeOut()
-    else this.#setDeadline()
+    if (this.#stage === "running" && now >= this.#begun + limits.timeoutMs) {
+      this.#stop("timed out", `The attempt took longer than ${limits.timeoutMs / 1000} s.`)
+    } else if (this.#stage === "running" && this.#isSilent(now)) {
+      this.#stop("silent", `The handler sent no heartbeat for ${limits.heartbeatMs / 1000} s.`)
+    } else this.#setDeadline()
   }
 
-  #timeOut(): void {
-    this.#stage = "timed out"
-    this.#signal(
-      new DOMException(`The attempt took longer than ${this.#options.timeoutMs / 1000} s.`, "TimeoutError"),
-    )
+  /**
+   * A heartbeat may be late because something else blocked the event loop: it is missed only if the loop has gone on
+   * since and brought none.
+   */
+  #isSilent(now: number): boolean {
+    const wasOverdue = this.#isOverdue
+    this.#isOverdue = now >= this.#heartbeatDue
+    return this.#isOverdue && wasOverdue
+  }
+
+  get #heartbeatDue(): number {
+    const { limits, lastHeartbeat } = this.#options
+    return (lastHeartbeat() ?? this.#begun) + limits.heartbeatMs
+  }
+
+  #stop(stage: "timed out" | "silent", why: string): void {
+    this.#stage = stage
+    this.#signal(new DOMException(why, "TimeoutError"))
   }
 
   #signal(reason: Error): void {
-    const { deadlines, graceMs, work } = this.#options
-    this.#giveUpAt = Math.min(this.#giveUpAt, deadlines.now() + graceMs)
+    const { deadlines, limits, work } = this.#options
+    this.#giveUpAt = Math.min(this.#giveUpAt, deadlines.now() + limits.graceMs)
     this.#setDeadline()
     work.abort(reason)
   }
 
   #setDeadline(): void {
-    const { startedAfterMs, timeoutMs, deadlines } = this.#options
+    const { startedAfterMs, limits, deadlines } = this.#options
     const started = this.#reported ? Number.POSITIVE_INFINITY : this.#begun + startedAfterMs
-    const timeout = this.#stage === "running" ? this.#begun + timeoutMs : Number.POSITIVE_INFINITY
-    const next = Math.min(started, timeout, this.#giveUpAt)
+    const isRunning = this.#stage === "running"
+    const heartbeat = this.#isOverdue ? deadlines.now() + lateHeartbeatMs : this.#heartbeatDue
+    const limit = isRunning ? Math.min(this.#begun + limits.timeoutMs, heartbeat) : this.#giveUpAt
+    const next = Math.min(started, limit, this.#giveUpAt)
     if (next < Number.POSITIVE_INFINITY) deadlines.set(this, next)
   }
 
@@ -101,13 +151,30 @@ export class Attempt implements RunningAttempt, Deadline {
     if (stage === "ended") return
     this.#stage = "ended"
     options.deadlines.clear(this)
-    if (stage === "aborted") options.events.ended(null)
-    else if (outcome === null || (stage === "timed out" && outcome.type === "failed")) {
-      const fault = options.timeoutFault(timeoutFault(options.timeoutMs))
-      const usage = outcome?.usage ?? options.work.used()
-      options.events.ended({ type: "failed", fault, ...(usage === undefined ? {} : { usage }) })
-    } else options.events.ended(outcome)
+    if (stage === "aborted") {
+      options.events.ended(null)
+      return
+    }
+    const now = options.deadlines.now()
+    const inGrace = now < this.#giveUpAt ? outcome : null
+    const usage = outcome?.usage ?? options.work.used()
+    if (stage === "silent" && (inGrace === null || inGrace.type === "failed")) {
+      const fault = options.limits.fault(heartbeatFault(options.limits.heartbeatMs))
+      options.events.ended(failedWith(fault, usage))
+    } else options.events.ended(outcomeInTime(inGrace, now - this.#begun, options.limits, usage))
   }
+}
+
+function failedWith(fault: Fault, usage: JsonObject | undefined): Outcome {
+  return { type: "failed", fault, ...(usage === undefined ? {} : { usage }) }
+}
+
+function heartbeatFault(heartbeatMs: number): Fault {
+  const seconds = heartbeatMs / 1000
+  const message =
+    `The handler sent no heartbeat for ${seconds} s and was aborted. ` +
+    "Call ctx.heartbeat() more often, or raise heartbeat_seconds of the node."
+  return { code: "E418", message, retryable: true, details: { heartbeat_seconds: seconds } }
 }
 
 function timeoutFault(timeoutMs: number): Fault {

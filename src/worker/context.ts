@@ -34,6 +34,8 @@ export interface Call {
 
 /** Where reports go. None of these throws. */
 export interface Reports {
+  /** Progress and previews count as heartbeats too. */
+  heartbeat(): void
   progress(progress: Progress): void
   preview(data: Json): void
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
@@ -121,6 +123,12 @@ export class Context implements HandlerContext {
 
   get now(): () => number {
     return this.#options.now
+  }
+
+  get heartbeat(): HandlerContext["heartbeat"] {
+    return () => {
+      if (!this.#ended) this.#options.reports.heartbeat()
+    }
   }
 
   get progress(): HandlerContext["progress"] {

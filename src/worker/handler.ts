@@ -9,7 +9,7 @@ import type { Wait } from "./waiting.ts"
 
 /** What `run` gets beside its config. Its members can be taken apart: `run(config, { signal, log })`. */
 export interface HandlerContext {
-  /** Fires on timeout, cancellation and shutdown; `signal.reason` says why. Pass it on; what ignores it loses its slot after the grace. */
+  /** Fires on timeout, a missed heartbeat, cancellation and shutdown; `signal.reason` says why. Pass it on; what ignores it loses its slot after the grace. */
   readonly signal: AbortSignal
   /**
    * The same for every attempt at this node of this job: for services that recognise repetitions. After an operation
@@ -30,6 +30,11 @@ export interface HandlerContext {
   readonly parents: JsonObject
   /** Milliseconds since 1970, by the engine's clock. */
   now(): number
+  /**
+   * Says that the handler is alive. A node with `heartbeat_seconds` fails early when none comes for so long; `progress`
+   * and `preview` count as heartbeats. Cheap enough for every step of a loop.
+   */
+  heartbeat(): void
   /** Latest wins; nothing is stored. `percent` is 0 to 100, or null if it is not known. */
   progress(percent: number | null, message?: string): void
   /** Shows partial results on the job. JSON only. */

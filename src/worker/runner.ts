@@ -6,7 +6,7 @@ import type { Json } from "../core/json.ts"
 import type { Progress } from "../core/view.ts"
 import { type Log, type LogLevel, silentLog } from "../log.ts"
 import { type AttemptSpan, attemptSpan } from "../trace.ts"
-import { Attempt, type Work } from "./attempt.ts"
+import { Attempt, outcomeInTime, type TimeLimits, type Work } from "./attempt.ts"
 import { Context, type Reports } from "./context.ts"
 import { Deadlines } from "./deadlines.ts"
 import { secretsFromEnvironment } from "./environment-secrets.ts"
@@ -76,12 +76,23 @@ export class TaskRunner implements Runner {
   }
 
   #start(handler: Handler, task: Task, events: AttemptEvents): RunningAttempt {
-    const started = this.#begin({ handler, task, reports: new EventReports(events, this.#log) })
-    if ("type" in started) {
-      events.ended(started)
+    const begunAt = this.#deadlines.now()
+    const reports = new EventReports(events, this.#log)
+    const work = this.#begin({ handler, task, reports })
+    const limits = this.#limits(handler, task)
+    if ("type" in work) {
+      events.ended(outcomeInTime(work, this.#deadlines.now() - begunAt, limits))
       return endedAtOnce
     }
-    return this.#attempt(handler, task, started, events)
+    return new Attempt({
+      work,
+      events,
+      limits,
+      begunAt,
+      deadlines: this.#deadlines,
+      startedAfterMs: this.settings.startedAfterSeconds * 1000,
+      lastHeartbeat: () => reports.heartbeatAt,
+    })
   }
 
   close(): Promise<void> {
@@ -154,17 +165,14 @@ export class TaskRunner implements Runner {
     return new Context({ call: task, reports, redactor, maxPreviewBytes, now: this.#now })
   }
 
-  #attempt(handler: Handler, task: Task, work: Work, events: AttemptEvents): RunningAttempt {
-    const { startedAfterSeconds, timeoutSeconds, graceSeconds } = this.settings
-    return new Attempt({
-      work,
-      events,
-      deadlines: this.#deadlines,
-      startedAfterMs: startedAfterSeconds * 1000,
+  #limits(handler: Handler, task: Task): TimeLimits {
+    const { timeoutSeconds, graceSeconds } = this.settings
+    return {
       timeoutMs: (task.timeoutSeconds ?? timeoutSeconds) * 1000,
       graceMs: graceSeconds * 1000,
-      timeoutFault: fault => withRule(handler, null, fault),
-    })
+      heartbeatMs: (task.heartbeatSeconds ?? Number.POSITIVE_INFINITY) * 1000,
+      fault: fault => withRule(handler, null, fault),
+    }
   }
 }
 
@@ -178,6 +186,8 @@ function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
 }
 
 class EventReports implements Reports {
+  /** By the clock of the deadlines; undefined: there was none. */
+  heartbeatAt: number | undefined
   readonly #events: AttemptEvents
   readonly #log: Log
 
@@ -186,11 +196,17 @@ class EventReports implements Reports {
     this.#log = log
   }
 
+  heartbeat(): void {
+    this.heartbeatAt = performance.now()
+  }
+
   progress(progress: Progress): void {
+    this.heartbeat()
     this.#events.progress(progress)
   }
 
   preview(data: Json): void {
+    this.heartbeat()
     this.#events.preview(data)
   }
 

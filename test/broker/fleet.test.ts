@@ -38,6 +38,22 @@ describe("a fleet over Redis", () => {
     expect(seen).toEqual(["KEY-of-alice"])
   })
 
+  it("a worker elsewhere measures heartbeat_seconds: a missed one is retried and spends a try", async () => {
+    const stage = new FleetStage()
+    const umbra = await stage.engine()
+    const silent = handler("silent", (_: unknown, ctx) =>
+      ctx.attempt === 1 ? new Promise(() => {}) : "spoke",
+    )
+    stage.worker({ handlers: [silent], worker: { graceSeconds: 0.05 } })
+    await stage.served(umbra, "silent")
+    const retry = { max_attempts: 2, initial_seconds: 0 }
+    const node = { id: "a", handler: "silent", heartbeat_seconds: 0.2, retry }
+    const job = await umbra.submit(flow([node], { output: "{{ a }}" }))
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: "spoke" })
+    const facts = await umbra.events(job.id)
+    expect(JSON.stringify(facts)).toContain('"code":"E418"')
+  })
+
   it("S5 a node waits for a worker, and starts when one comes", async () => {
     const stage = new FleetStage()
     const umbra = await stage.engine()

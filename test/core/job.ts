@@ -1,6 +1,12 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
 import { apply } from "../../src/core/apply.ts"
-import type { Command, External, OperationResult, RefusalReason } from "../../src/core/commands.ts"
+import type {
+  Circumstances,
+  Command,
+  External,
+  OperationResult,
+  RefusalReason,
+} from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import type { Fact, ParentLink, RunningAttempt } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
@@ -50,9 +56,10 @@ export class Job {
   }
 
   /** The reason of a refusal; null: accepted. */
-  send(command: Command): RefusalReason | null {
+  send(command: Command, more: Partial<Circumstances> = {}): RefusalReason | null {
     const { now, random, running } = this
-    const decided = decide(this.state, command, { now, random, lossLimit: 3, running })
+    const given = { now, random, lossLimit: 3, running, ...more }
+    const decided = decide(this.state, command, given)
     if ("refused" in decided) return decided.refused
     for (const fact of decided) {
       apply(this.state, fact, {
@@ -139,7 +146,7 @@ export class Job {
     return this.state.attempt[this.node(id)]!
   }
 
-  private task(id: string): { node: number; attempt: number } {
+  task(id: string): { node: number; attempt: number } {
     return { node: this.node(id), attempt: this.attemptOf(id) }
   }
 

@@ -13,12 +13,22 @@ import {
   type JobResult,
   type ModelFault,
   type ModelNode,
+  type ModelSuspect,
   type ModelWait,
   newNode,
   nodeSummary,
   type Wanted,
 } from "./model-node.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
+
+/** What is held against a node whose process died. Only a death alone is a death that counts. */
+function afterDeath(node: ModelNode): ModelSuspect {
+  const before = node.suspect ?? { isolated: false, deaths: 0, streak: 0, begunAt: 0 }
+  if (!node.startKnown) return before
+  if (!node.alone) return { ...before, isolated: true }
+  const streak = node.contested ? 1 : before.streak + 1
+  return { isolated: true, deaths: before.deaths + 1, streak, begunAt: node.startedAt }
+}
 
 export class Model {
   readonly nodes = new Map<string, ModelNode>()
@@ -97,11 +107,24 @@ export class Model {
     this.nodes.get(id)!.pollAt = wait.next_poll_at ?? null
   }
 
-  started(id: string): boolean {
+  /** `otherDiedAt`: of the last death of another node that ran alone. */
+  started(id: string, at: number, how: { alone: boolean; otherDiedAt: number }): boolean {
     const node = this.nodes.get(id)!
     if (node.startKnown) return false
     node.state = "RUNNING"
     node.startKnown = true
+    node.startedAt = at
+    node.alone = how.alone
+    node.contested = node.suspect !== null && how.otherDiedAt >= node.suspect.begunAt
+    this.isPreview = false
+    return true
+  }
+
+  /** It is not alone any more. */
+  joined(id: string): boolean {
+    const node = this.nodes.get(id)!
+    if (!node.startKnown || !node.alone) return false
+    node.alone = false
     this.isPreview = false
     return true
   }
@@ -163,6 +186,7 @@ export class Model {
     node.state = "WAITING"
     node.unfollowed = null
     node.startKnown = false
+    node.suspect = null
     node.waits = wait
     this.waitOrder.push(id)
     this.isPreview = false
@@ -225,13 +249,18 @@ export class Model {
     const lost = [...this.nodes.values()].filter(
       node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null && isMeant(node),
     )
-    const hopeless = lost.find(node => node.startKnown && node.losses + 1 >= lossLimit)
+    const hopeless = lost.find(node => {
+      if (!node.startKnown || !node.alone) return false
+      const { deaths, streak } = afterDeath(node)
+      return streak >= lossLimit || deaths >= 3 * lossLimit
+    })
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
       return true
     }
     for (const node of lost) {
       if (node.startKnown) node.losses++
+      node.suspect = afterDeath(node)
       node.startKnown = false
       node.notBefore = null
       node.attempt++
@@ -361,6 +390,7 @@ export class Model {
 
   private leave(node: ModelNode, goesOn = true): void {
     if (goesOn && node.waits !== null) this.resumes++
+    if (goesOn) node.suspect = null
     node.awaitsSlot = null
     node.pollAt = null
     node.polls = 0

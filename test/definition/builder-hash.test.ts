@@ -25,6 +25,7 @@ const built = workflow(
       {
         after: [pause],
         timeoutSeconds: 60,
+        heartbeatSeconds: 5,
         retry: { maxAttempts: 5 },
         when: expr<boolean>`${page.output.status} == 200`,
       },
@@ -61,6 +62,7 @@ nodes:
     handler: llm
     dependencies: [page, pause]
     timeout_seconds: 60
+    heartbeat_seconds: 5
     retry: { max_attempts: 5 }
     when: "{{ page.status == 200 }}"
     config:

@@ -34,7 +34,7 @@ input: { type: object, properties: { n: { type: number } } }
 ttl_seconds: 60
 nodes:
   - { id: join, handler: output, config: { l: "{{ left }}", r: "{{ right }}" } }
-  - { id: left, handler: echo, dependencies: [top], timeout_seconds: 5, provider: openai }
+  - { id: left, handler: echo, dependencies: [top], timeout_seconds: 5, heartbeat_seconds: 2, provider: openai }
   - { id: right, handler: echo, when: "{{ top.go }}", retry: { max_attempts: 7 } }
   - { id: top, handler: echo, for_each: [1, 2], max_parallel: 2, when: true }
 `)
@@ -59,13 +59,14 @@ nodes:
     const [join, left, right, top] = plan.nodes
     expect(join).toMatchObject({
       timeoutSeconds: null,
+      heartbeatSeconds: null,
       when: null,
       forEach: null,
       maxParallel: null,
       provider: null,
     })
     expect(join?.retry).toEqual(defaultRetryPolicy)
-    expect(left).toMatchObject({ timeoutSeconds: 5, provider: "openai" })
+    expect(left).toMatchObject({ timeoutSeconds: 5, heartbeatSeconds: 2, provider: "openai" })
     expect(right?.retry).toEqual({ ...defaultRetryPolicy, maxAttempts: 7 })
     expect(top).toMatchObject({ maxParallel: 2, when: null })
     expect(plan.ttlSeconds).toBe(60)
@@ -138,7 +139,12 @@ describe("the hash of the content", () => {
     ],
     [
       "null for what is left out",
-      { ...base, description: null, output: null, nodes: [{ ...a, timeout_seconds: null }, b] },
+      {
+        ...base,
+        description: null,
+        output: null,
+        nodes: [{ ...a, timeout_seconds: null, heartbeat_seconds: null }, b],
+      },
     ],
     ["$schema", { ...base, $schema: "./workflow.schema.json" }],
   ])("is the same when %s is written down", (_, source) => {
@@ -149,6 +155,7 @@ describe("the hash of the content", () => {
     ["a config", { ...base, nodes: [a, { ...b, config: { v: "{{ a.x }}" } }] }],
     ["the order of nodes", { ...base, nodes: [b, a] }],
     ["a timeout", { ...base, nodes: [{ ...a, timeout_seconds: 1 }, b] }],
+    ["a heartbeat", { ...base, nodes: [{ ...a, heartbeat_seconds: 1 }, b] }],
     ["when: false", { ...base, nodes: [{ ...a, when: false }, b] }],
     ["the input schema", { ...base, input: { type: "object" } }],
     ["the output", { ...base, output: { nodes: [] } }],

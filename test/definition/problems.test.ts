@@ -116,6 +116,7 @@ describe("messages say what to do", () => {
   it.each([
     ["timeout_seconds: -1", '"timeout_seconds" is -1; expected more than 0.'],
     ["timeout_seconds: soon", '"timeout_seconds" is "soon"; expected a number.'],
+    ["heartbeat_seconds: 0", '"heartbeat_seconds" is 0; expected more than 0.'],
     ["retry: {max_attempts: 1.5}", '"max_attempts" is 1.5; expected a whole number.'],
     ["retry: {jitter: 2}", '"jitter" is 2; expected at most 1.'],
     ["when: 3", '"when" is 3; expected true, false or a template.'],

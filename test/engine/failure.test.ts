@@ -65,6 +65,18 @@ describe("fail-fast", () => {
     expect(await job.status()).toMatchObject({ status: "FAILED" })
   })
 
+  it("a missed heartbeat spends a try: the last one fails the node with E418", async () => {
+    const attempts: number[] = []
+    const silent = handler("silent", (_: unknown, ctx) => {
+      attempts.push(ctx.attempt)
+      return new Promise(() => {})
+    })
+    const umbra = await open({ handlers: [silent], worker: { graceSeconds: 0 } })
+    const node = { id: "a", handler: "silent", heartbeat_seconds: 0.02, retry: { ...soon, max_attempts: 2 } }
+    const { status, error } = await (await umbra.submit(flow([node]))).wait()
+    expect([status, error?.code, attempts]).toEqual(["FAILED", "E418", [1, 2]])
+  })
+
   it.each([
     ["a text", "just a text"],
     ["nothing", undefined],

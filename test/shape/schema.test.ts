@@ -38,6 +38,7 @@ describe("schema/workflow.schema.json", () => {
 
   it.each([
     ["the plain form of a node", { name: "w", nodes: [node] }, true],
+    ["a heartbeat", { name: "w", nodes: [{ ...node, heartbeat_seconds: 5 }] }, true],
     ["an unknown key", { name: "w", nodes: [{ ...node, timeout: 30 }] }, false],
     ["no name", { nodes: [node] }, false],
     ["an id that cannot be read in a template", { name: "w", nodes: [{ ...node, id: "1 2" }] }, false],

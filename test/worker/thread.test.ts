@@ -7,6 +7,7 @@ import { afterAll, afterEach, describe, expect, it } from "vitest"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { loadHandlers } from "../../src/worker/load.ts"
 import type { WorkerSettings } from "../../src/worker/settings.ts"
+import { ThreadPool } from "../../src/worker/thread/pool.ts"
 import * as threads from "./fixtures/threads.ts"
 import { faultIn, outputIn, task, worker } from "./support.ts"
 
@@ -86,6 +87,42 @@ describe("handlers in threads", () => {
     expect(outputIn(await run(task("where")))).toMatchObject({ config: {} })
     expect(of("finished")).toHaveLength(1)
     await expectNoPulse(pulse)
+  })
+
+  it("J13 a thread's result that is received after timeout and grace does not count", async () => {
+    const { run, of } = threaded({ threads: 1, graceSeconds: 0.05 })
+    await run(task("where"))
+    const outcome = run(task("naps", { timeoutSeconds: 0.1 }))
+    await expect.poll(() => of("progress").length, { timeout: 10_000, interval: 1 }).toBe(1)
+    const end = performance.now() + 300
+    while (performance.now() < end);
+    expect(faultIn(await outcome).code).toBe("E402")
+  })
+
+  it("a thread without a heartbeat for heartbeat_seconds is killed", async () => {
+    const { run } = threaded({ threads: 1, graceSeconds: 0.05 })
+    await run(task("where"))
+    const pulse = join(folder, "silent")
+    const fault = faultIn(await run(task("spin", { config: { pulse }, heartbeatSeconds: 0.2 })))
+    expect(fault).toMatchObject({ code: "E418", retryable: true })
+    await expectNoPulse(pulse)
+  })
+
+  it("heartbeats of a thread arrive as messages, however many it sends", async () => {
+    const pool = new ThreadPool({ memoryMb: 128 })
+    let heartbeats = 0
+    const none = () => {}
+    const reports = { heartbeat: () => heartbeats++, progress: none, preview: none, log: none }
+    const module = new URL("./fixtures/threads.ts", import.meta.url).href
+    const sizes = { maxOutputBytes: 1_000, maxPreviewBytes: 1_000 }
+    const beats = task("beats", { heartbeatSeconds: 60 })
+    const outcome = await pool.run({ task: beats, module, config: {}, redactor: null, reports, ...sizes })
+      .outcome
+    await pool.close()
+    expect(outputIn(outcome)).toBe("done")
+    // One when its module was loaded, at most one per 10 ms from the handler.
+    expect(heartbeats).toBeGreaterThanOrEqual(2)
+    expect(heartbeats).toBeLessThanOrEqual(22)
   })
 
   it("the abort signal reaches a thread that listens", async () => {

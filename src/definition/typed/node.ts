@@ -16,6 +16,8 @@ export interface NodeOptions {
   /** False: the node is skipped and its output is `{"skipped": true}`, so every field of it may be missing. */
   readonly when?: Templated<boolean>
   readonly timeoutSeconds?: number
+  /** An attempt whose handler sends no heartbeat (`ctx.heartbeat()`) for so long is aborted and fails. */
+  readonly heartbeatSeconds?: number
   readonly retry?: RetryOptions
   /** External service whose slots and rate limit the node uses. */
   readonly provider?: string
@@ -79,6 +81,7 @@ export function nodeDefinition(node: NodeContent, place: Place, owned: ReadonlyS
     ...(config !== undefined && { config: emit(config, at("config")) as Record<string, unknown> }),
     ...(dependencies?.length && { dependencies }),
     ...(options.timeoutSeconds !== undefined && { timeout_seconds: options.timeoutSeconds }),
+    ...(options.heartbeatSeconds !== undefined && { heartbeat_seconds: options.heartbeatSeconds }),
     ...(options.retry && { retry: written(options.retry) as RetryDefinition }),
     ...(options.when !== undefined && { when: emit(options.when, at("when")) as string | boolean }),
     ...(options.provider !== undefined && { provider: options.provider }),

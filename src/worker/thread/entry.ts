@@ -14,7 +14,19 @@ if (port === null) throw new Error("This file runs in a worker thread only.")
 
 const say = (message: FromThread): void => port.postMessage(message)
 
+/** A handler may send a heartbeat with every step of a busy loop: only one in so many milliseconds becomes a message. */
+const heartbeatMs = 10
+let nextHeartbeat = 0
+
+function heartbeat(): void {
+  const now = performance.now()
+  if (now < nextHeartbeat) return
+  nextHeartbeat = now + heartbeatMs
+  say({ type: "heartbeat" })
+}
+
 const reports: Reports = {
+  heartbeat,
   progress: progress => say({ type: "progress", progress }),
   preview: data => say({ type: "preview", data }),
   usage: usage => say({ type: "usage", usage }),
@@ -38,6 +50,8 @@ async function run(message: RunMessage): Promise<Outcome> {
   try {
     handler = await handlerOf(message)
     context.throwIfAborted()
+    // Loading the module is not the handler's silence.
+    if (message.hasHeartbeat) say({ type: "heartbeat" })
   } catch (thrown) {
     return failed({ handler, context, redactor }, thrown)
   }

@@ -23,6 +23,8 @@ export interface RunMessage {
   readonly secrets: readonly Secret[]
   /** Of the span that the attempt runs in. */
   readonly traceparent: string | undefined
+  /** The node has `heartbeat_seconds`. */
+  readonly hasHeartbeat: boolean
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
 }
@@ -41,6 +43,7 @@ export type ThreadOutcome =
   | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject }
 
 export type FromThread =
+  | { readonly type: "heartbeat" }
   | { readonly type: "progress"; readonly progress: Progress }
   | { readonly type: "preview"; readonly data: Json }
   | { readonly type: "usage"; readonly usage: JsonObject }

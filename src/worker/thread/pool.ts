@@ -39,7 +39,8 @@ export class ThreadPool {
     const traceparent = activeTraceparent()
     const external = provider === undefined ? {} : { provider, operation }
     const which = { jobId, nodeId, ...item, attempt, shownAttempt }
-    const call = { ...which, handler, input, parents, secrets, traceparent, ...external }
+    const hasHeartbeat = task.heartbeatSeconds !== undefined
+    const call = { ...which, handler, input, parents, secrets, traceparent, hasHeartbeat, ...external }
     const thread = this.#idle.pop() ?? this.#create()
     const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
     outcome.then(() => {

@@ -74,6 +74,7 @@ export class Thread {
   #hear(message: FromThread): void {
     const reports = this.#current?.reports
     if (message.type === "ended") this.#end(received(message.outcome))
+    else if (message.type === "heartbeat") reports?.heartbeat()
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)
     else if (message.type === "usage" && this.#current !== undefined) this.#current.usage = message.usage
