@@ -79,9 +79,9 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       })
       const replayedBy = "00000000-0000-7000-8000-00000000000b"
       await pipelines.claimDeadLetters({ execution, keys, replayedBy, at: NOW, claimMs: 1000 })
-      const before = (route: number, seq: number) =>
+      const place = (route: number, seq: number) =>
         pipelines.countReplayedBefore({ execution, route, seq, replayedBy })
-      expect([await before(0, 2), await before(0, 5), await before(0, 9), await before(1, 4)]).toEqual([
+      expect([await place(0, 2), await place(0, 5), await place(0, 9), await place(1, 4)]).toEqual([
         0, 1, 2, 0,
       ])
       const nth = (route: number, n: number) =>
