@@ -79,14 +79,11 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       })
       const replayedBy = "00000000-0000-7000-8000-00000000000b"
       await pipelines.claimDeadLetters({ execution, keys, replayedBy, at: NOW, claimMs: 1000 })
-      const countBefore = (route: number, seq: number) =>
+      const place = (route: number, seq: number) =>
         pipelines.countReplayedBefore({ execution, route, seq, replayedBy })
-      expect([
-        await countBefore(0, 2),
-        await countBefore(0, 5),
-        await countBefore(0, 9),
-        await countBefore(1, 4),
-      ]).toEqual([0, 1, 2, 0])
+      expect([await place(0, 2), await place(0, 5), await place(0, 9), await place(1, 4)]).toEqual([
+        0, 1, 2, 0,
+      ])
       const nth = (route: number, n: number) =>
         pipelines.findReplayed({ execution, route, replayedBy, before: n })
       expect(await Promise.all([nth(0, 0), nth(0, 1), nth(0, 2), nth(1, 0)])).toEqual(keys)
