@@ -23,7 +23,7 @@ export function isoGraph({ live, ...graph }: GraphView) {
   }
 }
 
-export function isoNode<N extends NodeView>(node: N) {
+function isoNode<N extends NodeView>(node: N) {
   const { queued_at, started_at, finished_at, waiting_on } = node
   return {
     ...node,

@@ -333,7 +333,10 @@ export class RedisBroker implements RemoteWorkers {
     task.refused = cause
     task.begun = null
     task.refusals += 1
-    if (task.refusals === 1) return this.#reconciliation.ask()
+    if (task.refusals === 1) {
+      this.#reconciliation.ask()
+      return
+    }
     this.#parts.log.warn(
       { job_id: task.task.jobId, worker, handler: task.handler, cause, times: task.refusals },
       "a worker refuses a task",
