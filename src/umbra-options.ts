@@ -1,10 +1,10 @@
+import type { RedisBrokerParts } from "./broker/redis/broker.ts"
 import { checkRedisUrl } from "./broker/redis/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import type { Clock } from "./engine/clock.ts"
 import { partitionOf } from "./engine/ids.ts"
 import type { EngineSettings } from "./engine/settings.ts"
 import type { FeedSettings } from "./feed/settings.ts"
-import type { Journal } from "./journal/port.ts"
 import type { Log } from "./log.ts"
 import type { Adapter } from "./pipeline/adapter.ts"
 import type { AdapterSettings } from "./pipeline/adapters/settings.ts"
@@ -43,8 +43,7 @@ export interface UmbraOptions extends ExternalServicesOptions {
 }
 
 /** null: this process has no fleet. */
-export function redisOf({ redisUrl, redis }: UmbraOptions, log: Log, { feed, capabilities }: Journal) {
+export function redisOf({ redisUrl, redis }: UmbraOptions, log: Log, store: RedisBrokerParts["store"]) {
   if (redisUrl === undefined) return null
-  const store = { id: async () => (await feed.position()).store, label: capabilities.label }
   return { url: checkRedisUrl(redisUrl), settings: redisSettings(redis), store, partitionOf, log }
 }

@@ -88,6 +88,8 @@ export function wire({
   const mustFit = (plan: Plan) => {
     if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
   }
+  const { feed, capabilities } = journal
+  const store = { id: async () => (await feed.position()).store, label: capabilities.label }
   let broker!: RoutedBroker
   const engine: Engine = new Engine({
     journal,
@@ -98,7 +100,7 @@ export function wire({
     broker: host => {
       const { concurrency } = settings
       const lane = pipelines.lane(host, { isIdle: options.runsPipelines === false })
-      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log, journal), lane })
+      broker = new RoutedBroker({ runner, host, concurrency, redis: redisOf(options, log, store), lane })
       return broker
     },
     observer: {

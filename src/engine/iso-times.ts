@@ -24,7 +24,7 @@ export function isoGraph({ live, ...graph }: GraphView) {
   }
 }
 
-export function isoNode(node: NodeView) {
+function isoNode(node: NodeView) {
   return { ...node, ...isoAttempt(node) }
 }
 

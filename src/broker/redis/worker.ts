@@ -282,11 +282,8 @@ export class RedisWorker implements TaskEvents {
     const partition = this.#parts.partitionOf(task.jobId)
     const current = this.#owners.current(partition)
     if (epoch < current) {
-      this.#refuse(
-        label,
-        { handler: task.handler, entry },
-        `epoch ${epoch} of partition ${partition} is over: its owner has epoch ${current}`,
-      )
+      const cause = `epoch ${epoch} of partition ${partition} is over: its owner has epoch ${current}`
+      this.#refuse(label, { handler: task.handler, entry }, cause)
       return
     }
     this.#held.set(name, { task, entry, epoch, begin: null, isToldBegun: false })
