@@ -1,11 +1,12 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
 import type { AttemptView, AttemptWait } from "../core/attempt-history.ts"
+import type { AttemptFields, LastAttempt } from "../core/attempt-view.ts"
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/live-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import type { AttemptFields, GraphView, LastAttempt, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
+import type { GraphView, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
 import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"

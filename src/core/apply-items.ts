@@ -88,6 +88,7 @@ export function retryItems(
   { fact, effects }: { fact: JobRetried & At; effects: Effects },
 ): void {
   state.nodeStatus[node] = WAITING
+  setWaitingSince(state, node, fact.at)
   const inner = { ...fact, expires_at: null }
   within(state, node, effects, (list, listEffects) => retried(list, inner, fact.at, listEffects))
 }

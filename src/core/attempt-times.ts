@@ -62,13 +62,12 @@ const noneSpent = { earlier: 0, lost: 0 }
 
 /** Before a retry of the job: what has begun so far does not count against the retry policy any more. */
 export function policyBeginsAgain(state: JobState, node: number): void {
-  const isCut = state.nodeStatus[node] !== FAILED && hasBegun(state, node)
-  const begun = state.tries[node]! + (isCut ? 1 : 0)
+  const hasFailed = state.nodeStatus[node] === FAILED
+  const hasBegun = state.startedAt[node]! > 0 || state.waitingSince.has(node)
+  const begun = state.tries[node]! + (!hasFailed && hasBegun ? 1 : 0)
   if (begun > 0) spend(state, node, { earlier: begun, lost: 0 })
-}
-
-function hasBegun(state: JobState, node: number): boolean {
-  return state.startedAt[node]! > 0 || state.waitingSince.has(node)
+  const outcome = hasFailed ? "failed" : "cancelled"
+  if (hasBegun) attemptEnded(state, node, { outcome, endedAt: state.endedAt[node]! })
 }
 
 function spend(state: JobState, node: number, more: { earlier: number; lost: number }): void {

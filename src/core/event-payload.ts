@@ -1,3 +1,4 @@
+import { attemptFields } from "./attempt-view.ts"
 import type { EventSource } from "./events.ts"
 import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
 import type { Fault } from "./faults.ts"
@@ -6,7 +7,6 @@ import type { Json, JsonObject } from "./json.ts"
 import { abortReason } from "./reasons.ts"
 import { type JobState, shownOutput, skippedOutput } from "./state.ts"
 import type { JobStatus, NodeStatus } from "./states.ts"
-import { attemptFields } from "./view.ts"
 
 /** What an event says besides its name: the particulars of the fact that caused it. */
 

@@ -1,18 +1,9 @@
-import { lostAttempts, mostAttempts, shownAttempt } from "./attempt-times.ts"
+import { type AttemptFields, attemptFields } from "./attempt-view.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
 import { nodeStatuses, nodeStatusOf } from "./state.ts"
 import type { NodeStatus } from "./states.ts"
-import {
-  type AttemptFields,
-  attemptFields,
-  type ErrorView,
-  nodeError,
-  type Progress,
-  usageField,
-  type WaitingOn,
-  waitingOn,
-} from "./view.ts"
+import { type ErrorView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
 
 /** How many items are in each state; states that none is in are left out. */
 export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
@@ -22,10 +13,6 @@ export interface ItemView extends AttemptFields {
   readonly index: number
   readonly item: Json
   readonly status: NodeStatus
-  readonly attempt: number
-  readonly max_attempts: number
-  readonly losses: number
-  readonly usage?: { readonly [key: string]: number }
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
   /** Never recorded: null without the overlay. */
@@ -56,10 +43,6 @@ export function itemViews(
       index,
       item: items[index]!,
       status: nodeStatusOf(state, index),
-      attempt: shownAttempt(state, index),
-      max_attempts: mostAttempts(state, index),
-      losses: lostAttempts(state, index),
-      ...usageField(state, index),
       ...attemptFields(state, index),
       waiting_on: waitOf(waitingOn(state, index, now)),
       error: nodeError(state, index),

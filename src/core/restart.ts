@@ -1,9 +1,9 @@
 import { retryItems } from "./apply-items.ts"
-import { attemptEnded, policyBeginsAgain } from "./attempt-times.ts"
+import { policyBeginsAgain } from "./attempt-times.ts"
 import { begin, handedOut } from "./begin.ts"
 import { type Effects, noEffects } from "./effects.ts"
 import type { JobRetried } from "./facts.ts"
-import { FAILED, isDone, type JobState, PENDING } from "./state.ts"
+import { isDone, type JobState, PENDING } from "./state.ts"
 import { setExpiry } from "./timers.ts"
 
 /** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
@@ -22,9 +22,8 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.nextHeld = state.nodeStatus.length
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (isDone(state, node)) continue
-    policyBeginsAgain(state, node)
-    const outcome = state.nodeStatus[node] === FAILED ? "failed" : "cancelled"
-    if (state.startedAt[node]! > 0) attemptEnded(state, node, { outcome, endedAt: state.endedAt[node]! })
+    // Of a list the items begin again, each by itself; it is expanded once.
+    if (!state.lists.has(node)) policyBeginsAgain(state, node)
     state.nodeStatus[node] = PENDING
     state.attempt[node]!++
     state.tries[node] = 0

@@ -1,10 +1,11 @@
 /** Views as programs read them, over HTTP and with `--json`: times are ISO 8601 text, as those of a job are. */
 import type { AttemptView } from "../core/attempt-history.ts"
+import type { AttemptFields } from "../core/attempt-view.ts"
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { LiveGraph, LiveItems, LiveTask } from "../core/live-view.ts"
-import type { AttemptFields, GraphView, NodeView, WaitingOn } from "../core/view.ts"
+import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
 import type { ItemPage, NodeDetails } from "./queries.ts"
 
 let last = { ms: Number.NaN, text: "" }

@@ -197,12 +197,12 @@ describe("the usage of failed attempts", () => {
 
 describe("why a job ended before its work was done", () => {
   const waits = () => {
-    const { handler: held, came } = gate()
-    return { held, came, worker: { graceSeconds: 0.02 } }
+    const { handler: held, came, open: letThrough } = gate()
+    return { held, came, letThrough, worker: { graceSeconds: 0.02 } }
   }
 
   it("is the caller's reason: on the job, in its list, in the events and in the abort signal", async () => {
-    const { held, came, worker } = waits()
+    const { held, came, letThrough, worker } = waits()
     const umbra = await open({ handlers: [held], worker })
     const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
     const { signal } = await came()
@@ -221,6 +221,7 @@ describe("why a job ended before its work was done", () => {
     })
     await job.retry()
     expect(await job.status()).toMatchObject({ reason: null })
+    letThrough()
   })
 
   it("is its time to live", async () => {
