@@ -24,7 +24,11 @@ export class Lane<T extends Queued> {
   }
 
   get isReady(): boolean {
-    return !this.queue.isEmpty && this.#bounds.every(bound => bound.running < bound.max)
+    return !this.queue.isEmpty && this.hasRoom
+  }
+
+  get hasRoom(): boolean {
+    return this.#bounds.every(bound => bound.running < bound.max)
   }
 
   take(): void {

@@ -5,14 +5,17 @@
  * 2. `dispatch` never runs a handler: a microtask does, for as many tasks as there are, so the caller's loop is never
  *    re-entered and no task costs a turn of the event loop. After `sliceMs` of it the event loop gets its turn.
  * 3. A slot is taken from `start` until `ended`, which the runner calls exactly once, whatever the handler does.
+ * 4. Of isolated tasks one runs at a time (`suspect-line.ts`); they take nothing from the others but that one's slot.
  */
 import type { Json } from "../core/json.ts"
+import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view.ts"
 import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
 import { AttemptMeasures } from "./measures.ts"
 import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName } from "./port.ts"
+import { type Lined, SuspectLine } from "./suspect-line.ts"
 import { nameOf } from "./task-name.ts"
 
 /** What a running attempt reports. None of these throws. */
@@ -60,6 +63,8 @@ export class LocalBroker implements Broker {
   readonly #runner: Runner
   readonly #pool: Pool
   readonly #lanes: Lanes<Attempt>
+  readonly #suspects = new SuspectLine<Attempt>()
+  #suspectTimer: NodeJS.Timeout | undefined
   readonly #attempts = new Map<string, Attempt>()
   /** Cancelled, but with a slot still: they are not in `#attempts`, so that the same task can come again. */
   #leaving = 0
@@ -82,6 +87,7 @@ export class LocalBroker implements Broker {
       measures: this.measures,
       time: 0,
       ended: attempt => this.#ended(attempt),
+      begunAlone: () => this.#lookAtSuspects(),
     }
   }
 
@@ -103,6 +109,11 @@ export class LocalBroker implements Broker {
     return this.#attempts.size + this.#leaving - this.#pool.running
   }
 
+  /** Isolated tasks that wait for their turn. */
+  get suspects(): number {
+    return this.#suspects.size
+  }
+
   isRunningHere(task: TaskName): boolean {
     return this.#attempts.get(nameOf(task))?.isRunning ?? false
   }
@@ -118,8 +129,14 @@ export class LocalBroker implements Broker {
     const lane = this.#lanes.of(task.handler)
     const attempt = new Attempt(key, task, lane, this.#pool, this.#roughTime())
     this.#attempts.set(key, attempt)
-    lane.queue.push(attempt)
+    if (attempt.isolation === undefined) lane.queue.push(attempt)
+    else this.#suspects.push(attempt)
     this.#wake()
+  }
+
+  #unqueue(attempt: Attempt): void {
+    if (attempt.isolation === undefined) attempt.lane.queue.remove(attempt)
+    else this.#suspects.remove(attempt)
   }
 
   /** One look for all that are handed over in one go. */
@@ -140,7 +157,7 @@ export class LocalBroker implements Broker {
     if (attempt === undefined) return
     this.#attempts.delete(key)
     if (attempt.isRunning) this.#leaving += 1
-    if (!attempt.cancel("cancelled")) attempt.lane.queue.remove(attempt)
+    if (!attempt.cancel("cancelled")) this.#unqueue(attempt)
   }
 
   /** What is queued is left to whoever owns its job next: it is in the journal. */
@@ -148,7 +165,7 @@ export class LocalBroker implements Broker {
     this.#draining = true
     for (const [key, attempt] of this.#attempts) {
       if (attempt.isRunning) continue
-      attempt.lane.queue.remove(attempt)
+      this.#unqueue(attempt)
       this.#attempts.delete(key)
     }
     if (this.#pool.running > 0) await this.#allEnded(graceMs)
@@ -190,14 +207,44 @@ export class LocalBroker implements Broker {
         looks = tasksPerLook
       }
       const mayBegin = this.#pool.running < this.#concurrency && this.#mayBegin()
-      const attempt = mayBegin ? this.#lanes.take() : undefined
+      const attempt = mayBegin ? (this.#suspects.take(this.#pool.time) ?? this.#lanes.take()) : undefined
       if (attempt === undefined) break
       attempt.start(this.#runner)
     }
     this.#pumping = false
+    if (this.#suspects.size > 0) this.#lookAtSuspects()
+  }
+
+  /** The one that runs alone may have had its time, or the next one may begin later. */
+  #lookAtSuspects(): void {
+    clearTimeout(this.#suspectTimer)
+    if (this.#suspects.size === 0) return
+    const now = performance.now()
+    const overdue = this.#suspects.overdue(now)
+    if (overdue !== null) this.#join(overdue)
+    const next = this.#suspects.nextLook(now)
+    if (next === Number.POSITIVE_INFINITY) return
+    const look = () => {
+      this.#wake()
+      this.#lookAtSuspects()
+    }
+    // Not later than a timer can be set for.
+    this.#suspectTimer = setTimeout(look, Math.min(Math.ceil(next - now), 2 ** 31 - 1)).unref()
+  }
+
+  #join(attempt: Attempt): void {
+    attempt.join().then(
+      () => {
+        this.#suspects.release(attempt)
+        this.#wake()
+      },
+      // Not durable: whoever owns the job now begins it anew, and this attempt is cancelled.
+      () => {},
+    )
   }
 
   #ended(attempt: Attempt): void {
+    if (attempt.isolation !== undefined) this.#suspects.release(attempt)
     if (this.#attempts.get(attempt.key) === attempt) this.#attempts.delete(attempt.key)
     else this.#leaving -= 1
     if (this.queued > 0) this.#wake()
@@ -213,10 +260,12 @@ interface Pool {
   /** When somebody last looked at the clock: each attempt of a run starts when the one before it ended. */
   time: number
   ended(attempt: Attempt): void
+  /** The handler of an isolated task runs. */
+  begunAlone(): void
 }
 
 /** A task from dispatch until its slot is free. */
-class Attempt implements Queued, AttemptEvents {
+class Attempt implements Queued, Lined, AttemptEvents {
   readonly key: string
   readonly lane: Lane<Attempt>
   removed = false
@@ -227,12 +276,12 @@ class Attempt implements Queued, AttemptEvents {
   #cancelled = false
   #run: RunningAttempt | undefined
   /** When this process received the task. */
-  readonly #receivedAt: number
+  readonly receivedAt: number
   /** When its handler began; NaN: it has not. */
   #begunAt = Number.NaN
 
   constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
-    this.#receivedAt = receivedAt
+    this.receivedAt = receivedAt
     this.key = key
     this.lane = lane
     this.#task = task
@@ -251,10 +300,18 @@ class Attempt implements Queued, AttemptEvents {
     return this.#task.priority
   }
 
+  get isolation(): Isolation | undefined {
+    return this.#task.isolation
+  }
+
+  get begunAt(): number {
+    return this.#begunAt
+  }
+
   start(runner: Runner): void {
     this.isRunning = true
     const { time, measures } = this.#pool
-    measures.waitSeconds.add((time - this.#receivedAt) / 1000)
+    measures.waitSeconds.add((time - this.receivedAt) / 1000)
     this.#pool.running += 1
     this.lane.take()
     if (this.#task.announce) this.#announce(runner)
@@ -268,15 +325,26 @@ class Attempt implements Queued, AttemptEvents {
 
   #announce(runner: Runner): void {
     this.#announced = true
-    this.#pool.events.started(this.#task, this.#pool.worker).then(
+    this.#tellStart(true).then(
       () => (this.#cancelled ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
     )
   }
 
+  /** Another isolated task is to run beside it. Resolves when that is durable. */
+  join(): Promise<void> {
+    return this.#tellStart(false)
+  }
+
+  #tellStart(alone: boolean): Promise<void> {
+    const { events, worker } = this.#pool
+    return events.started(this.isolation === undefined ? this.#task : { ...this.#task, alone }, worker)
+  }
+
   #begin(runner: Runner, now: number): void {
     this.#begunAt = now
+    if (this.isolation !== undefined) this.#pool.begunAlone()
     failpoint("handler.before")
     const run = runner.start(this.#task, this)
     this.#run = run
@@ -323,6 +391,6 @@ class Attempt implements Queued, AttemptEvents {
     this.lane.free()
     this.#pool.ended(this)
     if (outcome === null || this.#cancelled) return
-    events.finished(this.#task, outcome, { worker, heldMs: begunAt - this.#receivedAt, ranMs: now - begunAt })
+    events.finished(this.#task, outcome, { worker, heldMs: begunAt - this.receivedAt, ranMs: now - begunAt })
   }
 }

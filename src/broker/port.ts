@@ -1,6 +1,7 @@
 import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
+import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view.ts"
 
 /** One attempt at one node, on its way to a worker. */
@@ -33,6 +34,8 @@ export interface Task {
   readonly operation?: number
   /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
   readonly announce: boolean
+  /** The node was known to run when its process died: of such tasks a process runs one at a time. */
+  readonly isolation?: Isolation
 }
 
 /** What names a task; the attempt fences its result. */
@@ -85,11 +88,17 @@ export interface AttemptTimes {
 }
 
 /** What the engine is told of a task by whoever runs it. */
-export type TaskNews = TaskName & Pick<Task, "announce">
+export interface TaskNews extends TaskName, Pick<Task, "announce"> {
+  /** Of a task with `isolation`. true: it begins alone. false: it has run long enough, and is to be joined by another. */
+  readonly alone?: boolean
+}
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
-  /** Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves. */
+  /**
+   * Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves;
+   * with `alone: false` once more, before the next isolated task runs.
+   */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void
@@ -98,8 +107,8 @@ export interface TaskEvents {
 
 /** From workers in other processes it also hears of tasks that were not done. */
 export interface RemoteTaskEvents extends TaskEvents {
-  /** The processes that had them are gone. */
-  lost(tasks: readonly TaskName[]): void
+  /** The processes that had them are gone. `callsToo`: these processes also ran calls that belong to no node. */
+  lost(tasks: readonly TaskName[], callsToo: boolean): void
   /** The process that had it stops, and does not do it. */
   returned(task: TaskName): void
 }

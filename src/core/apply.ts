@@ -34,6 +34,7 @@ import {
   WAITING,
 } from "./state.ts"
 import type { JobStatus } from "./states.ts"
+import { noteLoss, noteStart } from "./suspects.ts"
 import { setExpiry } from "./timers.ts"
 
 /**
@@ -51,7 +52,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "node_started":
       runs(state, fact.node)
-      state.started.set(fact.node, { at: fact.at, worker: fact.worker })
+      noteStart(state, fact)
       progressed(state)
       break
     case "node_completed":
@@ -255,6 +256,8 @@ function waits(state: JobState, fact: NodeWaiting): void {
   state.nodeStatus[node] = WAITING
   state.waiting.set(node, waiting)
   followed(state, node)
+  // Its handler has returned.
+  if (state.suspects.size > 0) state.suspects.delete(node)
   if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
   if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
   if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
@@ -265,11 +268,11 @@ function waits(state: JobState, fact: NodeWaiting): void {
 function lost(state: JobState, fact: TasksLost & { readonly at: number }, effects: Effects): void {
   const isCounted = fact.handed_over !== true
   for (const node of fact.nodes) {
+    if (isCounted) noteLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
-    if (isCounted) state.suspects.add(node)
-    else effects.abort(node, state.attempt[node]!)
+    if (!isCounted) effects.abort(node, state.attempt[node]!)
     state.attempt[node]!++
     enqueue(state, node, fact.at, effects)
   }

@@ -6,7 +6,7 @@ import type { PollPolicy } from "./plan.ts"
 /** What somebody asks of a job. `decide` answers with facts or a refusal. */
 export type Command =
   | Submit
-  | ({ readonly type: "started"; readonly worker: string } & Attempted)
+  | Started
   | Completed
   | ({ readonly type: "failed"; readonly fault: Fault } & Attempted)
   | ({ readonly type: "waiting"; readonly waiting: Waiting } & Attempted & JobResult)
@@ -53,6 +53,13 @@ interface Some {
 
 /** `source`: where else the job has the list. */
 type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSource } & JobResult
+
+export interface Started extends Attempted {
+  readonly type: "started"
+  readonly worker: string
+  /** Of an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
+  readonly alone?: boolean
+}
 
 export interface Submit {
   readonly type: "submit"
@@ -126,8 +133,10 @@ export interface Circumstances {
   readonly now: number
   /** In [0, 1). */
   readonly random: number
-  /** Known losses of one node's process after which it is failed. */
+  /** Deaths of its process with the node alone after which it is failed. */
   readonly lossLimit: number
+  /** With `started`: when another node last died alone, as far as the engine knows. Absent: none has. */
+  readonly otherDiedAt?: number
 }
 
 /** Why nothing changed. */

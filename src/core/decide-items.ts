@@ -40,21 +40,26 @@ export function wakeItems(state: JobState, result: JobResult, given: Circumstanc
   return []
 }
 
-/** A list whose item was lost too often ends the job: then that is all. */
+/** An item that is blamed comes last, and alone if it ends the job. At most one is: the others get another chance. */
 export function recoverItems(
   state: JobState,
   only: readonly Attempted[] | undefined,
   given: Circumstances,
 ): readonly Fact[] {
   const lost: Fact[] = []
+  const failed: Fact[] = []
   for (const [node, list] of openLists(state)) {
-    const decided = decide(list.state, { type: "recover", ...ofNode(only, node) }, given)
+    const lossLimit = failed.length === 0 ? given.lossLimit : Number.POSITIVE_INFINITY
+    const decided = decide(list.state, { type: "recover", ...ofNode(only, node) }, { ...given, lossLimit })
     if ("refused" in decided) continue
     const facts = outerFacts(node, decided, {})
-    if (facts[0]?.type === "item_failed") return facts
+    if (facts.at(-1)!.type === "item_failed") {
+      if (!list.state.goesOn) return facts
+      failed.push(facts.pop()!)
+    }
     lost.push(...facts)
   }
-  return lost
+  return [...lost, ...failed]
 }
 
 /** Those that are known to run. */

@@ -13,6 +13,7 @@ import { type Fault, isRateLimited } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "./state.ts"
 import { jobHasEnded, jobMayBecome } from "./states.ts"
+import { isBlamed, lostTooOften, startOf } from "./suspects.ts"
 import { outputWhenDue } from "./timers.ts"
 import { failure, jobResult, postponement, refuse } from "./verdict.ts"
 import { wholeTime } from "./whole-time.ts"
@@ -91,10 +92,10 @@ function decideResult(
   const { node, attempt } = command
   const at = given.now
   switch (command.type) {
-    case "started":
-      return state.started.has(node)
-        ? refuse("duplicate")
-        : [{ type: "node_started", at, node, attempt, worker: command.worker }]
+    case "started": {
+      const fact = startOf(state, command, given)
+      return fact === null ? refuse("duplicate") : [fact]
+    }
     case "completed":
       return [completed(command, at)]
     case "failed":
@@ -246,25 +247,30 @@ function recover(
 ): readonly Fact[] | Refusal {
   const isMeant = among(state, only)
   const lost: number[] = []
+  let blamed: number | null = null
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (!isInFlight(state, node) || state.awaitingSlot.has(node) || !isMeant(node)) continue
     const retryAt = state.retryAt.get(node)
     if (retryAt !== undefined && retryAt > given.now) continue
-    if (isBlamed(state, node) && state.losses[node]! + 1 >= given.lossLimit)
-      return [lostTooOften(state, node, given)]
-    lost.push(node)
+    if (blamed === null && isBlamed(state, node, given)) blamed = node
+    else lost.push(node)
   }
+  const failed = blamed === null ? [] : [lostTooOften(state, blamed, given)]
+  // The job ends here: whatever else was lost ends with it.
+  if (failed.length > 0 && !state.goesOn) return failed
   const ofItems = recoverItems(state, only, given)
-  if (ofItems[0]?.type === "item_failed") return ofItems
-  const facts = lost.length > 0 ? [{ type: "tasks_lost" as const, at: given.now, nodes: lost }] : []
-  return facts.length + ofItems.length > 0 ? [...facts, ...ofItems] : refuse("nothing_due")
+  if (endsTheJob(state, ofItems.at(-1))) return ofItems
+  const facts: Fact[] = lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : []
+  // Last: it may end the list, and the job with it.
+  facts.push(...ofItems, ...failed)
+  return facts.length > 0 ? facts : refuse("nothing_due")
 }
 
-function isBlamed({ started, graph }: JobState, node: number): boolean {
-  return started.has(node) && graph.nodes[node]!.resumes !== true
+function endsTheJob({ lists }: JobState, fact: Fact | undefined): boolean {
+  return fact?.type === "item_failed" && !lists.get(fact.node)!.state.goesOn
 }
 
-/** Of the others nobody knows that they ran: whoever comes next finds them as they are. */
+/** Attempts not recorded as started keep their number: the next owner dispatches them unchanged. */
 function handOver(
   state: JobState,
   only: readonly Attempted[] | undefined,
@@ -283,15 +289,6 @@ function among(state: JobState, only: readonly Attempted[] | undefined): (node: 
   const attempts = new Map<number, number>()
   for (const { node, item, attempt } of only) if (item === undefined) attempts.set(node, attempt)
   return node => attempts.get(node) === state.attempt[node]
-}
-
-function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
-  const fault: Fault = {
-    code: "E417",
-    message: `The process running this node died ${given.lossLimit} times while it ran; it is not tried again.`,
-    retryable: false,
-  }
-  return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
 }
 
 function retry(

@@ -64,11 +64,20 @@ export interface ParentLink {
 }
 
 /** Appended only for work that still runs after a second, and before work whose earlier attempt was lost. */
-export interface NodeStarted {
+export interface NodeStarted extends StartFields {
   readonly type: "node_started"
   readonly node: number
   readonly attempt: number
+}
+
+interface StartFields {
   readonly worker: string
+  /** The node is isolated, and no other isolated node runs in its process. Absent: others may. */
+  readonly alone?: true
+  /** With `alone`: another node died alone since this one last began alone. */
+  readonly contested?: true
+  /** The attempt began alone; from now on others run beside it, so a death says nothing about it. */
+  readonly joined?: true
 }
 
 export interface NodeCompleted {
@@ -249,12 +258,11 @@ export type ListSource = { readonly count: number } & (
 )
 
 /** What happens to items means what the same means of a node; the last completion completes the node, too. */
-export interface ItemStarted {
+export interface ItemStarted extends StartFields {
   readonly type: "item_started"
   readonly node: number
   readonly item: number
   readonly attempt: number
-  readonly worker: string
 }
 
 export interface ItemCompleted {

@@ -126,8 +126,8 @@ function positionsInFlight(state: JobState, now: number): number[] {
 export function toInner(fact: ItemFact): Fact {
   switch (fact.type) {
     case "item_started": {
-      const { at, item, attempt, worker } = fact
-      return { type: "node_started", at, node: item, attempt, worker }
+      const { item, type: _, ...rest } = fact
+      return { ...rest, type: "node_started", node: item }
     }
     case "item_completed": {
       const { at, item, attempt, output, usage, overtaken } = fact

@@ -25,6 +25,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
     state.attempt[node]!++
     state.tries[node] = 0
     state.losses[node] = 0
+    state.suspects.delete(node)
     state.queuedAt[node] = 0
     state.endedAt[node] = 0
     state.faults.delete(node)

@@ -148,9 +148,9 @@ export interface JobState {
   /** Waits that have ended: what fences commands to a job that has gone on since. */
   resumes: number
   /** Attempts known to have started: by node, when and where. */
-  readonly started: Map<number, { readonly at: number; readonly worker: string }>
-  /** Nodes that lost an attempt: their next start is made durable before it happens, so that a crash is blamed on who caused it. */
-  readonly suspects: Set<number>
+  readonly started: Map<number, Start>
+  /** Nodes that lost an attempt with its process and have not ended one since: their next start is made durable before it happens. */
+  readonly suspects: Map<number, Suspect>
   readonly faults: Map<number, NodeFault>
   readonly previews: Map<number, Json>
   readonly signals: Map<string, Json[]>
@@ -177,6 +177,29 @@ export interface JobState {
   unsettled: boolean
   /** Not later than the earliest timer; may be early after one was removed. */
   earliestTimer: number
+}
+
+export interface Start {
+  readonly at: number
+  readonly worker: string
+  /** No other isolated node ran in its process. */
+  readonly alone?: true
+  /** Another node died alone since this one last began alone. */
+  readonly contested?: true
+}
+
+/** What is suspected of a node that lost an attempt (suspects.ts). */
+export interface Suspect {
+  /** It was known to run when its process died: it runs alone. */
+  readonly isolated: boolean
+  /** Deaths alone, and how many of them since another node last died alone. */
+  readonly deaths: number
+  readonly streak: number
+  /** When the attempt began that last died alone, and when its death was recorded; 0: none has. */
+  readonly begunAt: number
+  readonly diedAt: number
+  /** How often it ran so long that another suspect joined it. */
+  readonly joined: number
 }
 
 export interface Polls {
@@ -235,7 +258,7 @@ export function newJobState(
     unfollowed: noneUnfollowed,
     resumes: 0,
     started: new Map(),
-    suspects: new Set(),
+    suspects: new Map(),
     faults: new Map(),
     previews: new Map(),
     signals: new Map(),

@@ -13,6 +13,7 @@ import { Alarms } from "./alarms.ts"
 import type { LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
 import { Committer } from "./committer.ts"
+import { DeathsAlone } from "./deaths-alone.ts"
 import { Departures } from "./departures.ts"
 import { Dispatcher } from "./dispatcher.ts"
 import { takeDue } from "./due.ts"
@@ -72,6 +73,7 @@ export class Owner implements LaneEvents {
   readonly departures: Departures
   readonly #memory: JobMemory
   readonly #undecided = new Undecided()
+  readonly #deaths = new DeathsAlone()
   #isJoined = false
 
   constructor(parts: OwnerParts) {
@@ -111,6 +113,7 @@ export class Owner implements LaneEvents {
     this.#reports = new TaskReports({
       ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
       external: this.external,
+      callsLost: () => this.#deaths.note("calls", clock.now()),
       dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })
     this.broker = parts.broker({
@@ -190,6 +193,9 @@ export class Owner implements LaneEvents {
       now: this.#clock.now(),
       random: this.#clock.random(),
       lossLimit: this.#settings.lossLimit,
+      ...(command.type === "started" && command.alone === true
+        ? { otherDiedAt: this.#deaths.latestOther(job, command) }
+        : {}),
     }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
@@ -205,6 +211,7 @@ export class Owner implements LaneEvents {
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "recover") this.#deaths.learn(job)
     if (isTriedAgain(job.state, command)) this.#measures.retries++
     if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.heard(job, command)
@@ -221,6 +228,7 @@ export class Owner implements LaneEvents {
   /** A job that was read from its journal. */
   keep(job: LiveJob): void {
     this.#memory.keep(job)
+    this.#deaths.learn(job)
     this.#alarms.set(job, nextTimer(job.state))
     if (job.state.unsettled) this.#observer.unsettled(job)
   }

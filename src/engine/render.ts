@@ -3,6 +3,7 @@ import type { Attempted, JobResult } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { largeParts, skippedOutput, wholeOutput } from "../core/state.ts"
+import { isolationOf } from "../core/suspects.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
@@ -70,7 +71,8 @@ function taskOf(
 ): Task {
   const { state, plan } = job
   const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
-  const { suspects, operations } = item === undefined ? state : state.lists.get(node)!.state
+  const of = item === undefined ? state : state.lists.get(node)!.state
+  const isolation = isolationOf(of, item ?? node)
   const task: Task = {
     jobId: job.id,
     node,
@@ -88,8 +90,9 @@ function taskOf(
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
     ...(heartbeatSeconds == null ? {} : { heartbeatSeconds }),
-    announce: suspects.size > 0 && suspects.has(item ?? node),
-    ...(provider === null ? {} : { provider, operation: operations.get(item ?? node) ?? 0 }),
+    announce: of.suspects.size > 0 && of.suspects.has(item ?? node),
+    ...(isolation === undefined ? {} : { isolation }),
+    ...(provider === null ? {} : { provider, operation: of.operations.get(item ?? node) ?? 0 }),
   }
   return item === undefined ? task : Object.assign(task, { item })
 }

@@ -16,6 +16,8 @@ export interface TaskReportsParts {
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly undecided: Undecided
   readonly external: Pick<ExternalWork, "providers" | "capacity">
+  /** A process has died while it ran something for jobs that is no node. */
+  readonly callsLost: () => void
   /** Takes a task to a worker once more. */
   readonly dispatch: (job: LiveJob, attempted: Attempted) => void
 }
@@ -34,7 +36,8 @@ export class TaskReports implements RemoteTaskEvents {
     // Whoever asks whether to begin what is over, or somebody else's by now, must not.
     if (job === null || !isCurrent(job.state, attempted))
       return task.announce ? Promise.reject(new Error("the attempt is not current")) : Promise.resolve()
-    this.#parts.command(job, { type: "started", ...attempted, worker })
+    const alone = task.alone === undefined ? {} : { alone: task.alone }
+    this.#parts.command(job, { type: "started", ...attempted, worker, ...alone })
     return task.announce ? this.#parts.durable(job) : Promise.resolve()
   }
 
@@ -79,7 +82,8 @@ export class TaskReports implements RemoteTaskEvents {
     }
   }
 
-  lost(tasks: readonly TaskName[]): void {
+  lost(tasks: readonly TaskName[], callsToo: boolean): void {
+    if (callsToo) this.#parts.callsLost()
     const byJob = new Map<LiveJob, Attempted[]>()
     for (const task of tasks) {
       const job = this.#jobOf(task)

@@ -12,7 +12,8 @@ export type Result =
       readonly byDefault: boolean
     }
   | { readonly kind: "child" }
-  | { readonly kind: "skip" | "started" | "preview" | "slot" | "lost" | "returned" }
+  | { readonly kind: "skip" | "joined" | "preview" | "slot" | "lost" | "returned" }
+  | { readonly kind: "started"; readonly alone: boolean; readonly otherDied: boolean }
   | { readonly kind: "submitted"; readonly polls: boolean; readonly ttl: number | null }
 
 const allNews = [
@@ -80,8 +81,16 @@ const results: fc.Arbitrary<Result> = fc.oneof(
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("child" as const) }) },
   {
-    weight: 6,
-    arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "started" as const, "preview" as const) }),
+    weight: 4,
+    arbitrary: fc.record({ kind: fc.constantFrom("skip" as const, "joined" as const, "preview" as const) }),
+  },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("started" as const),
+      alone: fc.boolean(),
+      otherDied: fc.boolean(),
+    }),
   },
   { weight: 3, arbitrary: fc.record({ kind: fc.constant("slot" as const) }) },
   { weight: 2, arbitrary: fc.record({ kind: fc.constantFrom("lost" as const, "returned" as const) }) },

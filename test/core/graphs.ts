@@ -9,6 +9,8 @@ export interface NodeSpec {
   readonly provider?: string
   readonly retry?: Partial<RetryPolicy>
   readonly maxParallel?: number
+  readonly failFast?: boolean
+  readonly resumes?: boolean
 }
 
 /** X7: 15 s → 30 s → 60 s, cap 300 s, 3 tries. */
@@ -27,13 +29,15 @@ export function graphOf(specs: readonly NodeSpec[]): Graph {
   for (const [position, list] of dependencies.entries())
     for (const dependency of list) successors[dependency]!.push(position)
   return {
-    nodes: specs.map(({ id, handler, provider, retry, maxParallel }) => ({
+    nodes: specs.map(({ id, handler, provider, retry, maxParallel, failFast, resumes }) => ({
       id,
       handler: handler ?? "work",
       provider: provider ?? null,
       timeoutSeconds: null,
       retry: { ...usualRetry, ...retry },
       ...(maxParallel === undefined ? {} : { maxParallel }),
+      ...(failFast === undefined ? {} : { failFast }),
+      ...(resumes === undefined ? {} : { resumes }),
     })),
     inDegrees: Int32Array.from(dependencies, list => list.length),
     dependencies: adjacency(dependencies),

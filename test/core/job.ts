@@ -1,6 +1,12 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
 import { apply } from "../../src/core/apply.ts"
-import type { Command, External, OperationResult, RefusalReason } from "../../src/core/commands.ts"
+import type {
+  Circumstances,
+  Command,
+  External,
+  OperationResult,
+  RefusalReason,
+} from "../../src/core/commands.ts"
 import { decide } from "../../src/core/decide.ts"
 import type { Fact, ParentLink } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
@@ -48,8 +54,9 @@ export class Job {
   }
 
   /** The reason of a refusal; null: accepted. */
-  send(command: Command): RefusalReason | null {
-    const decided = decide(this.state, command, { now: this.now, random: this.random, lossLimit: 3 })
+  send(command: Command, more: Partial<Circumstances> = {}): RefusalReason | null {
+    const given = { now: this.now, random: this.random, lossLimit: 3, ...more }
+    const decided = decide(this.state, command, given)
     if ("refused" in decided) return decided.refused
     for (const fact of decided) {
       apply(this.state, fact, {
@@ -136,7 +143,7 @@ export class Job {
     return this.state.attempt[this.node(id)]!
   }
 
-  private task(id: string): { node: number; attempt: number } {
+  task(id: string): { node: number; attempt: number } {
     return { node: this.node(id), attempt: this.attemptOf(id) }
   }
 

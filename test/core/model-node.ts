@@ -63,6 +63,11 @@ export interface ModelNode {
   failures: number
   losses: number
   startKnown: boolean
+  /** Of the start that is known. */
+  startedAt: number
+  alone: boolean
+  contested: boolean
+  suspect: ModelSuspect | null
   notBefore: number | null
   waits: ModelWait | null
   awaitsSlot: string | null
@@ -77,6 +82,15 @@ export interface ModelNode {
   preview: Json | undefined
 }
 
+/** A node whose process died: what is held against it. */
+export interface ModelSuspect {
+  isolated: boolean
+  deaths: number
+  streak: number
+  /** When it began the time it last died alone. */
+  begunAt: number
+}
+
 export function newNode(spec: NodeSpec): ModelNode {
   return {
     spec,
@@ -85,6 +99,10 @@ export function newNode(spec: NodeSpec): ModelNode {
     failures: 0,
     losses: 0,
     startKnown: false,
+    startedAt: 0,
+    alone: false,
+    contested: false,
+    suspect: null,
     notBefore: null,
     waits: null,
     awaitsSlot: null,
@@ -110,6 +128,10 @@ export function nodeSummary(node: ModelNode, at: { now: number; remaining: numbe
     fault: node.fault,
     preview: node.preview ?? null,
     started: node.startKnown,
+    suspect:
+      node.suspect === null
+        ? null
+        : { isolated: node.suspect.isolated, deaths: node.suspect.deaths, streak: node.suspect.streak },
     retry_at: isLater(node, at.now) ? node.notBefore : null,
     waiting: node.waits,
     awaits_slot: node.awaitsSlot,
@@ -135,3 +157,8 @@ export function nextLook(node: ModelNode, jitter: number, random: number): numbe
 export const isLater = (node: ModelNode, now: number) => node.notBefore !== null && node.notBefore > now
 export const isDone = (state: string) => state === "COMPLETED" || state === "SKIPPED"
 export const isInFlight = (state: string) => state === "QUEUED" || state === "RUNNING"
+
+export function isDownstream(nodes: ReadonlyMap<string, ModelNode>, id: string, of: string): boolean {
+  const { dependencies } = nodes.get(id)!.spec
+  return dependencies.some(parent => parent === of || isDownstream(nodes, parent, of))
+}

@@ -8,6 +8,7 @@ import { givenUp } from "./model-external.ts"
 import {
   backoff,
   isDone,
+  isDownstream,
   isInFlight,
   isLater,
   type JobResult,
@@ -18,6 +19,7 @@ import {
   nodeSummary,
   type Wanted,
 } from "./model-node.ts"
+import { afterDeath, isBlamed, join, start } from "./model-suspects.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
 
 export class Model {
@@ -98,13 +100,19 @@ export class Model {
     this.nodes.get(id)!.pollAt = wait.next_poll_at ?? null
   }
 
-  started(id: string): boolean {
+  /** `otherDiedAt`: of the last death of another node that ran alone. */
+  started(id: string, at: number, how: { alone: boolean; otherDiedAt: number }): boolean {
     const node = this.nodes.get(id)!
     if (node.startKnown) return false
-    node.state = "RUNNING"
-    node.startKnown = true
+    start(node, at, how)
     this.lastNodeEvent = "other"
     return true
+  }
+
+  joined(id: string): boolean {
+    const isJoined = join(this.nodes.get(id)!)
+    if (isJoined) this.lastNodeEvent = "other"
+    return isJoined
   }
 
   completed(id: string, output: Json, extra: JobResult & { usage?: JsonObject } = {}): void {
@@ -149,7 +157,7 @@ export class Model {
     if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
     this.jobFault = { code: fault.code, node: id }
     for (const [otherId, other] of this.nodes) {
-      if (!this.isDownstream(otherId, id)) continue
+      if (!isDownstream(this.nodes, otherId, id)) continue
       other.state = "FAILED"
       other.fault = { code: fault.code, cause: id }
     }
@@ -160,6 +168,7 @@ export class Model {
     node.state = "WAITING"
     node.unfollowed = null
     node.startKnown = false
+    node.suspect = null
     node.waits = wait
     this.waitOrder.push(id)
     this.lastNodeEvent = "other"
@@ -222,13 +231,14 @@ export class Model {
     const lost = [...this.nodes.values()].filter(
       node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null && isMeant(node),
     )
-    const hopeless = lost.find(node => node.startKnown && node.losses + 1 >= lossLimit)
+    const hopeless = lost.find(node => isBlamed(node, lossLimit))
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
       return true
     }
     for (const node of lost) {
       if (node.startKnown) node.losses++
+      node.suspect = afterDeath(node)
       node.startKnown = false
       node.notBefore = null
       node.attempt++
@@ -350,14 +360,9 @@ export class Model {
     return node.spec.dependencies.filter(id => !isDone(this.nodes.get(id)!.state))
   }
 
-  private isDownstream(id: string, of: string): boolean {
-    return this.nodes
-      .get(id)!
-      .spec.dependencies.some(parent => parent === of || this.isDownstream(parent, of))
-  }
-
   private leave(node: ModelNode, goesOn = true): void {
     if (goesOn && node.waits !== null) this.resumes++
+    if (goesOn) node.suspect = null
     node.awaitsSlot = null
     node.pollAt = null
     node.polls = 0

@@ -12,6 +12,8 @@ export interface Move {
   readonly command: Command
   /** Does the same to the model; false: the model refuses. */
   readonly inModel: () => boolean
+  /** What the engine knows of the deaths of other nodes. */
+  readonly otherDiedAt?: number
 }
 
 export interface Stage {
@@ -158,10 +160,20 @@ function resultOf(stage: Stage, task: { node: number; attempt: number }, result:
         command: { type: "skip", ...task },
         inModel: () => model.accepts(id, task.attempt, false) && model.skipped(id),
       }
-    case "started":
+    case "started": {
+      const { alone, otherDied } = result
+      const otherDiedAt = otherDied ? now : Number.NEGATIVE_INFINITY
       return {
-        command: { type: "started", ...task, worker: "w1" },
-        inModel: () => model.accepts(id, task.attempt, false) && model.started(id),
+        command: { type: "started", ...task, worker: "w1", ...(alone ? { alone } : {}) },
+        inModel: () =>
+          model.accepts(id, task.attempt, false) && model.started(id, now, { alone, otherDiedAt }),
+        otherDiedAt,
+      }
+    }
+    case "joined":
+      return {
+        command: { type: "started", ...task, worker: "w1", alone: false },
+        inModel: () => model.accepts(id, task.attempt, false) && model.joined(id),
       }
   }
 }

@@ -1,8 +1,12 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
+import { fold } from "../../src/core/apply.ts"
 import { retryDelay } from "../../src/core/backoff.ts"
+import { nodeStatusOf } from "../../src/core/state.ts"
+import { isolationOf } from "../../src/core/suspects.ts"
 import { nextTimer, wakeAt } from "../../src/core/timers.ts"
-import { chain, usualRetry } from "./graphs.ts"
+import { graphView } from "../../src/core/view.ts"
+import { chain, graphOf, usualRetry } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
 
 const patient = chain("a").map(spec => ({ ...spec, retry: { maxAttempts: 9 } }))
@@ -128,33 +132,130 @@ describe("tries count failures, attempts fence", () => {
   })
 })
 
+/** The process dies while the node is the only isolated one that runs in it. */
+function dieAlone(job: Job, otherDiedAt?: number): void {
+  job.pass(1)
+  job.send(
+    { type: "started", ...job.task("a"), worker: "w1", alone: true },
+    otherDiedAt === undefined ? {} : { otherDiedAt },
+  )
+  job.pass(1)
+  job.send({ type: "recover" })
+}
+
 describe("losses have a limit of their own", () => {
   it("only attempts whose start was recorded count", () => {
     const job = new Job(chain("a"))
     for (let crash = 0; crash < 10; crash++) job.send({ type: "recover" })
     expect(job.state.losses[0]).toBe(0)
+    expect(isolationOf(job.state, 0)).toBeUndefined()
     expect(job.state.status).not.toBe("FAILED")
   })
 
-  it("the third known loss fails the node with E417", () => {
+  it("a node that is known to run when its process dies beside others is isolated, and never blamed for that", () => {
     const job = new Job(chain("a"))
-    for (let crash = 0; crash < 2; crash++) {
+    for (let crash = 0; crash < 10; crash++) {
       job.start("a")
       job.send({ type: "recover" })
     }
-    expect(job.state.losses[0]).toBe(2)
-    job.start("a")
-    job.send({ type: "recover" })
+    expect(job.state.losses[0]).toBe(10)
+    expect(isolationOf(job.state, 0)).toEqual({ diedAt: 0, deaths: 0, seconds: 60 })
+    expect(job.state.status).not.toBe("FAILED")
+  })
+
+  it("the third death alone fails the node with E417", () => {
+    const job = new Job(chain("a"))
+    dieAlone(job)
+    dieAlone(job)
+    expect(isolationOf(job.state, 0)).toEqual({ diedAt: job.now, deaths: 2, seconds: 60 })
+    dieAlone(job)
     expect(job.state).toMatchObject({ status: "FAILED", fault: { fault: { code: "E417" }, node: 0 } })
   })
 
-  it("a node that lost an attempt is a suspect until it has a result", () => {
-    const job = new Job([...chain("a"), { id: "b", dependencies: [] }])
-    job.complete("b")
+  it("if another node died alone in between, it takes three times as many", () => {
+    const job = new Job(chain("a"))
+    for (let crash = 0; crash < 8; crash++) dieAlone(job, job.now)
+    expect(job.state.status).not.toBe("FAILED")
+    expect(job.state.suspects.get(0)).toMatchObject({ deaths: 8, streak: 1 })
+    dieAlone(job, job.now)
+    expect(job.state.fault).toMatchObject({ fault: { code: "E417", details: { deaths: 9 } } })
+  })
+
+  it("the other deaths that count are those since it last began alone: also one at the same time", () => {
+    const job = new Job(chain("a"))
+    dieAlone(job)
+    const { begunAt } = job.state.suspects.get(0)!
+    dieAlone(job, begunAt - 1)
+    expect(job.state.suspects.get(0)!.streak).toBe(2)
+    dieAlone(job, job.state.suspects.get(0)!.begunAt)
+    expect(job.state.suspects.get(0)).toMatchObject({ deaths: 3, streak: 1 })
+  })
+
+  it("a suspect that another joined has not died alone; it may run alone twice as long the next time", () => {
+    const job = new Job(chain("a"))
+    job.start("a")
     job.send({ type: "recover" })
-    expect([...job.state.suspects]).toEqual([0])
-    job.fail("a")
-    expect([...job.state.suspects]).toEqual([])
+    for (let crash = 0; crash < 10; crash++) {
+      job.send({ type: "started", ...job.task("a"), worker: "w1", alone: true })
+      const { started_at } = graphView(job.state).nodes[0]!
+      job.pass(60)
+      job.send({ type: "started", ...job.task("a"), worker: "w1", alone: false })
+      expect(graphView(job.state).nodes[0]!.started_at).toBe(started_at)
+      job.send({ type: "recover" })
+    }
+    expect(job.state.status).not.toBe("FAILED")
+    expect(isolationOf(job.state, 0)).toEqual({ diedAt: 0, deaths: 0, seconds: 60 * 64 })
+  })
+
+  it.each<[string, (job: Job) => void]>([
+    ["fails", job => job.fail("a")],
+    ["waits", job => job.sleep("a", 60)],
+    ["completes", job => job.complete("a")],
+  ])("a node that lost an attempt is a suspect until an attempt of it %s", (_, end) => {
+    const job = new Job([...chain("a"), { id: "b", dependencies: [] }])
+    dieAlone(job)
+    expect([...job.state.suspects.keys()]).toEqual([0, 1])
+    end(job)
+    expect([...job.state.suspects.keys()]).toEqual([1])
+  })
+
+  it("starts of 0.1.0, which do not say whether they were alone, isolate and do not blame", () => {
+    const graph = graphOf(chain("a"))
+    const submitted = new Job(chain("a")).facts[0]!
+    const lives = Array.from({ length: 5 }, (_, life) => [
+      { type: "node_started", at: life, node: 0, attempt: life + 1, worker: "local-1" } as const,
+      { type: "tasks_lost", at: life, nodes: [0] } as const,
+    ])
+    const state = fold(graph, [submitted, ...lives.flat()])
+    expect(state.suspects.get(0)).toMatchObject({ isolated: true, deaths: 0 })
+  })
+
+  it("J21 an item that is blamed in a list without fail_fast leaves the other items and nodes going on", () => {
+    const job = new Job([
+      { id: "list", dependencies: [], failFast: false },
+      { id: "beside", dependencies: [] },
+    ])
+    job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      job.send({ type: "started", node: 0, item: 0, attempt, worker: "w", alone: true })
+      job.send({ type: "recover" })
+    }
+    const list = job.state.lists.get(0)!.state
+    expect(nodeStatusOf(list, 0)).toBe("FAILED")
+    expect([list.attempt[1], job.attemptOf("beside")]).toEqual([4, 4])
+    expect(job.dispatched).toContain("beside#4")
+    expect(job.state.status).toBe("PROCESSING")
+  })
+
+  it("a pipeline is never isolated or blamed; to others its death counts as another's", () => {
+    const job = new Job([{ id: "a", dependencies: [], resumes: true }])
+    for (let crash = 0; crash < 20; crash++) {
+      job.start("a")
+      job.send({ type: "recover" })
+    }
+    expect(job.state.status).not.toBe("FAILED")
+    expect(isolationOf(job.state, 0)).toBeUndefined()
+    expect(job.state.suspects.get(0)!.diedAt).toBe(job.now)
   })
 
   it("an explicit retry starts the count again", () => {
@@ -164,5 +265,6 @@ describe("losses have a limit of their own", () => {
     job.send({ type: "cancel" })
     job.send({ type: "retry" })
     expect(job.state.losses[0]).toBe(0)
+    expect(job.state.suspects.size).toBe(0)
   })
 })

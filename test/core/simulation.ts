@@ -141,10 +141,10 @@ export class Simulation {
     this.wake()
   }
 
-  private step({ command, inModel }: Move): void {
+  private step({ command, inModel, otherDiedAt }: Move): void {
     const before = this.model.inFlight()
     this.effects = noneYet()
-    const accepted = this.record(command)
+    const accepted = this.record(command, otherDiedAt)
     demand(
       inModel() === accepted,
       `${command.type} was ${accepted ? "accepted" : "refused"}, the model disagrees`,
@@ -164,10 +164,10 @@ export class Simulation {
     this.settle(before)
   }
 
-  private record(command: Command): boolean {
+  private record(command: Command, otherDiedAt = Number.NEGATIVE_INFINITY): boolean {
     const foreseen = completionOf(this.state, command, this.now)
     const wasOpen = this.state.unfinished > 0
-    const decision = this.core.decide(this.state, command, this.given())
+    const decision = this.core.decide(this.state, command, { ...this.given(), otherDiedAt })
     if ("refused" in decision) {
       this.refusals.add(decision.refused)
       return false

@@ -15,6 +15,7 @@ export interface NodeSummary {
   readonly fault: { readonly code: string; readonly cause: string | null } | null
   readonly preview: Json
   readonly started: boolean
+  readonly suspect: { readonly isolated: boolean; readonly deaths: number; readonly streak: number } | null
   readonly retry_at: number | null
   readonly waiting: unknown
   readonly awaits_slot: string | null
@@ -69,6 +70,7 @@ function nodeSummary(
 ): NodeSummary {
   const fault = state.faults.get(node)
   const retryAt = state.retryAt.get(node)
+  const suspect = state.suspects.get(node)
   return {
     status: nodeStatusOf(state, node),
     remaining: state.remaining[node]!,
@@ -79,6 +81,10 @@ function nodeSummary(
     fault: fault === undefined ? null : { code: fault.fault.code, cause: idOf(fault.cause) },
     preview: state.previews.get(node) ?? null,
     started: isInFlight(state, node) && state.started.has(node),
+    suspect:
+      suspect === undefined
+        ? null
+        : { isolated: suspect.isolated, deaths: suspect.deaths, streak: suspect.streak },
     retry_at: retryAt !== undefined && retryAt > now ? retryAt : null,
     waiting: state.waiting.get(node) ?? null,
     awaits_slot: state.awaitingSlot.get(node) ?? null,

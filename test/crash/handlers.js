@@ -32,6 +32,7 @@ export function loggedHandlers(write) {
       mustNotBeFirst(ctx)
       return end(number(config))
     }),
+    logged("poison", config => after(config.ms, () => process.kill(process.pid, "SIGKILL"))),
     logged("doomed", () => {
       throw Object.assign(new Error("never"), { status: 400 })
     }),

@@ -22,7 +22,7 @@ const executions = openSync(join(task.folder, "executions.log"), "a")
 const messages = openSync(join(task.folder, "messages.log"), "a")
 const acknowledged = openSync(join(task.folder, "acknowledged.log"), "a")
 /** Jobs that this process waits for at once. */
-const WINDOW = 20
+const WINDOW = task.window ?? 20
 
 const log = { debug() {}, info() {}, warn: tell, error: tell, child: () => log }
 function tell(fields, message) {
@@ -46,6 +46,7 @@ const umbra = await openUmbra(task.location, {
     for (const _ of lines) begun()
   }),
   engine: task.engine,
+  worker: task.worker ?? {},
   pipeline: task.pipeline,
   log,
 })

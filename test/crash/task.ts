@@ -1,5 +1,6 @@
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
+import type { WorkerSettings } from "../../src/worker/settings.ts"
 
 export interface TaskWorkload {
   readonly shapes: readonly { readonly definition: object }[]
@@ -11,16 +12,20 @@ export async function writeTask(parts: {
   readonly folder: string
   readonly location: string
   readonly workload: TaskWorkload
-  /** A node or message is hit by more deaths here than in a lifetime: none of them is its own fault, unless told. */
+  /** That of the engine, unless told: no node is blamed for the deaths of others. */
   readonly lossLimit?: number
+  readonly window?: number
+  readonly worker?: Partial<WorkerSettings>
 }): Promise<string> {
-  const { folder, location, workload, lossLimit = 10_000 } = parts
+  const { folder, location, workload, window, worker, lossLimit = 3 } = parts
   const file = join(folder, "task.json")
   const task = {
     folder,
     location,
     workflows: workload.shapes.map(shape => shape.definition),
     jobs: workload.jobs,
+    window,
+    worker,
     engine: {
       lossLimit,
       parkAfterMs: 200,

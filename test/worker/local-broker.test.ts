@@ -158,6 +158,108 @@ describe("tasks to be announced", () => {
   })
 })
 
+describe("isolated tasks", () => {
+  const isolation = { diedAt: 0, deaths: 0, seconds: 60 }
+  const suspect = (jobId: string, more: Partial<typeof isolation> = {}) =>
+    task("held", { jobId, announce: true, isolation: { ...isolation, ...more } })
+  const starts = (of: ReturnType<typeof worker>["of"]) =>
+    of("started").map(({ task: started }) => {
+      const { jobId, alone } = started as unknown as { jobId: string; alone?: boolean }
+      return [jobId, alone]
+    })
+
+  it("run one at a time, and hold back no other", async () => {
+    const { handler, gates, order } = held("held")
+    const { broker, of } = worker([handler], { concurrency: 10 })
+    for (const jobId of ["a", "b"]) broker.dispatch(suspect(jobId))
+    for (const jobId of ["x", "y"]) broker.dispatch(task("held", { jobId }))
+    await settled()
+    expect([[...order].sort(), broker.running, broker.suspects]).toEqual([["a", "x", "y"], 3, 1])
+    gates[order.indexOf("a")]!.open()
+    await settled()
+    expect([order.at(-1), broker.suspects]).toEqual(["b", 0])
+    expect(starts(of)).toEqual([
+      ["a", true],
+      ["b", true],
+    ])
+  })
+
+  it("the one that has died alone comes after those that have not, the latest last", async () => {
+    const { handler, gates, order } = held("held")
+    const { broker } = worker([handler], { concurrency: 1 })
+    broker.dispatch(task("held", { jobId: "other" }))
+    await settled()
+    broker.dispatch(suspect("late", { diedAt: 2000, deaths: 1 }))
+    broker.dispatch(suspect("early", { diedAt: 1000, deaths: 1 }))
+    broker.dispatch(suspect("never"))
+    for (let done = 0; done < 4; done++) {
+      await expect.poll(() => gates.length, { timeout: 10_000 }).toBe(done + 1)
+      gates[done]!.open()
+    }
+    expect(order).toEqual(["other", "never", "early", "late"])
+  })
+
+  it("one that has died alone waits for those that were lost with it", async () => {
+    const { handler, gates, order } = held("held")
+    const { broker } = worker([handler])
+    broker.dispatch(suspect("died", { diedAt: 1000, deaths: 1 }))
+    await settled()
+    expect(order).toEqual([])
+    broker.dispatch(suspect("innocent"))
+    await settled()
+    expect(order).toEqual(["innocent"])
+    gates[0]!.open()
+    await expect.poll(() => order, { timeout: 10_000 }).toEqual(["innocent", "died"])
+  })
+
+  it("one that runs for longer than its time is joined by the next, once that is durable", async () => {
+    const { handler, order } = held("held")
+    const { broker, of } = worker([handler])
+    broker.dispatch(suspect("long", { seconds: 0.05 }))
+    broker.dispatch(suspect("next"))
+    await expect.poll(() => order, { timeout: 10_000 }).toEqual(["long", "next"])
+    expect(starts(of)).toEqual([
+      ["long", true],
+      ["long", false],
+      ["next", true],
+    ])
+  })
+
+  it("one that nobody waits behind is not joined", async () => {
+    const { handler, gates } = held("held")
+    const { run, of } = worker([handler])
+    const outcome = run(suspect("long", { seconds: 0.02 }))
+    await new Promise(resolve => setTimeout(resolve, 60))
+    gates[0]!.open()
+    await outcome
+    expect(starts(of)).toEqual([["long", true]])
+  })
+
+  it("a cancelled one leaves the line, waiting or running", async () => {
+    const { handler, order } = held("held")
+    const { broker } = worker([handler], { settings: { graceSeconds: 0 } })
+    const [first, second, third] = ["first", "second", "third"].map(jobId => suspect(jobId))
+    for (const one of [first!, second!, third!]) broker.dispatch(one)
+    await settled()
+    broker.cancel(second!)
+    broker.cancel(first!)
+    await expect.poll(() => order, { timeout: 10_000 }).toEqual(["first", "third"])
+    expect(broker.suspects).toBe(0)
+  })
+
+  it("a handler at its limit lets the next one begin", async () => {
+    const narrow = held("narrow")
+    const { handler, order } = held("held")
+    const { broker } = worker([defineHandler({ ...narrow.handler, concurrency: 1 }), handler])
+    broker.dispatch(task("narrow", { jobId: "full" }))
+    await settled()
+    broker.dispatch(task("narrow", { jobId: "waits", announce: true, isolation }))
+    broker.dispatch(suspect("begins"))
+    await settled()
+    expect([narrow.order, order]).toEqual([["full"], ["begins"]])
+  })
+})
+
 describe("J16 cancellation", () => {
   it("what is queued never starts", async () => {
     const { handler, gates, order } = held("held")

@@ -234,7 +234,7 @@ export class RedisBroker implements RemoteWorkers {
     const { events } = this.#parts.host
     const { name } = from
     const task = nameFrom(name)
-    if (report.kind === "started") void this.#started(task, report.announce, from.worker)
+    if (report.kind === "started") void this.#started(task, report, from.worker)
     else if (report.kind === "progress") events.progress(task, report.progress)
     else if (report.kind === "preview") events.preview(task, report.data)
     else if (report.kind === "refused") this.#refused(name)
@@ -265,9 +265,16 @@ export class RedisBroker implements RemoteWorkers {
     if (found !== undefined) this.#forget(found)
   }
 
-  async #started(task: TaskName, announce: boolean, worker: string): Promise<void> {
+  async #started(
+    task: TaskName,
+    { announce, alone }: Extract<Report, { kind: "started" }>,
+    worker: string,
+  ): Promise<void> {
     try {
-      await this.#parts.host.events.started({ ...task, announce }, worker)
+      await this.#parts.host.events.started(
+        { ...task, announce, ...(alone !== undefined && { alone }) },
+        worker,
+      )
       if (announce) this.#say({ type: "begin", name: nameOf(task) })
     } catch {
       // Not durable: the worker does not begin, and asks again as long as it waits.
@@ -277,7 +284,12 @@ export class RedisBroker implements RemoteWorkers {
   #lost(tasks: readonly Outstanding[]): void {
     const lost = tasks.filter(task => this.#forget(task))
     const attempts = lost.filter(({ name }) => !this.#calls.answer(name, "lost"))
-    if (attempts.length > 0) this.#parts.host.events.lost(attempts.map(({ task }) => task))
+    const callsToo = attempts.length < lost.length
+    if (lost.length > 0)
+      this.#parts.host.events.lost(
+        attempts.map(({ task }) => task),
+        callsToo,
+      )
   }
 
   /** Out of the stream, and out of the hands of whoever works on it. */

@@ -24,6 +24,9 @@ export interface Outstanding extends Queued {
 export class OutstandingTasks {
   readonly #byName = new Map<string, Outstanding>()
   readonly #windows = new Map<string, Window<Outstanding>>()
+  /** Isolated tasks that are not in Redis yet. They wait for each other in their worker, and take no room from others. */
+  readonly #isolated = new Set<Outstanding>()
+  #isolatedSent = 0
   readonly #slotMs: number
   readonly #capacity: (handler: string) => number
 
@@ -46,7 +49,7 @@ export class OutstandingTasks {
 
   /** Those that wait here for room in Redis. */
   get queued(): number {
-    let sent = 0
+    let sent = this.#isolatedSent
     for (const window of this.#windows.values()) sent += window.sent
     return this.#byName.size - sent
   }
@@ -73,6 +76,13 @@ export class OutstandingTasks {
 
   /** Hands out what is to be sent, as far as there is room for it. */
   takeReady(send: (task: Outstanding) => void): void {
+    for (const task of this.#isolated) {
+      if (this.#capacity(task.handler) === 0) continue
+      this.#isolated.delete(task)
+      this.#isolatedSent += 1
+      task.state = "sent"
+      send(task)
+    }
     for (const window of this.#windows.values()) {
       while (window.hasRoom) {
         const task = window.queue.take()
@@ -86,7 +96,8 @@ export class OutstandingTasks {
 
   /** It is in nobody's hand, and waits for its turn once more. */
   putBack(task: Outstanding): void {
-    this.#window(task.handler).sent -= 1
+    if (isIsolated(task)) this.#isolatedSent -= 1
+    else this.#window(task.handler).sent -= 1
     task.state = "queued"
     task.entry = null
     this.#queue(task)
@@ -96,6 +107,10 @@ export class OutstandingTasks {
   remove(task: Outstanding): boolean {
     if (this.#byName.get(task.name) !== task) return false
     this.#byName.delete(task.name)
+    if (isIsolated(task)) {
+      if (!this.#isolated.delete(task)) this.#isolatedSent -= 1
+      return true
+    }
     const window = this.#window(task.handler)
     if (task.state === "queued") window.queue.remove(task)
     else window.finished()
@@ -104,7 +119,8 @@ export class OutstandingTasks {
 
   #queue(task: Outstanding): void {
     this.#byName.set(task.name, task)
-    this.#window(task.handler).queue.push(task)
+    if (isIsolated(task)) this.#isolated.add(task)
+    else this.#window(task.handler).queue.push(task)
   }
 
   #window(handler: string): Window<Outstanding> {
@@ -115,4 +131,8 @@ export class OutstandingTasks {
     }
     return window
   }
+}
+
+function isIsolated({ content }: Outstanding): boolean {
+  return content?.isolation !== undefined
 }

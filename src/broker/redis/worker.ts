@@ -33,8 +33,10 @@ interface Held {
   readonly task: Task
   entry: string
   readonly epoch: number
-  /** Set while the handler may not run yet: the engine says when. */
+  /** Set while the handler, or an isolated task beside it, may not run yet: the engine says when. */
   begin: (() => void) | null
+  /** As it was last announced. */
+  alone?: boolean
 }
 
 /**
@@ -98,7 +100,8 @@ export class RedisWorker implements TaskEvents {
       handlers,
       consumer: () => (this.#presence.isPresent ? this.#presence.id : null),
       aliveMs: () => this.#presence.aliveMs,
-      room: () => concurrency + settings.prefetch - this.#held.size,
+      // Isolated tasks wait for each other: that is no reason to take fewer of the others.
+      room: () => concurrency + settings.prefetch + this.#pool.suspects - this.#held.size,
       isExact: settings.prefetch < handlers.length,
       take: (entry, fields) => this.#take(entry, fields),
       forgotten: () => this.#presence.beat(),
@@ -248,12 +251,13 @@ export class RedisWorker implements TaskEvents {
 
   /** With `announce`: resolves when the engine has made it durable. */
   started(task: TaskNews): Promise<void> {
-    const { announce } = task
+    const { announce, alone } = task
     const name = nameOf(task)
-    void this.#report(name, { kind: "started", announce })
+    void this.#report(name, startReport(announce, alone))
     const held = this.#held.get(name)
     if (!announce || held === undefined) return Promise.resolve()
     return new Promise(resolve => {
+      if (alone !== undefined) held.alone = alone
       held.begin = () => {
         held.begin = null
         resolve()
@@ -299,9 +303,13 @@ export class RedisWorker implements TaskEvents {
   /** The answer may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
-    for (const [name, { begin }] of this.#held)
-      if (begin !== null) void this.#report(name, { kind: "started", announce: true })
+    for (const [name, { begin, alone }] of this.#held)
+      if (begin !== null) void this.#report(name, startReport(true, alone))
   }
+}
+
+function startReport(announce: boolean, alone: boolean | undefined): Report {
+  return { kind: "started", announce, ...(alone !== undefined && { alone }) }
 }
 
 const PROGRESS_MS = 200

@@ -20,7 +20,8 @@ export async function pipelineCampaign(options: CampaignOptions): Promise<Pipeli
   const location = options.location ?? join(folder, "store")
   try {
     const workload = pipelineWorkload(options.seed, options.jobs)
-    const task = await writeTask({ folder, location, workload })
+    // A message is hit by more deaths here than in a lifetime, and none of them is its own fault.
+    const task = await writeTask({ folder, location, workload, lossLimit: 10_000 })
     const deaths = await killAll(task, { ...options, draw: drawFate })
     await finish(task, options)
     const journal = await openJournal(location)

@@ -1,0 +1,86 @@
+import type { Isolation } from "../core/suspects.ts"
+
+/** An isolated task of this process, from its receipt until its end. Times are of the monotonic clock, in milliseconds. */
+export interface Lined {
+  readonly isolation: Isolation | undefined
+  readonly receivedAt: number
+  /** NaN: its handler has not begun. */
+  readonly begunAt: number
+  readonly lane: { readonly hasRoom: boolean }
+}
+
+/** A task that has died alone lets others go first: those that were lost with it arrive within this. */
+const firstWaitMs = 250
+const longestWaitMs = 1000
+
+/**
+ * Tasks that may have ended an earlier process, one at a time, so that the next death tells which one it was.
+ *
+ * 1. Those that have never died alone come first, then the one whose death is longest ago.
+ * 2. One that has died alone waits a moment before it begins, so that those that have not can go first.
+ * 3. One that runs for longer than its time is joined by the next: the line does not wait for ever.
+ */
+export class SuspectLine<T extends Lined> {
+  readonly #waiting: T[] = []
+  /** The one that runs alone. */
+  #current: T | null = null
+  #isOverdueTold = false
+
+  /** How many wait. */
+  get size(): number {
+    return this.#waiting.length
+  }
+
+  push(task: T): void {
+    const { diedAt } = task.isolation!
+    const before = this.#waiting.findIndex(other => other.isolation!.diedAt > diedAt)
+    this.#waiting.splice(before < 0 ? this.#waiting.length : before, 0, task)
+  }
+
+  remove(task: T): void {
+    const at = this.#waiting.indexOf(task)
+    if (at >= 0) this.#waiting.splice(at, 1)
+  }
+
+  /** The one that may begin now. It has the line until `release`. */
+  take(now: number): T | undefined {
+    if (this.#waiting.length === 0 || this.#current !== null) return undefined
+    const at = this.#waiting.findIndex(task => readyAt(task) <= now && task.lane.hasRoom)
+    if (at < 0) return undefined
+    const [task] = this.#waiting.splice(at, 1)
+    this.#current = task!
+    this.#isOverdueTold = false
+    return task
+  }
+
+  /** It has ended, or is joined by another. */
+  release(task: T): void {
+    if (this.#current === task) this.#current = null
+  }
+
+  /** The one that has run for its time while others wait: told once. */
+  overdue(now: number): T | null {
+    if (this.#current === null || this.#isOverdueTold || !(now >= this.#currentUntil)) return null
+    this.#isOverdueTold = true
+    return this.#current
+  }
+
+  /** When something changes after `now` by the time alone; Infinity: nothing does. */
+  nextLook(now: number): number {
+    let next = Number.POSITIVE_INFINITY
+    if (this.#current === null) {
+      for (const task of this.#waiting) if (readyAt(task) > now) next = Math.min(next, readyAt(task))
+    } else if (this.#waiting.length > 0 && this.#currentUntil > now) next = this.#currentUntil
+    return next
+  }
+
+  get #currentUntil(): number {
+    const { begunAt, isolation } = this.#current!
+    return begunAt + isolation!.seconds * 1000
+  }
+}
+
+function readyAt({ isolation, receivedAt }: Lined): number {
+  const { deaths } = isolation!
+  return deaths === 0 ? receivedAt : receivedAt + Math.min(longestWaitMs, firstWaitMs * 2 ** (deaths - 1))
+}

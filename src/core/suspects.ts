@@ -1,0 +1,112 @@
+import type { Circumstances } from "./commands.ts"
+import type { Fact, TasksLost } from "./facts.ts"
+import type { Fault } from "./faults.ts"
+import type { JobState, Start, Suspect } from "./state.ts"
+
+/**
+ * Which node is to blame when a process dies (docs/decisions/0033-suspects-run-alone.md). The same rules for items.
+ *
+ * 1. A node that was in flight in a process that died is announced: its next start is durable before its handler runs.
+ * 2. A node that was known to run there is isolated: of all isolated nodes a process runs one at a time.
+ * 3. A death counts against a node only if it ran alone. It is blamed after `lossLimit` of them without another node's
+ *    death alone in between; if there was one, the cause is assumed to be outside, and it takes three times as many.
+ * 4. An attempt that ends, however it ends, clears its node.
+ */
+
+const innocent: Suspect = { isolated: false, deaths: 0, streak: 0, begunAt: 0, diedAt: 0, joined: 0 }
+
+/** A suspect that runs this long is joined by the next one; twice as long after each time that it was. */
+const aloneSeconds = 60
+const mostDoublings = 6
+
+/** What is suspected of a node after its process died; `start`: of the attempt that was lost, if it is known. */
+function suspectAfter(
+  before: Suspect = innocent,
+  start: Start | undefined,
+  { at, resumes }: { readonly at: number; readonly resumes: boolean },
+): Suspect {
+  if (start === undefined) return before
+  // What resumes (a pipeline) finds the cause by itself. To the other nodes of its process it is another possible cause.
+  if (resumes) return { ...before, begunAt: start.at, diedAt: at }
+  if (start.alone !== true) return { ...before, isolated: true }
+  const streak = start.contested === true ? 1 : before.streak + 1
+  return { ...before, isolated: true, deaths: before.deaths + 1, streak, begunAt: start.at, diedAt: at }
+}
+
+/** Is the loss of its current attempt the one that was too many? */
+export function isBlamed(state: JobState, node: number, { now, lossLimit }: Circumstances): boolean {
+  const start = state.started.get(node)
+  const resumes = state.graph.nodes[node]!.resumes === true
+  if (start?.alone !== true || resumes) return false
+  const { deaths, streak } = suspectAfter(state.suspects.get(node), start, { at: now, resumes })
+  return streak >= lossLimit || deaths >= 3 * lossLimit
+}
+
+export function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
+  const deaths = (state.suspects.get(node)?.deaths ?? 0) + 1
+  const times = deaths === 1 ? "once" : `${deaths} times`
+  const fault: Fault = {
+    code: "E417",
+    message: `The process running this node died ${times} while no other suspect ran in it; it is not tried again.`,
+    retryable: false,
+    details: { deaths },
+  }
+  return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
+}
+
+/** The start of an attempt, or that others have joined it. null: it is known already. */
+export function startOf(
+  state: JobState,
+  command: {
+    readonly node: number
+    readonly attempt: number
+    readonly worker: string
+    readonly alone?: boolean
+  },
+  { now: at, otherDiedAt = Number.NEGATIVE_INFINITY }: Circumstances,
+): Fact | null {
+  const { node, attempt, worker, alone } = command
+  const started = { type: "node_started", at, node, attempt, worker } as const
+  const known = state.started.get(node)
+  if (alone === false) return known?.alone === true ? { ...started, joined: true } : null
+  if (known !== undefined) return null
+  if (alone === undefined) return started
+  const { deaths, begunAt } = state.suspects.get(node) ?? innocent
+  const isContested = deaths > 0 && otherDiedAt >= begunAt
+  return { ...started, alone, ...(isContested ? { contested: true } : {}) }
+}
+
+export function noteStart(state: JobState, fact: Extract<Fact, { type: "node_started" }>): void {
+  const { node, at, worker, alone, contested, joined } = fact
+  const known = state.started.get(node)
+  if (joined === true && known !== undefined) {
+    state.started.set(node, { at: known.at, worker })
+    const suspect = state.suspects.get(node)
+    if (suspect !== undefined) state.suspects.set(node, { ...suspect, joined: suspect.joined + 1 })
+    return
+  }
+  state.started.set(node, { at, worker, ...(alone && { alone }), ...(contested && { contested }) })
+}
+
+/** The process that had the node's attempt has died. */
+export function noteLoss(state: JobState, node: number, fact: TasksLost & { readonly at: number }): void {
+  const start = state.started.get(node)
+  const resumes = state.graph.nodes[node]!.resumes === true
+  state.suspects.set(node, suspectAfter(state.suspects.get(node), start, { at: fact.at, resumes }))
+}
+
+/** How the node's next attempt must run; undefined: beside any others. */
+export interface Isolation {
+  /** When its process last died with it alone; 0: never. The one that died last comes last. */
+  readonly diedAt: number
+  readonly deaths: number
+  /** How long it runs alone before the next suspect may join it. */
+  readonly seconds: number
+}
+
+export function isolationOf({ suspects }: JobState, node: number): Isolation | undefined {
+  const suspect = suspects.size === 0 ? undefined : suspects.get(node)
+  if (suspect === undefined || !suspect.isolated) return undefined
+  const { diedAt, deaths, joined } = suspect
+  return { diedAt, deaths, seconds: aloneSeconds * 2 ** Math.min(joined, mostDoublings) }
+}
