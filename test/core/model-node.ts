@@ -157,3 +157,8 @@ export function nextLook(node: ModelNode, jitter: number, random: number): numbe
 export const isLater = (node: ModelNode, now: number) => node.notBefore !== null && node.notBefore > now
 export const isDone = (state: string) => state === "COMPLETED" || state === "SKIPPED"
 export const isInFlight = (state: string) => state === "QUEUED" || state === "RUNNING"
+
+export function isDownstream(nodes: ReadonlyMap<string, ModelNode>, id: string, of: string): boolean {
+  const { dependencies } = nodes.get(id)!.spec
+  return dependencies.some(parent => parent === of || isDownstream(nodes, parent, of))
+}

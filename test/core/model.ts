@@ -8,27 +8,19 @@ import { givenUp } from "./model-external.ts"
 import {
   backoff,
   isDone,
+  isDownstream,
   isInFlight,
   isLater,
   type JobResult,
   type ModelFault,
   type ModelNode,
-  type ModelSuspect,
   type ModelWait,
   newNode,
   nodeSummary,
   type Wanted,
 } from "./model-node.ts"
+import { afterDeath, isBlamed, join, start } from "./model-suspects.ts"
 import type { JobSummary, NodeSummary } from "./summary.ts"
-
-/** What is held against a node whose process died. Only a death alone is a death that counts. */
-function afterDeath(node: ModelNode): ModelSuspect {
-  const before = node.suspect ?? { isolated: false, deaths: 0, streak: 0, begunAt: 0 }
-  if (!node.startKnown) return before
-  if (!node.alone) return { ...before, isolated: true }
-  const streak = node.contested ? 1 : before.streak + 1
-  return { isolated: true, deaths: before.deaths + 1, streak, begunAt: node.startedAt }
-}
 
 export class Model {
   readonly nodes = new Map<string, ModelNode>()
@@ -111,22 +103,15 @@ export class Model {
   started(id: string, at: number, how: { alone: boolean; otherDiedAt: number }): boolean {
     const node = this.nodes.get(id)!
     if (node.startKnown) return false
-    node.state = "RUNNING"
-    node.startKnown = true
-    node.startedAt = at
-    node.alone = how.alone
-    node.contested = node.suspect !== null && how.otherDiedAt >= node.suspect.begunAt
+    start(node, at, how)
     this.isPreview = false
     return true
   }
 
-  /** It is not alone any more. */
   joined(id: string): boolean {
-    const node = this.nodes.get(id)!
-    if (!node.startKnown || !node.alone) return false
-    node.alone = false
-    this.isPreview = false
-    return true
+    const isJoined = join(this.nodes.get(id)!)
+    if (isJoined) this.isPreview = false
+    return isJoined
   }
 
   used(usage: JsonObject): void {
@@ -175,7 +160,7 @@ export class Model {
     if (node.unfollowed !== null) givenUp(this, id, node.unfollowed)
     this.jobFault = { code: fault.code, node: id }
     for (const [otherId, other] of this.nodes) {
-      if (!this.isDownstream(otherId, id)) continue
+      if (!isDownstream(this.nodes, otherId, id)) continue
       other.state = "FAILED"
       other.fault = { code: fault.code, cause: id }
     }
@@ -249,11 +234,7 @@ export class Model {
     const lost = [...this.nodes.values()].filter(
       node => isInFlight(node.state) && !isLater(node, now) && node.awaitsSlot === null && isMeant(node),
     )
-    const hopeless = lost.find(node => {
-      if (!node.startKnown || !node.alone) return false
-      const { deaths, streak } = afterDeath(node)
-      return streak >= lossLimit || deaths >= 3 * lossLimit
-    })
+    const hopeless = lost.find(node => isBlamed(node, lossLimit))
     if (hopeless !== undefined) {
       this.failed(hopeless.spec.id, { code: "E417", message: "", retryable: false }, now, 0)
       return true
@@ -380,12 +361,6 @@ export class Model {
 
   openDependencies(node: ModelNode): string[] {
     return node.spec.dependencies.filter(id => !isDone(this.nodes.get(id)!.state))
-  }
-
-  private isDownstream(id: string, of: string): boolean {
-    return this.nodes
-      .get(id)!
-      .spec.dependencies.some(parent => parent === of || this.isDownstream(parent, of))
   }
 
   private leave(node: ModelNode, goesOn = true): void {
