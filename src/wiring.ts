@@ -113,6 +113,7 @@ export function wire({
       queued: broker.queued,
     }),
     providers: services.calls(log),
+    maxOutputBytes: settings.maxOutputBytes,
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
     takesPartitions: roles.has("engine"),

@@ -11,21 +11,46 @@ export function hasResult({ status, unfinished, fault }: JobState): boolean {
   return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }
 
-/** What a completed child means for its parent's node: its output, and what it used (J22). */
+/** What the end of a child means for its parent's node. */
+export type ChildResult =
+  | {
+      readonly command: {
+        readonly type: "completed"
+        readonly output: Json
+        readonly usage?: JsonObject
+      }
+      /** Of the output. */
+      readonly text: string
+    }
+  | { readonly command: { readonly type: "failed"; readonly fault: Fault }; readonly text?: undefined }
+
+/** Of a completed child: its output, if it is not larger than a handler's may be, and what it used (J22). */
 export async function childResult(
   journal: Journal,
   child: LiveJob,
-): Promise<{
-  readonly command: { readonly output: Json; readonly usage?: JsonObject }
-  readonly text: string
-}> {
+  maxOutputBytes: number,
+): Promise<ChildResult> {
   const output = await outputOf(journal, child)
+  const text = JSON.stringify(output)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > maxOutputBytes)
+    return { command: { type: "failed", fault: tooLarge(child, bytes, maxOutputBytes) } }
   const { usage } = child.state
+  const used = usage.size === 0 ? {} : { usage: Object.fromEntries(usage) }
+  return { command: { type: "completed", output, ...used }, text }
+}
+
+function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
   return {
-    command: usage.size === 0 ? { output } : { output, usage: Object.fromEntries(usage) },
-    text: JSON.stringify(output),
+    code: "E405",
+    message: `The output of ${titleOf(child)} has ${bytes} bytes; a node's may have at most ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
+    retryable: false,
+    details: { job_id: child.id, max_bytes: maxBytes },
   }
 }
+
+const titleOf = ({ id, state }: LiveJob): string =>
+  `child job ${id} (${state.workflow}@${state.workflowVersion})`
 
 /** Large parts are read. Outputs leave memory as they become durable, so what was there may be gone on a second look. */
 async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json> {
@@ -45,8 +70,9 @@ async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json>
 }
 
 /** Why there is no result. What made the child fail decides whether another try may help. */
-export function childFault({ id, state, plan }: LiveJob): Fault {
-  const which = `Child job ${id} (${state.workflow}@${state.workflowVersion})`
+export function childFault(child: LiveJob): Fault {
+  const { id, state, plan } = child
+  const which = titleOf(child).replace(/^c/, "C")
   const details = { job_id: id, status: state.status }
   if (state.fault === null)
     return {

@@ -26,6 +26,7 @@ export interface ChildStartsParts {
   readonly recovery: Recovery
   readonly clock: Clock
   readonly settings: EngineSettings
+  readonly maxOutputBytes: number
   readonly claimExecution: ClaimExecution
   readonly mustFit: MustFit
 }
@@ -97,9 +98,8 @@ export class ChildStarts {
   async #resume(job: LiveJob, at: Attempted, child: LiveJob): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
-      const result = await childResult(journal, child)
-      if (isWanted(job, at))
-        await owner.act(job, { type: "completed", ...at, ...result.command }, result.text)
+      const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
+      if (isWanted(job, at)) await owner.act(job, { ...at, ...command }, text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
     owner.letGo(child)
   }

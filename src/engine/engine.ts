@@ -87,6 +87,7 @@ export class Engine {
       clock,
       settings,
       log,
+      maxOutputBytes: parts.maxOutputBytes ?? Number.POSITIVE_INFINITY,
       claimExecution: parts.claimExecution ?? anyExecution,
       mustFit: parts.mustFit ?? (() => {}),
     })

@@ -7,7 +7,7 @@ import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
-import { childFault, childResult, hasResult } from "./child-result.ts"
+import { type ChildResult, childFault, childResult, hasResult } from "./child-result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
 import type { LiveJob } from "./live-job.ts"
 
@@ -103,8 +103,9 @@ export class Family {
 
   async #resultOf(child: LiveJob): Promise<Result> {
     if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
-    const { command, text } = await childResult(this.#parts.journal, child)
-    return { type: "completed", ...command, text }
+    const { journal, maxOutputBytes } = this.#parts
+    const { command, text } = await childResult(journal, child, maxOutputBytes)
+    return text === undefined ? command : { ...command, text }
   }
 
   async #tellParent(
@@ -169,10 +170,7 @@ export class Family {
   }
 }
 
-type Result = { readonly text?: string } & (
-  | ({ readonly type: "completed" } & Awaited<ReturnType<typeof childResult>>["command"])
-  | { readonly type: "failed"; readonly fault: Fault }
-)
+type Result = { readonly text?: string } & ChildResult["command"]
 
 const AGAIN_MS = 1000
 /** Children that are in memory at once to be told of their parent's end. */

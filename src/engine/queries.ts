@@ -11,6 +11,7 @@ import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
+import { QUARANTINED_AT } from "./batch.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorOf, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, lacksOutput, snapshotOfRow } from "./job-snapshot.ts"
@@ -263,6 +264,7 @@ export class Queries {
     const rows = (await readJobs(this.#parts, [row.id])).get(row.id) ?? []
     const covered = rows.filter(fact => fact.seq <= row.seq)
     if (covered.length === 0) return ["the job has no journal"]
+    if (row.wakeAt === QUARANTINED_AT) return [`set aside: ${row.error}`]
     const { plan, state } = await foldJob(this.#parts, covered)
     await this.#fetchLarge(row.id, state)
     const differences: string[] = []
