@@ -118,6 +118,7 @@ export function wire({
       queued: broker.queued,
     }),
     providers: services.calls(log),
+    maxOutputBytes: settings.maxOutputBytes,
     claimExecution: (jobId, endedAt) => pipelines.claim(jobId, endedAt),
     mustFit,
     takesPartitions: roles.has("engine"),

@@ -139,12 +139,18 @@ for (const stream of [process.stdout, process.stderr])
     if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
   })
 
-// Node ends when nothing can happen any more, without a word: only a module that was given can be waiting so.
-process.once("exit", () => {
-  if (process.exitCode !== UNSETTLED) return
+let hasFinished = false
+
+// A module that was given may end the process before the command has finished: by waiting for something that never
+// comes, which Node ends without a message, or with process.exit(0), which would look like success.
+process.once("exit", code => {
+  const isUnsettled = process.exitCode === UNSETTLED
+  if (hasFinished || (code !== exitCode.ok && !isUnsettled)) return
   process.exitCode = exitCode.invalid
   process.stderr.write(
-    "umbra: E602 a module that was given cannot be loaded: it waits (await) for something that never comes.\n",
+    isUnsettled
+      ? "umbra: E602 a module that was given cannot be loaded: it waits (await) for something that never comes.\n"
+      : "umbra: E602 a module that was given ended the command with process.exit before it had finished. Remove that call.\n",
   )
 })
 
@@ -153,5 +159,6 @@ try {
 } catch (error) {
   process.exitCode = codeOf(error)
 }
+hasFinished = true
 // A module of handlers may hold timers or connections, which must not keep a finished command from ending.
 process.stdout.write("", () => process.exit())

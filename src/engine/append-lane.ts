@@ -164,6 +164,25 @@ export class AppendLane {
     }
   }
 
+  /**
+   * Writes the job's row with the next batch, even if no fact of it follows. `error`: the job is quarantined, and its
+   * row says why; null: the row says what its state is.
+   */
+  writeRow(job: LiveJob, error: string | null): void {
+    const holding = this.#holdings.get(job.partition)
+    if (holding === undefined) return
+    const batch = this.#open
+    // A row is written only with a higher seq than it has.
+    job.seq = holding.nextSeq++
+    batch.rows.set(job, error)
+    batch.epochs.set(job.partition, holding.epoch)
+    if (error === null && !batch.jobs.has(job)) {
+      batch.jobs.add(job)
+      job.undurable++
+    }
+    this.#schedule()
+  }
+
   /** A new job that cannot go on, and was not sent to the store yet, has never been; whoever waits for it is told why. */
   withdraw(job: LiveJob, error: unknown): void {
     this.#open.drop(job.id)

@@ -25,6 +25,8 @@ export class Batch {
   readonly effectAttempts: number[] = []
   readonly effectItems: (number | undefined)[] = []
   bytes = 0
+  /** Rows to write although no fact follows: of quarantined jobs, with the error, and of jobs that were (null). */
+  readonly rows = new Map<LiveJob, string | null>()
   /** null: nothing in this batch concerns providers. */
   operations: OperationRows | null = null
 
@@ -44,9 +46,10 @@ export class Batch {
   }
 
   get isEmpty(): boolean {
-    const { facts, answers, messages, waiters } = this
-    // Whoever waits on a batch must be answered, also when what it held has been forgotten.
-    return facts.length === 0 && answers.length === 0 && messages.length === 0 && waiters.length === 0
+    const { facts, answers, messages, waiters, rows } = this
+    // A waiter must be answered even if the rest of the batch was dropped.
+    const isWithoutRows = facts.length === 0 && answers.length === 0 && messages.length === 0
+    return isWithoutRows && waiters.length === 0 && rows.size === 0
   }
 
   /**
@@ -64,6 +67,9 @@ export class Batch {
       else changedJobs.push(jobChange(job))
       job.projected = { status: job.state.status, wakeAt: wakeAt(job.state), updatedAt: job.at }
     }
+    for (const [job, error] of this.rows)
+      if (error !== null && !changedJobs.some(({ id }) => id === job.id))
+        changedJobs.push(quarantinedRow(job, error, now))
     const fences = [...this.epochs]
       .map(([partition, epoch]) => ({ partition, epoch }))
       .sort((a, b) => a.partition - b.partition)
@@ -78,6 +84,7 @@ export class Batch {
     keep(this.facts, fact => fact.partition !== partition)
     keep(this.answers, answer => answer.partition !== partition)
     keep(this.messages, message => message.cause?.partition !== partition)
+    for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
     this.operations?.keep(row => row.partition !== partition)
     for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
   }
@@ -147,6 +154,29 @@ function jobChange(job: LiveJob): JobChange {
     wakeAt: wakeAt(state),
     output: jobOutputText(job),
     error: jobErrorText(job),
+  }
+}
+
+/**
+ * `wake_at` of a quarantined job: due, so the next owner of its partition loads it, and no other job's. In this process
+ * the cursor of due jobs has passed it.
+ */
+export const QUARANTINED_AT = 1
+
+/** Its state may be half changed: the row keeps the status that it has. */
+function quarantinedRow(job: LiveJob, error: string, now: number): JobChange {
+  const status = job.projected!.status
+  const { id, partition, seq } = job
+  return {
+    id,
+    partition,
+    seq,
+    status,
+    updatedAt: now,
+    finishedAt: null,
+    wakeAt: QUARANTINED_AT,
+    output: null,
+    error,
   }
 }
 

@@ -12,13 +12,27 @@ export function hasResult({ status, unfinished, fault }: JobState): boolean {
   return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }
 
-/** What a completed child means for its parent's node. What it used is `usageFor` (J22). */
+/** What the end of a child means for its parent's node, besides what it used (`usageFor`). */
+export type ChildResult =
+  | {
+      readonly command: { readonly type: "completed"; readonly output: Json }
+      /** Of the output. */
+      readonly text: string
+    }
+  | { readonly command: { readonly type: "failed"; readonly fault: Fault }; readonly text?: undefined }
+
+/** Of a completed child: its output, if it is not larger than a handler's may be. */
 export async function childResult(
   journal: Journal,
   child: LiveJob,
-): Promise<{ readonly output: Json; readonly text: string }> {
+  maxOutputBytes: number,
+): Promise<ChildResult> {
   const output = await outputOf(journal, child)
-  return { output, text: JSON.stringify(output) }
+  const text = JSON.stringify(output)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > maxOutputBytes)
+    return { command: { type: "failed", fault: tooLarge(child, bytes, maxOutputBytes) } }
+  return { command: { type: "completed", output }, text }
 }
 
 /** What the child has used, failed or not, and the place in the parent that waits for it has not counted yet. */
@@ -26,6 +40,18 @@ export function usageFor(parent: JobState, { id, state }: LiveJob): { readonly u
   const usage = uncounted(parent, id, state.usage)
   return usage === undefined ? {} : { usage }
 }
+
+function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
+  return {
+    code: "E405",
+    message: `The output of ${titleOf(child)} has ${bytes} bytes; a node's may have at most ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
+    retryable: false,
+    details: { job_id: child.id, max_bytes: maxBytes },
+  }
+}
+
+const titleOf = ({ id, state }: LiveJob): string =>
+  `child job ${id} (${state.workflow}@${state.workflowVersion})`
 
 /** Large parts are read. Outputs leave memory as they become durable, so what was there may be gone on a second look. */
 async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json> {
@@ -45,8 +71,9 @@ async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json>
 }
 
 /** Why there is no result. What made the child fail decides whether another try may help. */
-export function childFault({ id, state, plan }: LiveJob): Fault {
-  const which = `Child job ${id} (${state.workflow}@${state.workflowVersion})`
+export function childFault(child: LiveJob): Fault {
+  const { id, state, plan } = child
+  const which = titleOf(child).replace(/^c/, "C")
   const details = { job_id: id, status: state.status }
   if (state.fault === null)
     return {

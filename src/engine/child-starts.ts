@@ -26,6 +26,7 @@ export interface ChildStartsParts {
   readonly recovery: Recovery
   readonly clock: Clock
   readonly settings: EngineSettings
+  readonly maxOutputBytes: number
   readonly claimExecution: ClaimExecution
   readonly mustFit: MustFit
 }
@@ -125,10 +126,10 @@ export class ChildStarts {
   async #resume(job: LiveJob, at: Reported, { child, giveBack }: ResumedChild): Promise<void> {
     const { owner, journal } = this.#parts
     if (hasResult(child.state)) {
-      const { output, text } = await childResult(journal, child)
+      const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
       const place = placeOf(job.state, at)
       if (isWanted(job, at) && place !== null)
-        await owner.act(job, { type: "completed", ...at, output, ...usageFor(place.state, child) }, text)
+        await owner.act(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
     if (jobHasEnded(child.state.status)) await giveBack?.()
     owner.letGo(child)

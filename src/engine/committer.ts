@@ -74,6 +74,11 @@ export class Committer {
     this.#laneOf(job.partition).withdraw(job, error)
   }
 
+  /** See `AppendLane.writeRow`. */
+  writeRow(job: LiveJob, error: string | null): void {
+    this.#laneOf(job.partition).writeRow(job, error)
+  }
+
   get isIdle(): boolean {
     return this.#lanes.every(lane => lane.isIdle)
   }

@@ -22,6 +22,8 @@ export interface EngineParts {
   /** What this process's worker is and does, for the others to see. */
   readonly worker: () => WorkerFacts
   readonly providers?: Providers
+  /** Of a child job's output, as of a handler's; left out: no limit. */
+  readonly maxOutputBytes?: number
   readonly claimExecution?: ClaimExecution
   readonly mustFit?: MustFit
   /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */

@@ -93,6 +93,7 @@ export class Engine {
       clock,
       settings,
       log,
+      maxOutputBytes: parts.maxOutputBytes ?? Number.POSITIVE_INFINITY,
       claimExecution,
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),

@@ -8,7 +8,7 @@ import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
-import { childFault, childResult, hasResult, usageFor } from "./child-result.ts"
+import { type ChildResult, childFault, childResult, hasResult, usageFor } from "./child-result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
 import { type ExecutionQueue, NoPlaceError } from "./execution-places.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -115,7 +115,9 @@ export class Family {
 
   async #resultOf(child: LiveJob): Promise<Result> {
     if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
-    return { type: "completed", ...(await childResult(this.#parts.journal, child)) }
+    const { journal, maxOutputBytes } = this.#parts
+    const { command, text } = await childResult(journal, child, maxOutputBytes)
+    return text === undefined ? command : { ...command, text }
   }
 
   async #tellParent(
@@ -180,10 +182,7 @@ export class Family {
   }
 }
 
-type Result = { readonly text?: string } & (
-  | { readonly type: "completed"; readonly output: Json }
-  | { readonly type: "failed"; readonly fault: Fault }
-)
+type Result = { readonly text?: string } & ChildResult["command"]
 
 const AGAIN_MS = 1000
 /** Children that are in memory at once to be told of their parent's end. */

@@ -3,6 +3,7 @@ import { apply } from "../core/apply.ts"
 import type { Attempted, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
+import { cut } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
 import { abortReason } from "../core/reasons.ts"
@@ -21,6 +22,7 @@ import { Dispatcher } from "./dispatcher.ts"
 import { takeDue } from "./due.ts"
 import { type ExternalWork, externalWork } from "./external-work.ts"
 import { type Holding, partitionMoved } from "./holding.ts"
+import { partitionOf } from "./ids.ts"
 import { JobMemory } from "./job-memory.ts"
 import { leaveMemory } from "./large-outputs.ts"
 import { currentTask, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
@@ -77,6 +79,7 @@ export class Owner implements LaneEvents {
   readonly #memory: JobMemory
   readonly #undecided = new Undecided()
   readonly #deaths = new DeathsAlone()
+  readonly #quarantined = new Set<string>()
   #isJoined = false
 
   constructor(parts: OwnerParts) {
@@ -358,6 +361,7 @@ export class Owner implements LaneEvents {
     this.holdings.delete(partition)
     this.committer.forget(partition)
     this.broker.remote?.left([partition])
+    for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
     for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, release)
   }
 
@@ -367,12 +371,32 @@ export class Owner implements LaneEvents {
     this.#observer.refused(job, error)
   }
 
-  /** A bug that makes one job's work throw stops that job, never the partition. */
+  /**
+   * A bug that makes one job's work throw stops that job, never the partition. Its row says so, and it goes on where the
+   * journal has it when its partition gets another owner, or when a command for it comes.
+   */
   setAside(job: LiveJob, error: unknown): void {
     if (job.gone) return
     this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
     if (job.projected === null) this.committer.withdraw(job, error)
+    else {
+      const message = `Internal error: ${cut(String(error).replaceAll("\0", ""), 500)}. The job stopped here; it goes on when its engine is restarted, or with the next command for it.`
+      this.committer.writeRow(job, JSON.stringify({ code: "E639", message }))
+      this.#quarantined.add(job.id)
+    }
     this.#discard(job)
+  }
+
+  /** Takes a job back that was set aside, here or by an earlier owner: its row is written again. */
+  takeBack(job: LiveJob): void {
+    this.#quarantined.delete(job.id)
+    if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
+    this.committer.writeRow(job, null)
+  }
+
+  /** It was set aside in this process and has not been loaded since. */
+  isQuarantined(jobId: string): boolean {
+    return this.#quarantined.has(jobId)
   }
 
   #discard(job: LiveJob, letGoOfTasks = abandon): void {

@@ -13,6 +13,7 @@ import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { ExecutionRow } from "../journal/pipeline-store.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
+import { QUARANTINED_AT } from "./batch.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import { jobErrorText, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, lacksOutput, previewsOf, snapshotOfRow } from "./job-snapshot.ts"
@@ -326,6 +327,7 @@ export class Queries {
     const rows = (await readJobs(this.#parts, [row.id])).get(row.id) ?? []
     const covered = rows.filter(fact => fact.seq <= row.seq)
     if (covered.length === 0) return ["the job has no journal"]
+    if (row.wakeAt === QUARANTINED_AT) return [`set aside: ${row.error}`]
     const { plan, state } = await foldJob(this.#parts, covered)
     await this.#fetchLarge(row.id, state)
     const differences: string[] = []

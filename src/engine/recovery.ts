@@ -2,6 +2,7 @@ import { failpoint } from "../failpoints.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { DueJob } from "../journal/port.ts"
 import type { Log } from "../log.ts"
+import { QUARANTINED_AT } from "./batch.ts"
 import type { Clock } from "./clock.ts"
 import { partitionMoved } from "./holding.ts"
 import { partitionOf } from "./ids.ts"
@@ -90,7 +91,14 @@ export class Recovery {
     const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
     // Also when there is no such job: another owner may have made it since.
     if (epoch === undefined || this.#epoch(partitionOf(id)) !== epoch) throw partitionMoved(partitionOf(id))
-    if (job !== null) this.#owner.keep(job)
+    if (job !== null) {
+      const wasQuarantined = this.#owner.isQuarantined(id)
+      this.#owner.keep(job)
+      if (wasQuarantined) {
+        this.#owner.takeBack(job)
+        this.#owner.recover(job)
+      }
+    }
     return job
   }
 
@@ -181,6 +189,7 @@ export class Recovery {
       const epoch = epochs.get(partitionOf(id))
       if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
       this.#owner.keep(job)
+      if (alarms.get(id) === QUARANTINED_AT) this.#owner.takeBack(job)
       act(job)
     }
   }

@@ -40,7 +40,8 @@ export class Sending {
   }
 
   async send(stored: ClosedBatch): Promise<Sent> {
-    if (stored.facts.length === 0 && stored.answers.length === 0 && stored.messages.length === 0)
+    const { facts, changedJobs, answers, messages } = stored
+    if ([facts, changedJobs, answers, messages].every(({ length }) => length === 0))
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
     try {
       const { held } = await this.#untilKnown(() => this.#append(stored))

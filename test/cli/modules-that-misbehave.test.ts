@@ -13,6 +13,11 @@ function files() {
     "flow.yaml": "name: flow\nnodes: [{ id: a, handler: talk }]\n",
     "talks.mjs": talks,
     "waits.mjs": "await new Promise(() => {})\n",
+    "exits.mjs": "process.exit(0)\n",
+    "exits-later.mjs": `
+import { defineHandler } from "${root}/dist/index.js"
+export const talk = defineHandler({ name: "talk", run: () => process.exit(0) })
+`,
   })
   onTestFinished(folder.remove)
   return { cwd: folder.path }
@@ -39,3 +44,27 @@ it("S2 a module that waits for what never comes is told of", async () => {
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" })
   expect(stderr).toMatch(/^umbra: E602 .*never comes\.\n$/)
 }, 60_000)
+
+it("S2 a module that ends the process does not make the command succeed", async () => {
+  const start = files()
+  for (const command of [
+    ["validate", "flow.yaml", "--handlers", "./exits.mjs"],
+    ["validate", "flow.yaml", "--handlers", "./talks.mjs", "--providers", "./exits.mjs"],
+    ["run", "flow.yaml", "--handlers", "./talks.mjs", "--adapters", "./exits.mjs", "--data-dir", "data"],
+    ["graph", "flow.yaml", "--handlers", "./exits.mjs"],
+    ["run", "flow.yaml", "--handlers", "./exits.mjs", "--data-dir", "data"],
+    ["run", "flow.yaml", "--handlers", "./exits-later.mjs", "--data-dir", "data"],
+    ["push", "flow.yaml", "--handlers", "./exits.mjs", "--data-dir", "data"],
+    ["serve", "--port", "0", "--handlers", "./exits.mjs", "--data-dir", "data"],
+    ["worker", "--handlers", "./exits.mjs", "--redis-url", "redis://127.0.0.1:1"],
+  ]) {
+    const { code, stderr } = await umbra(command, start)
+    expect({ command, code, stderr }).toEqual({
+      command,
+      code: 2,
+      stderr: expect.stringContaining(
+        "umbra: E602 a module that was given ended the command with process.exit",
+      ),
+    })
+  }
+}, 120_000)

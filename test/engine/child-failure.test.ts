@@ -32,6 +32,26 @@ describe("J14 a child that does not complete", () => {
     expect(lives).toHaveLength(2)
   })
 
+  it("E405 fails the node if its output is larger than a handler's may be", async () => {
+    const umbra = await open({ worker: { maxOutputBytes: 1000 } })
+    const nodes = ["a", "b"].map(id => ({ id, handler: "transform", config: { value: "x".repeat(600) } }))
+    await umbra.register(inner(nodes, { output: ["{{ a }}", "{{ b }}"] }))
+    const job = await umbra.submit(outer({}, { retry: soon }))
+    expect(await job.wait()).toMatchObject({
+      status: "FAILED",
+      error: {
+        ...{ code: "E405", node: "child" },
+        message: expect.stringMatching(
+          /^The output of child job .* \(inner@1\) has 1207 bytes; a node's may have at most 1000\./,
+        ),
+      },
+    })
+    expect((await umbra.job(childOf(job.id))).status).toBe("COMPLETED")
+    // A retry finds the child completed, and its output as large.
+    await job.retry()
+    expect(await job.wait()).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+  })
+
   it("fails the node with what failed and where, if that will not pass", async () => {
     const umbra = await open({ handlers: [broken] })
     await umbra.register(inner([{ id: "deep", handler: "broken" }]))
