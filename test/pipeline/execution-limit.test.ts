@@ -142,7 +142,7 @@ describe("a node with handler pipeline at max_executions", () => {
       const events = await after.events(job.id)
       return events.filter(({ payload }) => JSON.stringify(payload).includes("E702")).length === 2
     })
-    expect(await shown(after, job.id)).toMatchObject({ waiting_on: { kind: "executions" }, tries: 0 })
+    expect(await shown(after, job.id)).toMatchObject({ waiting_on: { kind: "executions" }, attempt: 1 })
     letGo()
     expect((await after.wait(busy.id)).status).toBe("COMPLETED")
     expect((await after.wait(job.id)).status).toBe("COMPLETED")

@@ -65,12 +65,18 @@ describe("the builder's types", () => {
     ["pipelines.md", "message.url", "message.uri"],
   ])("let every example of docs/%s compile", (name, right, wrong) => {
     const page = readFileSync(join(root, "docs", name), "utf8")
-    const examples = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code).join("\n")
+    const blocks = [...page.matchAll(/^```ts\n(.*?)^```$/gms)].map(([, code]) => code!)
+    // A block that names its file is a module of its own; the others are one.
+    const isModule = (block: string) => /^\/\/ \w+\.ts\n/.test(block)
+    const examples = blocks.filter(block => !isModule(block)).join("\n")
     expect(examples.split("\n").length).toBeGreaterThan(20)
     for (const name of files) put(name, "export {}\n")
     const rooms = ["definition/builder.ts", "worker/handler.ts", "pipeline/adapter.ts"]
     put("public.ts", rooms.map(room => `export * from "../../../src/${room}"\n`).join(""))
     put("examples.ts", examples)
+    blocks.filter(isModule).forEach((block, index) => {
+      put(`module-${index}.ts`, block)
+    })
     expect(compile(folder)).toEqual([])
     put("examples.ts", examples.replace(right, wrong))
     expect(compile(folder)).toHaveLength(1)
