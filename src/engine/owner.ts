@@ -189,12 +189,12 @@ export class Owner implements LaneEvents {
 
   #decide(job: LiveJob, command: Command, outputText?: string): Decided {
     if (job.gone) throw partitionMoved(job.partition)
-    const given = {
-      now: this.#clock.now(),
-      random: this.#clock.random(),
-      lossLimit: this.#settings.lossLimit,
-      ...(mayEndAttempts(command) ? { running: () => runningAttempts(job, this.broker) } : {}),
-    }
+    const now = this.#clock.now()
+    const random = this.#clock.random()
+    const { lossLimit } = this.#settings
+    const given = mayEndAttempts(command)
+      ? { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
+      : { now, random, lossLimit }
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
     if (!this.#isJoined) this.committer.closeIfFull(job)
