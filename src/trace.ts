@@ -115,6 +115,7 @@ interface Attempted {
   readonly workflowVersion: number
   readonly nodeId: string
   readonly handler: string
+  readonly attempt: number
   readonly shownAttempt: number
   readonly traceparent: string | null
 }
@@ -142,6 +143,7 @@ export function attemptSpan(task: Attempted): AttemptSpan | null {
     "umbra.node": task.nodeId,
     "umbra.handler": task.handler,
     "umbra.attempt": task.shownAttempt,
+    "umbra.fence": task.attempt,
   }
   const parent = parentOf(task.traceparent)
   const span = spans.startSpan("umbra.node", { kind: SpanKind.CONSUMER, attributes }, parent)

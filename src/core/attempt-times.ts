@@ -43,7 +43,8 @@ export function wholeMs(ms: number): number {
  * rises with every hand-out.
  */
 export function shownAttempt(state: JobState, node: number): number {
-  const { earlier } = state.spentAttempts.get(node) ?? noneSpent
+  const { spentAttempts } = state
+  const earlier = spentAttempts.size === 0 ? 0 : (spentAttempts.get(node)?.earlier ?? 0)
   const begun = earlier + state.tries[node]!
   return state.nodeStatus[node] === FAILED ? Math.max(1, begun) : begun + 1
 }

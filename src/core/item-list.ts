@@ -1,4 +1,4 @@
-import type { Fact, ItemFact, NodeExpanded, Ran } from "./facts.ts"
+import type { Fact, ItemFact, NodeCompleted, NodeExpanded } from "./facts.ts"
 import type { Json } from "./json.ts"
 import type { Graph, RuleNode } from "./plan.ts"
 import { isDone, isInFlight, type JobState, newJobState, wholeOutput } from "./state.ts"
@@ -122,6 +122,8 @@ function positionsInFlight(state: JobState, now: number): number[] {
   return found
 }
 
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
 /** As the list's own job has it. What concerns the whole job stays outside. */
 export function toInner(fact: ItemFact): Fact {
   switch (fact.type) {
@@ -131,9 +133,19 @@ export function toInner(fact: ItemFact): Fact {
     }
     case "item_completed": {
       const { at, item, attempt, output, usage, overtaken } = fact
-      const inner = { type: "node_completed", at, node: item, attempt, output, ...ranOf(fact) } as const
-      if (usage === undefined && overtaken === undefined) return inner
-      return { ...inner, ...(usage && { usage }), ...(overtaken && { overtaken }) }
+      const inner: Writable<NodeCompleted & { at: number }> = {
+        type: "node_completed",
+        at,
+        node: item,
+        attempt,
+        output,
+      }
+      if (fact.ran_ms !== undefined) inner.ran_ms = fact.ran_ms
+      if (fact.held_ms !== undefined) inner.held_ms = fact.held_ms
+      if (fact.worker !== undefined) inner.worker = fact.worker
+      if (usage !== undefined) inner.usage = usage
+      if (overtaken !== undefined) inner.overtaken = overtaken
+      return inner
     }
     case "item_failed": {
       const { item, type: _, running: _running, ...rest } = fact
@@ -178,13 +190,6 @@ export function toOuter(node: number, fact: Fact): Fact {
     default:
       throw new TypeError(`${fact.type} does not happen to an item`)
   }
-}
-
-/** Present fields only: facts are compared, and written, as they are. */
-function ranOf({ ran_ms, held_ms, worker }: Ran): Ran {
-  if (ran_ms === undefined) return {}
-  const ran = held_ms === undefined ? { ran_ms } : { ran_ms, held_ms }
-  return worker === undefined ? ran : { ...ran, worker }
 }
 
 function handedOver(fact: { readonly handed_over?: true }): { readonly handed_over?: true } {

@@ -265,6 +265,8 @@ export function newJobState(
   { places = Number.POSITIVE_INFINITY, goesOn = false }: { places?: number; goesOn?: boolean } = {},
 ): JobState {
   const size = graph.nodes.length
+  // Views of one buffer: what has more than 64 bytes is an allocation outside of the heap each time.
+  const times = new Float64Array(3 * size)
   return {
     graph,
     status: "PENDING",
@@ -290,9 +292,9 @@ export function newJobState(
     tries: new Uint16Array(size),
     losses: new Uint16Array(size),
     outputs: new Array(size),
-    queuedAt: new Float64Array(size),
-    endedAt: new Float64Array(size),
-    startedAt: new Float64Array(size),
+    queuedAt: times.subarray(0, size),
+    endedAt: times.subarray(size, 2 * size),
+    startedAt: times.subarray(2 * size),
     workers: new Array(size),
     worker: undefined,
     waitingSince: noTimes,

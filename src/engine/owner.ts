@@ -1,6 +1,6 @@
 import type { Broker, BrokerHost } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
-import type { Attempted, Command, Refusal } from "../core/commands.ts"
+import type { Attempted, Circumstances, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { cut } from "../core/faults.ts"
@@ -196,15 +196,7 @@ export class Owner implements LaneEvents {
 
   #decide(job: LiveJob, command: Command, outputText?: string): Decided {
     if (job.gone) throw partitionMoved(job.partition)
-    const given = {
-      now: this.#clock.now(),
-      random: this.#clock.random(),
-      lossLimit: this.#settings.lossLimit,
-      ...(mayEndAttempts(command) ? { running: () => runningAttempts(job, this.broker) } : {}),
-      ...(command.type === "started" && command.alone === true
-        ? { otherDiedAt: this.#deaths.latestOther(job, command) }
-        : {}),
-    }
+    const given = this.#contextFor(job, command)
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
     if (!this.#isJoined) this.committer.closeIfFull(job)
@@ -226,6 +218,20 @@ export class Owner implements LaneEvents {
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command, outputText.length)
     return decided
+  }
+
+  /** What a decision needs besides the state. The plain completion, the commonest by far, gets the least. */
+  #contextFor(job: LiveJob, command: Command): Circumstances {
+    const now = this.#clock.now()
+    const random = this.#clock.random()
+    const { lossLimit } = this.#settings
+    if (mayEndAttempts(command))
+      return { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
+    if (command.type === "started" && command.alone === true) {
+      const otherDiedAt = this.#deaths.latestOther(job, command)
+      if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
+    }
+    return { now, random, lossLimit }
   }
 
   #forgetLarge(job: LiveJob, completed: Attempted, bytes: number): void {

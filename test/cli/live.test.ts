@@ -74,6 +74,7 @@ describe("a picture of the job", () => {
     const board = new Board(graph)
     board.apply(event("job.pending", { at: 500 }))
     board.apply(event("node.queued", { node: "a" }))
+    board.apply(event("node.running", { node: "a", at: 1000, payload: { worker: "w" } }))
     board.apply(event("node.completed", { node: "a", at: 1250, attempt: 1 }))
     const fault = { code: "E408", message: "no answer" }
     board.apply(
@@ -122,7 +123,8 @@ describe("a picture of the job", () => {
     const long = planOf({ [`fetch_${"x".repeat(60)}`]: [] })
     const board = new Board(long)
     const node = long.nodes[0]!.id
-    board.apply(event("node.queued", { node, at: 1000 }))
+    board.apply(event("node.queued", { node, at: 900 }))
+    board.apply(event("node.running", { node, at: 1000, payload: { worker: "w" } }))
     board.apply(event("node.completed", { node, at: 3000, attempt: 1 }))
     const tree = treeOf(long)
     const paint = paintFor({ isTTY: true }, {})

@@ -27,7 +27,7 @@ describe("J14 a child that does not complete", () => {
     const job = await umbra.submit(outer({}, { retry: soon }))
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: 5 })
     expect(runs).toEqual({ first: 1, second: 3 })
-    expect((await umbra.graph(job.id)).nodes[1]).toMatchObject({ attempt: 3, losses: 0 })
+    expect((await umbra.graph(job.id)).nodes[1]).toMatchObject({ attempt: 3, max_attempts: 3 })
     const lives = (await umbra.events(childOf(job.id))).filter(({ type }) => type === "job.failed")
     expect(lives).toHaveLength(2)
   })

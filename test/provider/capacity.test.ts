@@ -126,7 +126,7 @@ describe("a provider that has too much to do", () => {
       return fake.operations.size === 1
     })
     const id = await waiting(umbra, fake, job.id)
-    expect((await umbra.graph(job.id)).nodes[0]).toMatchObject({ attempt: 1, losses: 0 })
+    expect((await umbra.graph(job.id)).nodes[0]).toMatchObject({ attempt: 1, max_attempts: 2 })
     fake.complete(id)
     await deliver(umbra, fake, id)
     expect((await job.wait()).status).toBe("COMPLETED")

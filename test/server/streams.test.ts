@@ -285,6 +285,7 @@ describe.each(Object.entries(stores))("live streams on %s", (_, open) => {
       finished_at: null,
       labels: {},
       error: null,
+      reason: null,
     })
     await post(`/jobs/${job}/signals/approved`)
     await stream.until(() => hasEnded(stream, job))

@@ -234,7 +234,7 @@ it("S2 after a kill, in another process, attempts are children of the same submi
     ["second", "completed"],
   ])
   for (const node of nodes) expect(node).toMatchObject({ traceId, parent: submit.spanId })
-  expect(nodes[1].attributes["umbra.attempt"]).toBe(2)
+  expect(nodes[1].attributes["umbra.fence"]).toBe(2)
 }, 60_000)
 
 it.each([
