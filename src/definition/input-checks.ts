@@ -3,7 +3,8 @@
  *
  * 1. Small inputs of schemas without patterns, formats and `uniqueItems` are checked here and at once.
  * 2. All others are checked in a thread. A check gets 50 ms there; one that takes longer is begun again in a second
- *    thread, so that others wait for a short one only. After 500 ms the input is refused.
+ *    thread, so that others wait for a short one only. After 500 ms the input is refused. Milliseconds are counted in
+ *    steps (`stepsPerMs`), so a busy machine refuses nothing that another accepts.
  * 3. Owners take turns. The time that the threads work for one owner, and for one request, is bounded: beyond it that
  *    owner, or that request, gets E614, and no other does.
  */
@@ -11,13 +12,14 @@ import type { Worker } from "node:worker_threads"
 import type { Json, JsonObject } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import { startThread } from "../thread.ts"
+import { nextTurnIfLate } from "../turns.ts"
 import { type InputCheck, InputChecker, readInput, refused } from "./input.ts"
 import type { CheckAnswer, CheckBatch } from "./input-thread.ts"
-import { StepsSpentError } from "./schema-checks.ts"
+import { CheckRun, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
 
 export interface CheckLimits {
-  /** Steps of a check on the event loop: some 2 ms. */
-  readonly inlineSteps: number
+  /** Of a check on the event loop. */
+  readonly inlineMs: number
   /** Values of an input, and schemas of a document, that are looked at on the event loop. */
   readonly inlineSize: number
   /** Of a batch of checks in the first thread. */
@@ -33,7 +35,7 @@ export interface CheckLimits {
 }
 
 const defaults: CheckLimits = {
-  inlineSteps: 20_000,
+  inlineMs: 0.5,
   inlineSize: 5_000,
   shortMs: 50,
   longMs: 500,
@@ -94,17 +96,23 @@ export class InputChecks {
 
   /** The value is a copy of its own. A promise only if it is checked in a thread. */
   check(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
+    // Of a thousand submissions that come at once.
+    const late = nextTurnIfLate()
+    if (late !== undefined) return late.then(() => this.check(schema, input, by))
     const read = readInput(input)
     if (read.problems !== undefined) return read
     const { given, values, depth } = read
-    const { inlineSteps, inlineSize } = this.#limits
+    const { inlineMs, inlineSize } = this.#limits
     const text = JSON.stringify(given)
-    if (schema === null) return { value: JSON.parse(text) as Json }
-    const { isCostly, size } = noMatchers.inspect(schema)
-    if (!isCostly && size <= inlineSize && values <= inlineSize)
+    const isLarge = values > inlineSize
+    // A large input is read and written in several turns of the event loop.
+    if (schema === null) return isLarge ? parsedLater(text) : { value: JSON.parse(text) as Json }
+    const isCostly = isLarge || (noMatchers.inspect(schema, inlineSize)?.isCostly ?? true)
+    if (!isCostly)
       try {
+        const run = new CheckRun({ steps: inlineMs * stepsPerMs })
         // A copy, also because keys that are undefined are not there.
-        return noMatchers.check(schema, { given: JSON.parse(text) as Json, depth }, inlineSteps)
+        return noMatchers.check(schema, { given: JSON.parse(text) as Json, depth }, run)
       } catch (error) {
         if (!(error instanceof StepsSpentError)) throw error
       }
@@ -157,6 +165,11 @@ export class InputChecks {
         ),
       )
   }
+}
+
+async function parsedLater(text: string): Promise<InputCheck> {
+  await new Promise(resolve => setImmediate(resolve))
+  return { value: JSON.parse(text) as Json }
 }
 
 /** Time for the checks of each owner: some at once, and more as time goes by. */
