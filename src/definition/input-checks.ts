@@ -55,11 +55,14 @@ export interface CheckedFor {
   readonly request?: CheckedRequest | undefined
 }
 
+/** The value as text, or what is wrong with it. */
+type ThreadCheck = { readonly text: string } | ReturnType<typeof refused>
+
 interface Pending extends CheckedFor {
   readonly schema: JsonObject
   readonly text: string
   readonly depth: number
-  readonly resolve: (result: InputCheck) => void
+  readonly resolve: (result: ThreadCheck) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -103,11 +106,10 @@ export class InputChecks {
     if (read.problems !== undefined) return read
     const { given, values, depth } = read
     const { inlineMs, inlineSize } = this.#limits
+    if (values > inlineSize) return this.#checkLarge(schema, { given, depth }, by)
     const text = JSON.stringify(given)
-    const isLarge = values > inlineSize
-    // A large input is read and written in several turns of the event loop.
-    if (schema === null) return isLarge ? parsedLater(text) : { value: JSON.parse(text) as Json }
-    const isCostly = isLarge || (noMatchers.inspect(schema, inlineSize)?.isCostly ?? true)
+    if (schema === null) return { value: JSON.parse(text) as Json }
+    const isCostly = noMatchers.inspect(schema, inlineSize)?.isCostly ?? true
     if (!isCostly)
       try {
         const run = new CheckRun({ steps: inlineMs * stepsPerMs })
@@ -116,8 +118,27 @@ export class InputChecks {
       } catch (error) {
         if (!(error instanceof StepsSpentError)) throw error
       }
+    return this.#inThread({ ...by, schema, text, depth }).then(parsed)
+  }
+
+  /** Each step in a turn of the event loop of its own: of 4 MB, each takes some 30 ms. */
+  async #checkLarge(
+    schema: JsonObject | null,
+    { given, depth }: { readonly given: Json; readonly depth: number },
+    by: CheckedFor,
+  ): Promise<InputCheck> {
+    await nextTurn()
+    const text = JSON.stringify(given)
+    await nextTurn()
+    const checked = schema === null ? { text } : await this.#inThread({ ...by, schema, text, depth })
+    const result = parsed(checked)
+    await nextTurn()
+    return result
+  }
+
+  #inThread(asked: Omit<Pending, "resolve" | "reject">): Promise<ThreadCheck> {
     return new Promise((resolve, reject) => {
-      const pending = { ...by, schema, text, depth, resolve, reject }
+      const pending = { ...asked, resolve, reject }
       if (this.#mayBegin(pending)) this.#short.add(pending)
     })
   }
@@ -154,7 +175,7 @@ export class InputChecks {
     this.#budgets.spend(pending.owner, answer.milliseconds)
     if (pending.request !== undefined) pending.request.spentMs += answer.milliseconds
     if ("problems" in answer) pending.resolve({ problems: answer.problems, more: answer.more })
-    else if ("text" in answer) pending.resolve({ value: JSON.parse(answer.text ?? pending.text) as Json })
+    else if ("text" in answer) pending.resolve({ text: answer.text ?? pending.text })
     else if (!isLong) {
       if (this.#mayBegin(pending)) this.#long.add(pending)
     } else if (hadLeft < this.#limits.longMs) pending.reject(this.#spent(pending))
@@ -167,10 +188,10 @@ export class InputChecks {
   }
 }
 
-async function parsedLater(text: string): Promise<InputCheck> {
-  await new Promise(resolve => setImmediate(resolve))
-  return { value: JSON.parse(text) as Json }
-}
+const parsed = (checked: ThreadCheck): InputCheck =>
+  "text" in checked ? { value: JSON.parse(checked.text) as Json } : checked
+
+const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 /** Time for the checks of each owner: some at once, and more as time goes by. */
 class OwnerBudgets {

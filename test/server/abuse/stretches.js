@@ -42,11 +42,11 @@ function calibrate(now) {
 
 if (file !== undefined && isMainThread) {
   const now = clock()
-  appendFileSync(file, `${JSON.stringify({ calibration: calibrate(now) })}\n`)
+  appendFileSync(file, `${JSON.stringify({ pid: process.pid, calibration: calibrate(now) })}\n`)
   let last = now()
   setInterval(() => {
     const used = now() - last
-    if (used > 20) appendFileSync(file, `${JSON.stringify({ at: Date.now(), used: Math.round(used) })}\n`)
+    if (used > 20) appendFileSync(file, `${JSON.stringify({ pid: process.pid, used: Math.round(used) })}\n`)
     last = now()
   }, 1).unref()
 }
