@@ -239,8 +239,8 @@ interface LaneParts {
 
 /** An idle thread ends after this time. */
 const IDLE_MS = 10_000
-/** A thread keeps at most so many schemas. */
-const SCHEMAS = 500
+/** A thread keeps schemas of at most so many characters. */
+const SCHEMA_CHARACTERS = 16 * 1024 * 1024
 /** Characters of a batch, if it has more than one check: what is sent takes time on the event loop. */
 const BATCH_CHARACTERS = 256 * 1024
 
@@ -249,7 +249,8 @@ class Lane {
   readonly #parts: LaneParts
   readonly #queues = new Map<string, Pending[]>()
   /** Schemas that the thread has. */
-  #schemas = new Map<JsonObject, number>()
+  readonly #schemas = new Map<JsonObject, number>()
+  #schemaCharacters = 0
   #thread: Worker | null = null
   #inFlight: readonly Pending[] = []
   #idle: NodeJS.Timeout | undefined
@@ -275,15 +276,17 @@ class Lane {
     }
     this.#inFlight = batch
     const thread = this.#started()
-    const isFirst = this.#schemas.size === 0 || this.#schemas.size > SCHEMAS
-    if (isFirst) this.#schemas = new Map()
+    const isFirst = this.#schemas.size === 0 || this.#schemaCharacters > SCHEMA_CHARACTERS
+    if (isFirst) this.#forgetSchemas()
     const schemas: [number, string][] = []
     const checks = batch.map(({ schema, text, depth }) => {
       let id = this.#schemas.get(schema)
       if (id === undefined) {
         id = this.#schemas.size
         this.#schemas.set(schema, id)
-        schemas.push([id, JSON.stringify(schema)])
+        const written = JSON.stringify(schema)
+        this.#schemaCharacters += written.length
+        schemas.push([id, written])
       }
       return { schema: id, text, depth }
     })
@@ -340,10 +343,15 @@ class Lane {
     this.#idle = setTimeout(() => void this.#thread?.terminate(), IDLE_MS).unref()
   }
 
+  #forgetSchemas(): void {
+    this.#schemas.clear()
+    this.#schemaCharacters = 0
+  }
+
   #ended(thread: Worker): void {
     if (this.#thread !== thread) return
     this.#thread = null
-    this.#schemas = new Map()
+    this.#forgetSchemas()
     const lost = this.#inFlight
     this.#inFlight = []
     for (const pending of lost) this.#parts.answered(pending, null)

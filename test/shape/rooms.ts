@@ -30,7 +30,15 @@ export const rooms: Readonly<Record<string, Room>> = {
   // node:vm only as a timer around our own code: src/definition/deadline.ts.
   definition: {
     rooms: ["core", "template", "errors", "thread", "turns"],
-    packages: [...schemas, "yaml", "@cfworker/json-schema", "re2js", "node:crypto", "node:vm", "node:worker_threads"],
+    packages: [
+      ...schemas,
+      "yaml",
+      "@cfworker/json-schema",
+      "re2js",
+      "node:crypto",
+      "node:vm",
+      "node:worker_threads",
+    ],
   },
   journal: {
     rooms: ["core", "errors", "settings", "thread", "process-identity"],
