@@ -1,5 +1,6 @@
 /** `npm run bench`: everything; `npm run bench -- engine takeover`: those. `BENCH_SCALE=0.2` makes it shorter. */
 import { append } from "./append.ts"
+import { attacks } from "./attacks.ts"
 import { crowd } from "./crowd.ts"
 import { definitions } from "./definitions.ts"
 import { engine } from "./engine.ts"
@@ -23,6 +24,7 @@ const benches: Record<string, () => Promise<unknown>> = {
   takeover,
   crowd,
   server,
+  attacks,
   fleet,
   roles,
   pipelines,

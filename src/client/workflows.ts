@@ -14,7 +14,7 @@ import type {
   WorkflowVersion,
 } from "./types.ts"
 
-/** One made with the builder, a definition, or the text of a document: JSON, or YAML of at most 16 KiB. */
+/** One made with the builder, a definition, or the text of a document: JSON, or YAML of at most 8 KiB. */
 export type WorkflowDocument = Workflow | Definition | string
 
 export class Workflows {

@@ -1,4 +1,4 @@
-import { ranFields, withRunning } from "./attempt-times.ts"
+import { ranFields, wholeMs, withRunning } from "./attempt-times.ts"
 import { recordPolicy } from "./backoff.ts"
 import type {
   Attempted,

@@ -3,7 +3,8 @@
  *
  * 1. Small inputs of schemas without patterns, formats and `uniqueItems` are checked here and at once.
  * 2. All others are checked in a thread. A check gets 50 ms there; one that takes longer is begun again in a second
- *    thread, so that others wait for a short one only. After 500 ms the input is refused.
+ *    thread, so that others wait for a short one only. After 500 ms the input is refused. Milliseconds are counted in
+ *    steps (`stepsPerMs`), so a busy machine refuses nothing that another accepts.
  * 3. Owners take turns. The time that the threads work for one owner, and for one request, is bounded: beyond it that
  *    owner, or that request, gets E614, and no other does.
  */
@@ -11,13 +12,14 @@ import type { Worker } from "node:worker_threads"
 import type { Json, JsonObject } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import { startThread } from "../thread.ts"
+import { nextTurnIfLate } from "../turns.ts"
 import { type InputCheck, InputChecker, readInput, refused } from "./input.ts"
 import type { CheckAnswer, CheckBatch } from "./input-thread.ts"
-import { StepsSpentError } from "./schema-checks.ts"
+import { CheckRun, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
 
 export interface CheckLimits {
-  /** Steps of a check on the event loop: some 2 ms. */
-  readonly inlineSteps: number
+  /** Of a check on the event loop. */
+  readonly inlineMs: number
   /** Values of an input, and schemas of a document, that are looked at on the event loop. */
   readonly inlineSize: number
   /** Of a batch of checks in the first thread. */
@@ -33,7 +35,7 @@ export interface CheckLimits {
 }
 
 const defaults: CheckLimits = {
-  inlineSteps: 20_000,
+  inlineMs: 0.5,
   inlineSize: 5_000,
   shortMs: 50,
   longMs: 500,
@@ -53,11 +55,14 @@ export interface CheckedFor {
   readonly request?: CheckedRequest | undefined
 }
 
+/** The value as text, or what is wrong with it. */
+type ThreadCheck = { readonly text: string } | ReturnType<typeof refused>
+
 interface Pending extends CheckedFor {
   readonly schema: JsonObject
   readonly text: string
   readonly depth: number
-  readonly resolve: (result: InputCheck) => void
+  readonly resolve: (result: ThreadCheck) => void
   readonly reject: (error: unknown) => void
 }
 
@@ -94,22 +99,46 @@ export class InputChecks {
 
   /** The value is a copy of its own. A promise only if it is checked in a thread. */
   check(schema: JsonObject | null, input: unknown, by: CheckedFor): InputCheck | Promise<InputCheck> {
+    // Of a thousand submissions that come at once.
+    const late = nextTurnIfLate()
+    if (late !== undefined) return late.then(() => this.check(schema, input, by))
     const read = readInput(input)
     if (read.problems !== undefined) return read
     const { given, values, depth } = read
-    const { inlineSteps, inlineSize } = this.#limits
+    const { inlineMs, inlineSize } = this.#limits
+    if (values > inlineSize) return this.#checkLarge(schema, { given, depth }, by)
     const text = JSON.stringify(given)
     if (schema === null) return { value: JSON.parse(text) as Json }
-    const { isCostly, size } = noMatchers.inspect(schema)
-    if (!isCostly && size <= inlineSize && values <= inlineSize)
+    const isCostly = noMatchers.inspect(schema, inlineSize)?.isCostly ?? true
+    if (!isCostly)
       try {
+        const run = new CheckRun({ steps: inlineMs * stepsPerMs })
         // A copy, also because keys that are undefined are not there.
-        return noMatchers.check(schema, { given: JSON.parse(text) as Json, depth }, inlineSteps)
+        return noMatchers.check(schema, { given: JSON.parse(text) as Json, depth }, run)
       } catch (error) {
         if (!(error instanceof StepsSpentError)) throw error
       }
+    return this.#inThread({ ...by, schema, text, depth }).then(parsed)
+  }
+
+  /** Each step in a turn of the event loop of its own: of 4 MB, each takes some 30 ms. */
+  async #checkLarge(
+    schema: JsonObject | null,
+    { given, depth }: { readonly given: Json; readonly depth: number },
+    by: CheckedFor,
+  ): Promise<InputCheck> {
+    await nextTurn()
+    const text = JSON.stringify(given)
+    await nextTurn()
+    const checked = schema === null ? { text } : await this.#inThread({ ...by, schema, text, depth })
+    const result = parsed(checked)
+    await nextTurn()
+    return result
+  }
+
+  #inThread(asked: Omit<Pending, "resolve" | "reject">): Promise<ThreadCheck> {
     return new Promise((resolve, reject) => {
-      const pending = { ...by, schema, text, depth, resolve, reject }
+      const pending = { ...asked, resolve, reject }
       if (this.#mayBegin(pending)) this.#short.add(pending)
     })
   }
@@ -146,7 +175,7 @@ export class InputChecks {
     this.#budgets.spend(pending.owner, answer.milliseconds)
     if (pending.request !== undefined) pending.request.spentMs += answer.milliseconds
     if ("problems" in answer) pending.resolve({ problems: answer.problems, more: answer.more })
-    else if ("text" in answer) pending.resolve({ value: JSON.parse(answer.text ?? pending.text) as Json })
+    else if ("text" in answer) pending.resolve({ text: answer.text ?? pending.text })
     else if (!isLong) {
       if (this.#mayBegin(pending)) this.#long.add(pending)
     } else if (hadLeft < this.#limits.longMs) pending.reject(this.#spent(pending))
@@ -158,6 +187,11 @@ export class InputChecks {
       )
   }
 }
+
+const parsed = (checked: ThreadCheck): InputCheck =>
+  "text" in checked ? { value: JSON.parse(checked.text) as Json } : checked
+
+const nextTurn = (): Promise<void> => new Promise(resolve => setImmediate(resolve))
 
 /** Time for the checks of each owner: some at once, and more as time goes by. */
 class OwnerBudgets {
@@ -205,8 +239,8 @@ interface LaneParts {
 
 /** An idle thread ends after this time. */
 const IDLE_MS = 10_000
-/** A thread keeps at most so many schemas. */
-const SCHEMAS = 500
+/** A thread keeps schemas of at most so many characters. */
+const SCHEMA_CHARACTERS = 16 * 1024 * 1024
 /** Characters of a batch, if it has more than one check: what is sent takes time on the event loop. */
 const BATCH_CHARACTERS = 256 * 1024
 
@@ -215,7 +249,8 @@ class Lane {
   readonly #parts: LaneParts
   readonly #queues = new Map<string, Pending[]>()
   /** Schemas that the thread has. */
-  #schemas = new Map<JsonObject, number>()
+  readonly #schemas = new Map<JsonObject, number>()
+  #schemaCharacters = 0
   #thread: Worker | null = null
   #inFlight: readonly Pending[] = []
   #idle: NodeJS.Timeout | undefined
@@ -241,15 +276,17 @@ class Lane {
     }
     this.#inFlight = batch
     const thread = this.#started()
-    const isFirst = this.#schemas.size === 0 || this.#schemas.size > SCHEMAS
-    if (isFirst) this.#schemas = new Map()
+    const isFirst = this.#schemas.size === 0 || this.#schemaCharacters > SCHEMA_CHARACTERS
+    if (isFirst) this.#forgetSchemas()
     const schemas: [number, string][] = []
     const checks = batch.map(({ schema, text, depth }) => {
       let id = this.#schemas.get(schema)
       if (id === undefined) {
         id = this.#schemas.size
         this.#schemas.set(schema, id)
-        schemas.push([id, JSON.stringify(schema)])
+        const written = JSON.stringify(schema)
+        this.#schemaCharacters += written.length
+        schemas.push([id, written])
       }
       return { schema: id, text, depth }
     })
@@ -306,10 +343,15 @@ class Lane {
     this.#idle = setTimeout(() => void this.#thread?.terminate(), IDLE_MS).unref()
   }
 
+  #forgetSchemas(): void {
+    this.#schemas.clear()
+    this.#schemaCharacters = 0
+  }
+
   #ended(thread: Worker): void {
     if (this.#thread !== thread) return
     this.#thread = null
-    this.#schemas = new Map()
+    this.#forgetSchemas()
     const lost = this.#inFlight
     this.#inFlight = []
     for (const pending of lost) this.#parts.answered(pending, null)

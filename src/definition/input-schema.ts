@@ -39,8 +39,6 @@ export interface SchemaSafety {
   /** Has `pattern`, `patternProperties`, `format` or `uniqueItems`, whose cost is not known before. */
   readonly isCostly: boolean
   readonly hasDefaults: boolean
-  /** Number of schemas in the document. */
-  readonly size: number
 }
 
 /** For schemas that may come from elsewhere than a checked definition. */
@@ -54,7 +52,14 @@ export function inspectSchema(root: Schema): SchemaSafety {
   )
   const isCostly = schemas.some(({ schema }) => costlyKeywords.some(keyword => keyword in schema))
   const hasDefaults = schemas.some(({ schema }) => "default" in schema)
-  return { unsafe, chain, isCostly, hasDefaults, size: schemas.length }
+  return { unsafe, chain, isCostly, hasDefaults }
+}
+
+/** Looks no further than it must. */
+export function hasMoreSchemas(root: Schema, most: number): boolean {
+  const walk = subschemas(root, () => {})
+  for (let found = 0; found <= most; found++) if (walk.next().done) return false
+  return true
 }
 
 const costlyKeywords = ["pattern", "patternProperties", "format", "uniqueItems"]

@@ -1,14 +1,14 @@
-/** Checks inputs in a thread, some at a time, within a deadline (input-checks.ts). */
+/** Checks inputs in a thread, some at a time, within a number of steps (input-checks.ts). */
 import { parentPort } from "node:worker_threads"
 import type { Json, JsonObject } from "../core/json.ts"
-import { DeadlineError, withinDeadline } from "./deadline.ts"
+import { DeadlineError } from "./deadline.ts"
 import { InputChecker, refused } from "./input.ts"
 import type { InputProblem } from "./schema-checks.ts"
-import { StepsSpentError } from "./schema-checks.ts"
+import { CheckRun, StepsSpentError, stepsPerMs } from "./schema-checks.ts"
 import { threadMatchers } from "./schema-matchers.ts"
 
 export interface CheckBatch {
-  /** For all checks of the batch. */
+  /** For all checks of the batch, counted in steps; what cannot be counted is interrupted after so much time. */
   readonly milliseconds: number
   /** Schemas that the thread does not have yet, as JSON. */
   readonly schemas: readonly (readonly [id: number, text: string])[]
@@ -21,15 +21,12 @@ export interface CheckBatch {
 export type CheckAnswer = { readonly milliseconds: number } & (
   | { readonly text: string | null }
   | { readonly problems: readonly InputProblem[]; readonly more: number }
-  /** It was not done within the deadline. */
+  /** It was not done within the time of the batch. */
   | { readonly isLate: true }
 )
 
-/** Bounds the memory that defaults take; time is bounded by the deadline. */
-const STEPS = 50_000_000
-
 const schemas = new Map<number, JsonObject>()
-let checker = new InputChecker(threadMatchers())
+const checker = new InputChecker(threadMatchers())
 
 parentPort?.on("message", (batch: CheckBatch) => {
   if (batch.isFirst) schemas.clear()
@@ -37,40 +34,35 @@ parentPort?.on("message", (batch: CheckBatch) => {
   parentPort?.postMessage(checkAll(batch))
 })
 
-/** Fewer answers than checks: there was no time to begin the others. */
+/** Fewer answers than checks: the time of the batch was used up before the others began. */
 function checkAll({ checks, milliseconds }: CheckBatch): CheckAnswer[] {
   const answers: CheckAnswer[] = []
-  const begun = performance.now()
-  let last = begun
-  const took = () => {
-    const before = last
-    last = performance.now()
-    return last - before
-  }
-  try {
-    withinDeadline(milliseconds, () => {
-      for (const check of checks) {
-        // What begins later would be cut off although it may be short.
-        if (last - begun > milliseconds / 2) return
-        const answer = checkOne(check)
-        answers.push({ ...answer, milliseconds: took() } as CheckAnswer)
-      }
-    })
-  } catch (error) {
-    if (!(error instanceof DeadlineError) && !(error instanceof StepsSpentError)) throw error
-    answers.push({ isLate: true, milliseconds: took() })
-    // It was interrupted anywhere, maybe in the middle of a change to what is compiled.
-    checker = new InputChecker(threadMatchers())
+  let spent = 0
+  for (const check of checks) {
+    // Beginning later, a short check would be cut off too.
+    if (spent > (milliseconds * stepsPerMs) / 2) break
+    const steps = milliseconds * stepsPerMs - spent
+    const run = new CheckRun({ steps, deadline: performance.now() + milliseconds })
+    const answer = checkOne(check, run)
+    spent += run.spent
+    answers.push({ ...answer, milliseconds: run.spent / stepsPerMs })
   }
   return answers
 }
 
-function checkOne({ schema, text, depth }: CheckBatch["checks"][number]) {
-  const given = JSON.parse(text) as Json
+type Answer<A = CheckAnswer> = A extends unknown ? Omit<A, "milliseconds"> : never
+
+function checkOne({ schema, text, depth }: CheckBatch["checks"][number], run: CheckRun): Answer {
   const found = schemas.get(schema)
-  const result =
-    found === undefined ? refused("Its schema is not known.") : checker.check(found, { given, depth }, STEPS)
-  if (result.problems !== undefined) return result
-  const filled = JSON.stringify(result.value)
-  return { text: filled === text ? null : filled }
+  if (found === undefined) return refused("Its schema is not known.")
+  try {
+    run.spend(text.length >> 5)
+    const result = checker.check(found, { given: JSON.parse(text) as Json, depth }, run)
+    if (result.problems !== undefined) return result
+    const filled = JSON.stringify(result.value)
+    return { text: filled === text ? null : filled }
+  } catch (error) {
+    if (error instanceof DeadlineError || error instanceof StepsSpentError) return { isLate: true }
+    throw error
+  }
 }

@@ -3,11 +3,18 @@
  * bounded by steps; which thread it runs in is decided in input-checks.ts.
  */
 import type { Json, JsonObject } from "../core/json.ts"
+import { DeadlineError } from "./deadline.ts"
 import { withDefaults } from "./input-defaults.ts"
-import { inspectSchema, type SchemaSafety } from "./input-schema.ts"
+import { hasMoreSchemas, inspectSchema, type SchemaSafety } from "./input-schema.ts"
 import { checkJson } from "./json-value.ts"
 import { ProblemList } from "./problem.ts"
-import { type Check, CheckRun, type InputProblem, problemsShown, StepsSpentError } from "./schema-checks.ts"
+import {
+  type Check,
+  type CheckRun,
+  type InputProblem,
+  problemsShown,
+  StepsSpentError,
+} from "./schema-checks.ts"
 import { compileSchema, type Matchers } from "./schema-validator.ts"
 
 export type InputCheck =
@@ -15,7 +22,7 @@ export type InputCheck =
   /** `more`: the number of further problems. */
   | { readonly value?: undefined; readonly problems: readonly InputProblem[]; readonly more: number }
 
-export const refused = (message: string): InputCheck => ({
+export const refused = (message: string): Exclude<InputCheck, { problems?: undefined }> => ({
   problems: [{ path: "input", message }],
   more: 0,
 })
@@ -54,30 +61,35 @@ export class InputChecker {
   readonly #matchers: Matchers
   /** For as long as the schema object lives. */
   readonly #prepared = new WeakMap<JsonObject, Prepared>()
+  readonly #large = new WeakSet<JsonObject>()
 
   constructor(matchers: Matchers) {
     this.#matchers = matchers
   }
 
-  inspect(schema: JsonObject): SchemaSafety {
-    return this.#prepare(schema)
+  /** null: it has more schemas than these, and was not looked at further. */
+  inspect(schema: JsonObject, most: number): SchemaSafety | null {
+    if (this.#large.has(schema)) return null
+    const known = this.#prepared.get(schema)
+    if (known !== undefined || !hasMoreSchemas(schema, most)) return known ?? this.#prepare(schema)
+    this.#large.add(schema)
+    return null
   }
 
   /** Throws `StepsSpentError` if the steps do not suffice. */
-  check(schema: JsonObject, { given, depth }: { given: Json; depth: number }, steps: number): InputCheck {
+  check(schema: JsonObject, { given, depth }: { given: Json; depth: number }, run: CheckRun): InputCheck {
     const prepared = this.#prepare(schema)
     const { unsafe, chain, hasDefaults } = prepared
     if (unsafe !== undefined) return refused(`The schema cannot be used. ${unsafe}`)
     if (chain * (depth + 1) > stackFrames)
       return refused("The input is nested too deeply for its schema. Flatten it.")
-    const run = new CheckRun(steps)
     try {
       prepared.check ??= compileSchema(schema, this.#matchers)
       const value = hasDefaults ? withDefaults(schema, given, run) : given
       if (prepared.check(value, run, null)) return { value }
       return { problems: run.problems, more: run.more }
     } catch (error) {
-      if (error instanceof StepsSpentError) throw error
+      if (error instanceof StepsSpentError || error instanceof DeadlineError) throw error
       return refused("The input could not be checked. Simplify the patterns and references of its schema.")
     }
   }

@@ -85,22 +85,31 @@ export function duplicateKey(
   return { code: "E101", message, path: formatPath(path), ...at }
 }
 
-/** Each mapping or list on the way is scanned once and remembered: many problems in one place stay linear. */
+/**
+ * Each mapping or list on the way is scanned once, as far as it must be, and remembered: many problems in one place stay
+ * linear, and so does one that is deep in a long document.
+ */
 function jsonLocator(text: string, position: FindPosition): Locate {
-  const scanned = new Map<number, Map<string | number, JsonMember>>()
-  const membersAt = (at: number): Map<string | number, JsonMember> => {
-    let found = scanned.get(at)
-    if (found === undefined) {
-      found = new Map(members(text, at).map(member => [member.key, member]))
-      scanned.set(at, found)
+  const scanned = new Map<number, Scanned>()
+  const memberAt = (at: number, key: string | number): JsonMember | undefined => {
+    let container = scanned.get(at)
+    if (container === undefined) {
+      container = { found: new Map(), rest: members(text, at) }
+      scanned.set(at, container)
     }
-    return found
+    const { found, rest } = container
+    while (!found.has(key)) {
+      const { done, value } = rest.next()
+      if (done) break
+      found.set(value.key, value)
+    }
+    return found.get(key)
   }
   return (path: DocumentPath, place: Place = {}) => {
     let at = skipSpace(text, 0)
     let keyAt = at
     for (const part of path) {
-      const member = membersAt(at).get(part)
+      const member = memberAt(at, part)
       if (member === undefined) return position(at)
       at = member.valueAt
       keyAt = member.keyAt
@@ -110,6 +119,11 @@ function jsonLocator(text: string, position: FindPosition): Locate {
       return position(offsetInString(text, at, place.offset))
     return position(at)
   }
+}
+
+interface Scanned {
+  readonly found: Map<string | number, JsonMember>
+  readonly rest: Generator<JsonMember, void, undefined>
 }
 
 /** Where the character number `offset` of the string's value stands in the text; escapes are longer there. */

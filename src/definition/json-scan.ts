@@ -57,25 +57,26 @@ function skipValue(text: string, at: number): number {
   return here
 }
 
-/** Members of the mapping or list that begins at `at`; none if something else begins there. */
-export function members(text: string, at: number): JsonMember[] {
-  const found: JsonMember[] = []
+/**
+ * Members of the mapping or list that begins at `at`; none if something else begins there. The value of a member is
+ * scanned only when the next member is wanted.
+ */
+export function* members(text: string, at: number): Generator<JsonMember, void, undefined> {
   const isMapping = text[at] === "{"
-  if (!isMapping && text[at] !== "[") return found
+  if (!isMapping && text[at] !== "[") return
   let here = skipSpace(text, at + 1)
-  while (here < text.length && text[here] !== "}" && text[here] !== "]") {
+  for (let index = 0; here < text.length && text[here] !== "}" && text[here] !== "]"; index++) {
     const keyAt = here
-    let key: string | number = found.length
+    let key: string | number = index
     if (isMapping) {
       const keyEnd = skipString(text, here)
       key = JSON.parse(text.slice(here, keyEnd)) as string
       here = skipSpace(text, skipSpace(text, keyEnd) + 1)
     }
-    found.push({ key, keyAt, valueAt: here })
+    yield { key, keyAt, valueAt: here }
     here = skipSpace(text, skipValue(text, here))
     if (text[here] === ",") here = skipSpace(text, here + 1)
   }
-  return found
 }
 
 /** Members of all mappings in the text: more than the parsed value has means that a key stands twice. */

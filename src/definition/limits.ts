@@ -21,10 +21,10 @@ export interface DefinitionLimits {
 }
 
 /**
- * Bytes of YAML that are read in one piece where an event loop must go on: some 20 ms, at worst 50. The library takes 1.5
- * to 3 ms for a kilobyte, and cannot be interrupted.
+ * Bytes of YAML that are read in one piece where an event loop must go on: some 10 ms, at worst 40. The library takes 1.5
+ * to 5 ms for a kilobyte, and cannot be interrupted.
  */
-export const yamlInOnePiece = 16 * 1024
+export const yamlInOnePiece = 8 * 1024
 
 export const defaultLimits: DefinitionLimits = Object.freeze({
   documentBytes: 64 * 1024 * 1024,

@@ -15,8 +15,18 @@ export const problemsShown = 100
 /** The work allowed to a check is used up. */
 export class StepsSpentError extends Error {}
 
+/** Steps of a check take a millisecond on a usual machine. Steps and not time: other processes do not change the result. */
+export const stepsPerMs = 10_000
+
+export interface CheckLimit {
+  readonly steps: number
+  readonly deadline?: number
+}
+
 /** One check of one value. */
 export class CheckRun {
+  /** When a match that cannot be counted is interrupted, by `performance.now()`. */
+  readonly deadline: number
   readonly path: (string | number)[] = []
   readonly problems: InputProblem[] = []
   /** Problems beyond those shown. */
@@ -24,10 +34,17 @@ export class CheckRun {
   /** Above 0: within a choice. */
   silent = 0
   #left: number
+  readonly #steps: number
   readonly #seen = new Set<string>()
 
-  constructor(steps: number) {
+  constructor({ steps, deadline = Number.POSITIVE_INFINITY }: CheckLimit) {
+    this.#steps = steps
     this.#left = steps
+    this.deadline = deadline
+  }
+
+  get spent(): number {
+    return this.#steps - Math.max(0, this.#left)
   }
 
   spend(steps: number): void {

@@ -1,15 +1,17 @@
 /**
  * Patterns and formats of JSON Schema, for threads only: loading the engine takes some 30 ms, and a match may be long.
  * A pattern that RE2 cannot express is of a version stored before such patterns were refused. It is matched by
- * JavaScript's own engine, which may backtrack without end: the caller sets a deadline.
+ * JavaScript's own engine, which may backtrack without end, and is interrupted at the deadline of the check.
  */
 import { format } from "@cfworker/json-schema"
 import { RE2JS } from "re2js"
+import { withinDeadline } from "./deadline.ts"
+import { type CheckRun, stepsPerMs } from "./schema-checks.ts"
 import { translatePattern } from "./schema-pattern.ts"
-import type { Matchers } from "./schema-validator.ts"
+import type { Matcher, Matchers } from "./schema-validator.ts"
 
 export function threadMatchers(): Matchers {
-  const patterns = new Map<string, (text: string) => boolean>()
+  const patterns = new Map<string, Matcher>()
   return {
     pattern(source) {
       let matches = patterns.get(source)
@@ -19,19 +21,43 @@ export function threadMatchers(): Matchers {
       }
       return matches
     },
-    format: name => (Object.hasOwn(format, name) ? format[name] : undefined),
+    format: name => (Object.hasOwn(format, name) ? formatMatcher(name, format[name]!) : undefined),
   }
 }
 
-function compilePattern(source: string): (text: string) => boolean {
+function compilePattern(source: string): Matcher {
   const native = new RegExp(source, "u")
   const { re2 } = translatePattern(source, propertyRanges)
-  if (re2 === undefined) return text => native.test(text)
-  try {
-    const linear = RE2JS.compile(re2)
-    return text => linear.test(text)
-  } catch {
-    return text => native.test(text)
+  if (re2 === undefined) return interrupted(text => native.test(text))
+  let linear: RE2JS | undefined
+  // Compiled when it is used first: a pattern of a thousand repetitions takes a millisecond.
+  return (text, run) => {
+    linear ??= RE2JS.compile(re2)
+    // At worst the engine visits each of its states for each character, some 12 ns each.
+    run.spend(1 + (text.length * linear.programSize()) / 8)
+    return linear.test(text)
+  }
+}
+
+/** All take time in proportion to the text, except `url`, whose expression backtracks without end. */
+function formatMatcher(name: string, fits: (text: string) => boolean): Matcher {
+  if (name === "url") return interrupted(fits)
+  return (text, run) => {
+    run.spend(1 + (text.length >> 2))
+    return fits(text)
+  }
+}
+
+/** What cannot be counted: its time is measured and spent as steps. */
+function interrupted(matches: (text: string) => boolean): Matcher {
+  return (text, run: CheckRun) => {
+    const begun = performance.now()
+    const left = Math.min(2 ** 31 - 1, Math.max(1, Math.ceil(run.deadline - begun)))
+    try {
+      return withinDeadline(left, () => matches(text))
+    } finally {
+      run.spend((performance.now() - begun) * stepsPerMs)
+    }
   }
 }
 

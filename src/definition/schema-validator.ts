@@ -31,10 +31,13 @@ import {
   uniqueItems,
 } from "./schema-checks.ts"
 
+/** Spends steps in proportion to the time that it takes. */
+export type Matcher = (text: string, run: CheckRun) => boolean
+
 export interface Matchers {
-  pattern(source: string): (text: string) => boolean
+  pattern(source: string): Matcher
   /** `undefined`: a format that is not known, which is a remark for people. */
-  format(name: string): ((text: string) => boolean) | undefined
+  format(name: string): Matcher | undefined
 }
 
 type Schema = Readonly<Record<string, unknown>>
@@ -182,27 +185,27 @@ class Compiler {
         let fits = true
         for (const key of keysOf(value, run))
           for (const { matches, check } of patterns) {
-            run.spend(1)
-            if (!matches(key)) continue
+            if (!matches(key, run)) continue
             evaluated?.add(key)
             fits = member(check, value[key]!, key, run) && fits
           }
         return fits
       })
     const declared = new Set(properties.map(([key]) => key))
-    const isDeclared = (key: string) => declared.has(key) || patterns.some(({ matches }) => matches(key))
+    const isDeclared = (key: string, run: CheckRun) =>
+      declared.has(key) || patterns.some(({ matches }) => matches(key, run))
     if (schema.additionalProperties !== undefined)
       parts.push(this.#rest(schema.additionalProperties, isDeclared))
     if (schema.unevaluatedProperties !== undefined) parts.push(this.#rest(schema.unevaluatedProperties))
   }
 
   /** Properties that `isDeclared` does not claim; without it, those that no schema before has looked at. */
-  #rest(schema: unknown, isDeclared?: (key: string) => boolean): Check<JsonObject> {
+  #rest(schema: unknown, isDeclared?: (key: string, run: CheckRun) => boolean): Check<JsonObject> {
     const check = this.schema(schema)
     return (value, run, evaluated) => {
       let fits = true
       for (const key of keysOf(value, run)) {
-        if (isDeclared === undefined ? evaluated!.has(key) : isDeclared(key)) continue
+        if (isDeclared === undefined ? evaluated!.has(key) : isDeclared(key, run)) continue
         evaluated?.add(key)
         fits = member(check, value[key]!, key, run) && fits
         if (!fits && run.silent > 0) return false
@@ -294,12 +297,12 @@ class Compiler {
       })
     if (schema.pattern !== undefined) {
       const matches = this.#matchers.pattern(schema.pattern as string)
-      parts.push((value, run) => matches(value) || run.report("String does not match pattern."))
+      parts.push((value, run) => matches(value, run) || run.report("String does not match pattern."))
     }
     const format = schema.format === undefined ? undefined : this.#matchers.format(schema.format as string)
     if (format !== undefined)
       parts.push(
-        (value, run) => format(value) || run.report(`String does not match format "${schema.format}".`),
+        (value, run) => format(value, run) || run.report(`String does not match format "${schema.format}".`),
       )
     return parts as Check[]
   }

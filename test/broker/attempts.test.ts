@@ -12,8 +12,8 @@ it("a worker elsewhere reports times, its name and the usage of failed attempts"
     if (++calls === 1) throw new Error("not yet")
     return [ctx.attempt, ctx.fence]
   })
-  const worker = stage.worker({ handlers: [flaky] })
   const umbra = await stage.engine()
+  const worker = stage.worker({ handlers: [flaky] })
   await stage.served(umbra, "flaky")
   const job = await umbra.submit(flow([{ id: "a", handler: "flaky", retry: soon }]))
   expect(await job.wait()).toMatchObject({ status: "COMPLETED", output: { a: [2, 2] } })
@@ -29,8 +29,8 @@ it("a worker elsewhere reports times, its name and the usage of failed attempts"
 it("a worker elsewhere is told why its attempt is aborted", async () => {
   const stage = new FleetStage()
   const held = gate()
-  stage.worker({ handlers: [held.handler], worker: { graceSeconds: 0.02 } })
   const umbra = await stage.engine()
+  stage.worker({ handlers: [held.handler], worker: { graceSeconds: 0.02 } })
   await stage.served(umbra, "gate")
   const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
   const { signal } = await held.came()

@@ -49,30 +49,6 @@ describe("commands on a server", { timeout: 60_000 }, () => {
     expect(wrong.stderr).toMatch(/wrong\.yaml:4:14 error E103[\s\S]*"transfrom"[\s\S]*umbra serve --handlers/)
   })
 
-  it("push converts long YAML, which a server does not read, and shows its problems where they are", async () => {
-    const node = (i: number, handler: string) =>
-      `  - id: n${i}\n    handler: ${handler}\n    config:\n      value: ${i} # a comment\n`
-    const written = (handler: string) =>
-      `name: long\nnodes:\n${Array.from({ length: 500 }, (_, i) => node(i, i === 321 ? handler : "transform")).join("")}`
-    writeFileSync(path("long.yaml"), written("transform"))
-    expect(await json("push", "long.yaml")).toMatchObject({ name: "long", version: 1 })
-    writeFileSync(path("long-wrong.yaml"), written("transfrom"))
-    const wrong = await run("push", "long-wrong.yaml")
-    expect(wrong).toMatchObject({ code: 2, stdout: "" })
-    expect(wrong.stderr).toContain(`long-wrong.yaml:${3 + 321 * 4 + 1}:14 error E103  at nodes[321].handler`)
-    writeFileSync(path("long-broken.yaml"), `${written("transform")}  - [`)
-    expect((await run("push", "long-broken.yaml")).stderr).toContain("Not valid YAML")
-    writeFileSync(
-      path("long-wrong.json"),
-      JSON.stringify({
-        name: "many",
-        nodes: Array.from({ length: 600 }, (_, i) => ({ id: `n${i}`, handler: "nothing" })),
-      }),
-    )
-    const many = await run("push", "long-wrong.json")
-    expect(many.stderr).toContain("… and 500 more\n\n✗ long-wrong.json: 600 problems")
-  })
-
   it("submit prints the id alone; the job commands show, signal, cancel, retry and delete it", async () => {
     const { code, stdout, stderr } = await run("submit", "approval", "--label", "team=shop")
     expect(code).toBe(0)

@@ -1,7 +1,18 @@
 /** Inputs are checked without holding up the event loop, and each owner has its own time for it. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, vi } from "vitest"
 import type { JsonObject } from "../../src/core/json.ts"
 import { InputChecks } from "../../src/definition/input-checks.ts"
+
+const threads = vi.hoisted(() => ({ started: 0 }))
+
+vi.mock("../../src/thread.ts", async original => {
+  const { startThread, ...rest } = await original<typeof import("../../src/thread.ts")>()
+  const counted: typeof startThread = (...given) => {
+    threads.started++
+    return startThread(...given)
+  }
+  return { ...rest, startThread: counted }
+})
 
 const plain: JsonObject = { properties: { a: { type: "string" } } }
 const pattern: JsonObject = { properties: { a: { type: "string", pattern: "^(a+)+$", default: "aa" } } }
@@ -12,12 +23,14 @@ const endless = { a: `${"a".repeat(60)}!` }
 const by = { owner: "one" }
 
 describe("where inputs are checked", () => {
-  it("small ones of plain schemas at once, without a promise", () => {
+  it("small ones of plain schemas here, without a thread", async () => {
     const checks = new InputChecks()
-    expect(checks.check(plain, { a: "x" }, by)).toEqual({ value: { a: "x" } })
-    expect(checks.check(plain, { a: 1 }, by)).toMatchObject({ problems: [{ path: "input.a" }] })
-    expect(checks.check(null, undefined, by)).toEqual({ value: {} })
-    expect(checks.check(plain, { a: undefined }, by)).toEqual({ value: {} })
+    const before = threads.started
+    expect(await checks.check(plain, { a: "x" }, by)).toEqual({ value: { a: "x" } })
+    expect(await checks.check(plain, { a: 1 }, by)).toMatchObject({ problems: [{ path: "input.a" }] })
+    expect(await checks.check(null, undefined, by)).toEqual({ value: {} })
+    expect(await checks.check(plain, { a: undefined }, by)).toEqual({ value: {} })
+    expect(threads.started).toBe(before)
   })
 
   it("those with patterns, formats and unique items in a thread, with the same answers", async () => {
@@ -105,7 +118,7 @@ describe("time for checks", () => {
     })
     await expect(checks.check(pattern, { a: "a" }, by)).rejects.toMatchObject({ code: "E614" })
     expect(await checks.check(pattern, { a: "a" }, { owner: "other" })).toEqual({ value: { a: "a" } })
-    expect(checks.check(plain, { a: "a" }, by)).toEqual({ value: { a: "a" } })
+    expect(await checks.check(plain, { a: "a" }, by)).toEqual({ value: { a: "a" } })
     now += refused[0].details.retry_after * 1000 + 10_000
     expect(await checks.check(pattern, { a: "a" }, by)).toEqual({ value: { a: "a" } })
   })

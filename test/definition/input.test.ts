@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import type { JsonObject } from "../../src/core/json.ts"
 import { type InputCheck, InputChecker, readInput } from "../../src/definition/input.ts"
-import { StepsSpentError } from "../../src/definition/schema-checks.ts"
+import { CheckRun, StepsSpentError } from "../../src/definition/schema-checks.ts"
 import { threadMatchers } from "../../src/definition/schema-matchers.ts"
 import { problemsOf } from "./catalog.ts"
 
@@ -11,7 +11,9 @@ const checker = new InputChecker(threadMatchers())
 function checkInput(schema: JsonObject | null, input: unknown): InputCheck {
   const read = readInput(input)
   if (read.problems !== undefined) return read
-  return schema === null ? { value: read.given } : checker.check(schema, read, 1_000_000)
+  return schema === null
+    ? { value: read.given }
+    : checker.check(schema, read, new CheckRun({ steps: 1_000_000 }))
 }
 
 const schema: JsonObject = {

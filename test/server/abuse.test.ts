@@ -223,6 +223,36 @@ describe("bodies", () => {
     },
   )
 
+  it("S3 E614 inputs that take long to check use up their owner's time, and nobody else's", async () => {
+    const nodes = [{ id: "a", handler: "input" }]
+    const slow = { name: "slow", input: { properties: { a: { format: "url" } } }, nodes }
+    const quick = { name: "quick", input: { properties: { a: { pattern: "^a+$" } } }, nodes }
+    const { attacker, victim } = scene
+    await scene.ask("/workflows", { method: "POST", body: slow, token: attacker.token })
+    await scene.ask("/workflows", { method: "POST", body: quick, token: attacker.token })
+    await ask(scene.url, "/workflows", { method: "POST", body: quick, token: victim.token })
+    const submit = (workflow: string, a: string, token: string) =>
+      ask(scene.url, "/jobs", { method: "POST", body: { workflow, input: { a } }, token })
+    const endless = { workflow: "slow", input: { a: `http://${"a".repeat(80)}!` } }
+    const bulk = () =>
+      scene.ask("/jobs/bulk", {
+        method: "POST",
+        body: { jobs: Array(30).fill(endless) },
+        token: attacker.token,
+      })
+    const answered = await Promise.all([bulk(), bulk(), bulk(), bulk()])
+    const codes = answered.flatMap(({ body }) =>
+      body.results.map(({ problem }: { problem: { code: string } }) => problem.code),
+    )
+    expect(codes.filter(code => code !== "E304" && code !== "E614")).toEqual([])
+    expect(codes.filter(code => code === "E304").length).toBeLessThan(10)
+    const refused = await submit("quick", "a", attacker.token)
+    expect([refused.status, refused.body.code]).toEqual([503, "E614"])
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
+    expect((await submit("quick", "aa", victim.token)).status).toBe(201)
+    expect((await submit("quick", "b", victim.token)).status).toBe(422)
+  }, 60_000)
+
   it("S3 have harmed nothing, polluted nothing", async () => {
     expect(({} as { admin?: unknown; a?: unknown }).admin ?? ({} as { a?: unknown }).a).toBeUndefined()
     await scene.isUnharmed()

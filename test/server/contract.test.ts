@@ -24,45 +24,6 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     await store?.remove()
   })
 
-  it("S2 refuses long YAML, and takes the same as JSON", async () => {
-    const definition = {
-      name: "long",
-      nodes: Array.from({ length: 400 }, (_, i) => ({
-        id: `n${i}`,
-        handler: "transform",
-        config: { value: i },
-      })),
-    }
-    const text = JSON.stringify(definition)
-    expect(text.length).toBeGreaterThan(16_384)
-    for (const type of ["application/yaml", "text/yaml"])
-      expect(await post("/workflows/validate", text, { "content-type": type })).toMatchObject({
-        status: 413,
-        body: { code: "E635", detail: expect.stringMatching(/^YAML of more than 16384 bytes .* Send JSON/) },
-      })
-    expect(await post("/workflows/validate", text, { "content-type": "application/json" })).toMatchObject({
-      status: 200,
-      body: { nodes: 400 },
-    })
-  })
-
-  it("S2 lists a hundred problems of a workflow or an input, and counts the others", async () => {
-    const nodes = Array.from({ length: 5000 }, (_, i) => ({ id: `n${i}`, handler: "nothing" }))
-    const { status, body } = await post("/workflows/validate", { name: "wrong", nodes })
-    expect([status, body.detail]).toEqual([422, "The workflow has 5000 problems."])
-    expect([body.errors.length, body.more_errors]).toEqual([100, 4900])
-    const input = { properties: { a: { items: { type: "string" } } } }
-    const typed = { name: "typed", input, nodes: [{ id: "a", handler: "transform", config: { value: 1 } }] }
-    await post("/workflows", typed)
-    const job = { workflow: "typed", input: { a: Array(3000).fill(1) } }
-    const refused = await post("/jobs", job)
-    expect([refused.status, refused.body.code]).toEqual([422, "E304"])
-    expect([refused.body.errors.length, refused.body.more_errors]).toEqual([100, 2900])
-    expect(refused.body.detail.length).toBeLessThan(20_000)
-    const bulk = await post("/jobs/bulk", { jobs: [job] })
-    expect(bulk.body.results[0].problem).toMatchObject({ code: "E304", more_errors: 2900 })
-  })
-
   it("S2 stores a workflow from JSON or YAML, once per content", async () => {
     const text = "name: yaml\nnodes:\n  - id: a\n    handler: transform\n    config:\n      value: 1\n"
     const yaml = await post("/workflows", text, { "content-type": "application/yaml" })

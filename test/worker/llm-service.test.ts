@@ -1,6 +1,8 @@
 import { describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
+import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
 import { builtinHandlers } from "../../src/worker/handlers/index.ts"
+import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
 import { json, serve } from "./server.ts"
 import { faultIn, outputIn, task, worker } from "./support.ts"
 
@@ -89,6 +91,33 @@ describe("llm_service", () => {
       const fault = faultIn(await ask({ base_url: bad.url, model: "m", prompt: "p", json: schema }))
       expect(fault).toMatchObject({ code: "E414", retryable: true, details: { answer: text } })
     }
+  })
+
+  it("a pattern of the schema is matched in linear time", async () => {
+    const schema = { properties: { a: { pattern: "^(a+)+$" } } }
+    await using good = await answering('{"a": "aaa"}')
+    expect(outputIn(await ask({ base_url: good.url, model: "m", prompt: "p", json: schema }))).toMatchObject({
+      json: { a: "aaa" },
+    })
+    await using bad = await answering(JSON.stringify({ a: `${"a".repeat(5000)}!` }))
+    const fault = faultIn(await ask({ base_url: bad.url, model: "m", prompt: "p", json: schema }))
+    expect(fault).toMatchObject({
+      code: "E414",
+      message: "The model's answer does not fit the schema. answer.a: String does not match pattern.",
+    })
+  })
+
+  it("E102 a pattern that cannot be is refused with the workflow", () => {
+    const problems = (pattern: string) => {
+      const config = { model: "m", prompt: "p", json: { properties: { a: { pattern } } } }
+      const definition = { name: "x", nodes: [{ id: "a", handler: "llm_service", config }] }
+      const { problems = [] } = compileWorkflow(definition, { handlers: handlerCatalog(builtinSpecs) })
+      return problems.map(({ code, path, message }) => `${code} ${path}: ${message}`)
+    }
+    expect(problems("^(a+)+$")).toEqual([])
+    expect(problems("^(?!b)a+$")).toEqual([
+      'E102 nodes[0].config.json.properties.a.pattern: The pattern has a negative lookahead ("(?!"), which cannot be matched in linear time. Write it without that.',
+    ])
   })
 
   it("JSON that ended at max_tokens is final: another try would end there too", async () => {

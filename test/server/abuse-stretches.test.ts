@@ -1,0 +1,108 @@
+/** S3: whatever is sent, no piece of our code holds the event loop for more than 50 ms of processor time. */
+import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { Agent, request } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { expect, it, onTestFinished } from "vitest"
+import { startUmbra } from "../cli/umbra.ts"
+import { type Attack, bodies } from "./abuse/bodies.ts"
+import { heavy, hostileWorkflows } from "./abuse/heavy.ts"
+import { storeFlags, storeOf } from "./served.ts"
+
+const MOST_MS = 50
+/** What the probe's calibration takes where 50 ms are promised: on a slower machine they are as many more. */
+const USUAL_MS = 4
+
+interface Line {
+  readonly pid: number
+  readonly calibration?: number
+  readonly used?: number
+}
+
+async function serveProbed() {
+  const folder = mkdtempSync(join(tmpdir(), "umbra-stretches-"))
+  onTestFinished(() => rmSync(folder, { recursive: true, force: true }))
+  const file = join(folder, "lines")
+  const probe = join(import.meta.dirname, "abuse/stretches.js")
+  const server = startUmbra(["serve", "--port", "0", ...storeFlags(await storeOf("PostgreSQL"))], {
+    env: { NODE_OPTIONS: `--import=${probe}`, UMBRA_TEST_STRETCHES: file },
+  })
+  onTestFinished(async () => {
+    server.kill("SIGKILL")
+    await server.ended
+  })
+  const [, port] = await server.wrote(/listens on http:\/\/\S+:(\d+),/)
+  const lines = () =>
+    readFileSync(file, "utf8")
+      .trim()
+      .split("\n")
+      .map(line => JSON.parse(line) as Line)
+      .filter(({ pid }) => pid === server.pid)
+  return { url: `http://127.0.0.1:${port}`, lines }
+}
+
+/** The status; what is refused before its end was sent may end the connection. */
+function send(agent: Agent, url: string, { method = "POST", path, type = "application/json", body }: Attack) {
+  return new Promise<number>((resolve, reject) => {
+    let status = 0
+    const sent = request(`${url}${path}`, { agent, method, headers: { "content-type": type } }, answer => {
+      status = answer.statusCode ?? 0
+      answer.resume().on("end", () => resolve(status))
+    })
+    sent.on("error", error => (status === 0 ? reject(error) : resolve(status)))
+    sent.end(body)
+  })
+}
+
+it("S3 no attack holds up the event loop, and every probe of /health is answered", async () => {
+  const { url, lines } = await serveProbed()
+  const agent = new Agent({ keepAlive: false })
+  const post = (path: string, body: unknown) =>
+    send(agent, url, { what: "", path, body: JSON.stringify(body), status: 0 })
+  for (const workflow of [...hostileWorkflows, { name: "own", nodes: [{ id: "a", handler: "input" }] }])
+    expect(await post("/workflows", workflow)).toBe(201)
+  // What runs for the first time is compiled meanwhile, and a thread is started.
+  const document = `name: x\nnodes:\n${Array.from({ length: 80 }, (_, i) => `  - { id: n${i}, handler: input }\n`).join("")}`
+  const yaml = {
+    what: "",
+    path: "/workflows/validate",
+    type: "application/yaml",
+    body: document,
+    status: 200,
+  }
+  for (let n = 0; n < 10; n++) {
+    for (const { name } of hostileWorkflows) await post("/jobs", { workflow: name, input: {} })
+    expect(await send(agent, url, yaml)).toBe(200)
+    await post("/jobs/bulk", { jobs: Array(100).fill({ workflow: "plain", input: { a: "x" } }) })
+  }
+
+  let probes = 0
+  let isOver = false
+  const probing = (async () => {
+    while (!isOver) {
+      expect(
+        await send(agent, url, { what: "", method: "GET", path: "/health", body: "", status: 200 }),
+      ).toBe(200)
+      probes++
+    }
+  })()
+  const calibration = lines().find(line => line.calibration !== undefined)!.calibration!
+  const limit = MOST_MS * Math.max(1, calibration / USUAL_MS)
+  for (const attack of [...heavy, ...bodies]) {
+    const before = lines().length
+    const probesBefore = probes
+    const status = await send(agent, url, { ...attack, path: attack.path.replace("JOB", "none") }).catch(
+      () => 0,
+    )
+    // The body of 5 MB is refused while it is being sent.
+    if (heavy.includes(attack)) expect([attack.status].flat(), attack.what).toContain(status)
+    // What the attack left to be done is done before the next probe is answered.
+    await expect.poll(() => probes, { timeout: 60_000 }).toBeGreaterThan(probesBefore + 1)
+    const used = lines()
+      .slice(before)
+      .map(line => line.used ?? 0)
+    expect(Math.max(0, ...used), `${attack.what}: ${used} (limit ${limit})`).toBeLessThanOrEqual(limit)
+  }
+  isOver = true
+  await probing
+}, 300_000)

@@ -1,0 +1,125 @@
+/** Recorded: requests that are meant to keep a processor busy. All are answered; none may hold up the event loop. */
+import type { Attack } from "./bodies.ts"
+
+const node = { id: "a", handler: "transform", config: { value: 1 } }
+const workflow = (name: string, input: object) => ({ name, input, nodes: [node] })
+const strings = (count: number) => Array.from({ length: count }, (_, i) => `s${i}`)
+
+/** Stored before the attacks begin. */
+export const hostileWorkflows = [
+  workflow("pattern", { properties: { a: { pattern: "^(a+)+$" } } }),
+  workflow("unique", { properties: { a: { uniqueItems: true } } }),
+  workflow("url", { properties: { a: { format: "url" } } }),
+  workflow("uri", { properties: { a: { items: { format: "uri" } } } }),
+  workflow("plain", { properties: { a: { type: "string" } } }),
+  workflow("wide", {
+    properties: { a: { items: { anyOf: Array.from({ length: 1000 }, () => ({ type: "null" })) } } },
+  }),
+  workflow("doubling", {
+    properties: { a: { $ref: "#/$defs/s0" } },
+    $defs: Object.fromEntries([
+      ...Array.from({ length: 7 }, (_, i) => [
+        `s${i}`,
+        { allOf: [{ $ref: `#/$defs/s${i + 1}` }, { $ref: `#/$defs/s${i + 1}` }] },
+      ]),
+      ["s7", { properties: { a: { $ref: "#/$defs/s0" } } }],
+    ]),
+  }),
+]
+
+const bulk = (name: string, input: unknown, count: number) =>
+  JSON.stringify({ jobs: Array.from({ length: count }, () => ({ workflow: name, input })) })
+const nested = (depth: number): unknown => (depth === 0 ? {} : { a: nested(depth - 1) })
+const repeated = (unit: string, start = "") =>
+  (start + unit.repeat(Math.ceil(8000 / unit.length))).slice(0, 8000)
+
+const submissions: readonly Attack[] = (
+  [
+    ["30 patterns that backtrack", "/jobs/bulk", bulk("pattern", { a: `${"a".repeat(40)}!` }, 30), 200],
+    ["1,000 of them", "/jobs/bulk", bulk("pattern", { a: `${"a".repeat(40)}!` }, 1000), 200],
+    ["60 lists of unique items", "/jobs/bulk", bulk("unique", { a: strings(5000) }, 60), 200],
+    [
+      "one list of 50,000",
+      "/jobs",
+      JSON.stringify({ workflow: "unique", input: { a: strings(50_000) } }),
+      [201, 503],
+    ],
+    ["30 URLs that backtrack", "/jobs/bulk", bulk("url", { a: `http://${"a".repeat(60)}!` }, 30), 200],
+    [
+      "1,000 lists of URIs",
+      "/jobs/bulk",
+      bulk("uri", { a: Array(20).fill(`http://a/${"b".repeat(100)}`) }, 1000),
+      200,
+    ],
+    ["1,000 that are plain", "/jobs/bulk", bulk("plain", { a: "x" }, 1000), 200],
+    ["1,000 that do not fit", "/jobs/bulk", bulk("plain", { a: 1 }, 1000), 200],
+    [
+      "a thousand alternatives",
+      "/jobs",
+      JSON.stringify({ workflow: "wide", input: { a: Array(5000).fill(1) } }),
+      [422, 503],
+    ],
+    ["the same 1,000 times", "/jobs/bulk", bulk("wide", { a: Array(100).fill(1) }, 1000), 200],
+    [
+      "references that double",
+      "/jobs",
+      JSON.stringify({ workflow: "doubling", input: nested(6) }),
+      [422, 503],
+    ],
+    ["the same 200 times", "/jobs/bulk", bulk("doubling", nested(6), 200), 200],
+  ] as const
+).map(([what, path, body, status]) => ({ what, path, body, status }))
+
+const documents: readonly Attack[] = [
+  ...[
+    repeated("[[[[]]]],", "x: ["),
+    repeated("a,", "x: ["),
+    repeated("a: b\n"),
+    repeated(",", "x: ["),
+    repeated("! "),
+    repeated("- - -\n"),
+  ].map((body, i) => ({
+    what: `YAML ${i}`,
+    path: "/workflows/validate",
+    type: "application/yaml",
+    body,
+    status: 422,
+  })),
+  {
+    what: "YAML that is long",
+    path: "/workflows/validate",
+    type: "application/yaml",
+    body: repeated("a: b\n").repeat(20),
+    status: 413,
+  },
+  {
+    what: "20,000 nodes",
+    path: "/workflows/validate",
+    body: JSON.stringify({
+      name: "many",
+      nodes: Array.from({ length: 20_000 }, (_, i) => ({
+        id: `n${i}`,
+        handler: "transform",
+        config: { value: i },
+      })),
+    }),
+    status: 200,
+  },
+  {
+    what: "20,000 problems",
+    path: "/workflows/validate",
+    body: JSON.stringify({
+      name: "wrong",
+      nodes: Array.from({ length: 20_000 }, (_, i) => ({ id: `n${i}`, handler: "nothing" })),
+    }),
+    status: 422,
+  },
+  {
+    what: "a problem deep in a long list",
+    path: "/workflows/validate",
+    body: `${"[".repeat(150)}${"1,".repeat(500_000)}1${"]".repeat(150)}`,
+    status: 422,
+  },
+]
+
+export const heavy: readonly Attack[] = [...submissions, ...documents]

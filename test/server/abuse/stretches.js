@@ -1,0 +1,52 @@
+/**
+ * Loaded into a server (`--import`): writes down how much processor time its event loop's thread used between two looks, a
+ * millisecond apart. Nothing else runs in between while one piece of code holds the loop, so a long one is seen whole.
+ * Processor time, not wall time: what other processes take does not count. UMBRA_TEST_STRETCHES is the file.
+ */
+import { appendFileSync, openSync, readSync } from "node:fs"
+import { isMainThread } from "node:worker_threads"
+
+const file = process.env.UMBRA_TEST_STRETCHES
+
+/** Milliseconds of this thread. Node has it from 23.9 on, Linux always; elsewhere all threads are counted. */
+function clock() {
+  if (typeof process.threadCpuUsage === "function") {
+    return () => {
+      const { user, system } = process.threadCpuUsage()
+      return (user + system) / 1000
+    }
+  }
+  try {
+    const opened = openSync(`/proc/self/task/${process.pid}/schedstat`, "r")
+    const bytes = Buffer.alloc(64)
+    return () => Number.parseInt(bytes.toString("latin1", 0, readSync(opened, bytes, 0, 64, 0)), 10) / 1e6
+  } catch {
+    return () => {
+      const { user, system } = process.cpuUsage()
+      return (user + system) / 1000
+    }
+  }
+}
+
+/** The same work as everywhere: how fast is this machine? */
+function calibrate(now) {
+  const text = JSON.stringify(Array.from({ length: 20_000 }, (_, i) => ({ id: `n${i}`, list: [i, i + 1] })))
+  let best = Number.POSITIVE_INFINITY
+  for (let run = 0; run < 8; run++) {
+    const begun = now()
+    JSON.parse(text)
+    best = Math.min(best, now() - begun)
+  }
+  return best
+}
+
+if (file !== undefined && isMainThread) {
+  const now = clock()
+  appendFileSync(file, `${JSON.stringify({ pid: process.pid, calibration: calibrate(now) })}\n`)
+  let last = now()
+  setInterval(() => {
+    const used = now() - last
+    if (used > 20) appendFileSync(file, `${JSON.stringify({ pid: process.pid, used: Math.round(used) })}\n`)
+    last = now()
+  }, 1).unref()
+}
