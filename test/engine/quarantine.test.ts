@@ -1,10 +1,12 @@
 /** A job whose work meets a bug of ours is stopped, shown, and goes on later; no other job is affected. */
-import { afterEach, describe, expect, it, vi } from "vitest"
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
 import { Committer } from "../../src/engine/committer.ts"
 import { openMemory } from "../../src/journal/memory.ts"
 import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import type { Journal } from "../../src/journal/port.ts"
 import type { Umbra } from "../../src/umbra.ts"
+import { stores } from "../server/stage.ts"
 import { flow, gate, open, until } from "./stage.ts"
 
 afterEach(() => vi.restoreAllMocks())
@@ -16,9 +18,9 @@ const nodes = [
 const work = flow(nodes, { output: "{{ b }}" })
 
 /** The dispatch of `b`, which joins the commit of the completion of `a`, throws. */
-async function stopped(at = createMemoryStore({ partitions: 4 })) {
+async function stopped(again: () => string | Journal = shared()) {
   const gated = gate()
-  const umbra = await open({ at: openMemory(at), handlers: [gated.handler] })
+  const umbra = await open({ at: again(), handlers: [gated.handler] })
   const job = await umbra.submit(work)
   await gated.came()
   const dispatch = vi.spyOn(LocalBroker.prototype, "dispatch").mockImplementationOnce(() => {
@@ -27,7 +29,20 @@ async function stopped(at = createMemoryStore({ partitions: 4 })) {
   gated.open()
   await until("the job is shown as stopped", async () => (await umbra.job(job.id)).error !== null)
   dispatch.mockRestore()
-  return { umbra, id: job.id, at }
+  return { umbra, id: job.id, again }
+}
+
+/** A store in memory, opened as often as it is asked for. */
+function shared(): () => Journal {
+  const store = createMemoryStore({ partitions: 4 })
+  return () => openMemory(store)
+}
+
+async function storeOf(kind: string): Promise<() => string | Journal> {
+  if (kind === "memory") return shared()
+  const { location, remove } = await stores[kind]!()
+  onTestFinished(() => remove())
+  return () => location
 }
 
 const differences = async (umbra: Umbra, id: string) => {
@@ -48,19 +63,23 @@ describe("a job set aside by an internal fault", () => {
     expect(await differences(umbra, id)).toEqual([expect.stringContaining("set aside: ")])
   })
 
-  it("goes on where its journal has it when its engine is restarted", async () => {
-    const { umbra, id, at } = await stopped()
-    await umbra.close()
-    const gated = gate()
-    const next = await open({ at: openMemory(at), handlers: [gated.handler] })
-    expect(await next.wait(id, { timeoutMs: 10_000 })).toMatchObject({
-      status: "COMPLETED",
-      output: "through and on",
-      error: null,
-    })
-    expect(gated.entered).toHaveLength(0)
-    expect(await differences(next, id)).toEqual([])
-  })
+  it.each(["memory", "PGlite", "PostgreSQL"])(
+    "goes on where its journal has it when its engine is restarted: %s",
+    async kind => {
+      const { umbra, id, again } = await stopped(await storeOf(kind))
+      await umbra.close()
+      const gated = gate()
+      const next = await open({ at: again(), handlers: [gated.handler] })
+      expect(await next.wait(id, { timeoutMs: 30_000 })).toMatchObject({
+        status: "COMPLETED",
+        output: "through and on",
+        error: null,
+      })
+      expect(gated.entered).toHaveLength(0)
+      expect(await differences(next, id)).toEqual([])
+    },
+    60_000,
+  )
 
   it("goes on with the next command for it", async () => {
     const { umbra, id } = await stopped()
