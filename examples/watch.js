@@ -1,7 +1,7 @@
 // Events and progress while a job runs. Every event is durable before it is shown, and has a key of its own.
 // Run it: node examples/watch.js
 import { setTimeout as sleep } from "node:timers/promises"
-import { defineHandler, openUmbra } from "umbra"
+import { defineHandler, openUmbra, withLive } from "umbra"
 
 const count = defineHandler({
   name: "count",
@@ -29,7 +29,7 @@ const job = await umbra.submit(counting)
 
 // Progress is not stored: it is asked for while it matters.
 const ticker = setInterval(async () => {
-  const { progress_pct, nodes } = await job.graph()
+  const { progress_pct, nodes } = withLive(await job.graph())
   const running = nodes.filter(node => node.progress).map(node => `${node.id} ${node.progress.message}`)
   console.log(`${progress_pct} %  ${running.join(", ")}`)
 }, 50)

@@ -55,8 +55,8 @@ async function demo() {
     .split("\n")
     .map(line => JSON.parse(line))
   console.log(bold("\n3. Who did what"))
-  for (const { node, attempt, pid } of runs)
-    console.log(`   ${node.padEnd(10)} attempt ${attempt}  by process ${pid === first.pid ? "1" : "2"}`)
+  for (const { node, run, pid } of runs)
+    console.log(`   ${node.padEnd(10)} run ${run}  by process ${pid === first.pid ? "1" : "2"}`)
   console.log(`   ${"price".padEnd(10)} ${prices.calls} calls in all, by process 1\n`)
   console.log(`   ${green(job.status)}  ${JSON.stringify(job.output)}\n`)
 
@@ -66,10 +66,10 @@ async function demo() {
     "the failing call was retried until it succeeded, and not called again after the kill",
   )
   check(count(runs, "stock") === 1, "what was done before the kill did not run again")
-  check(count(runs, "pack") === 2, "what was interrupted ran again, as a new attempt")
+  check(count(runs, "pack") === 2, "what was interrupted ran again")
   check(
     new Set(runs.filter(({ node }) => node === "pack").map(({ key }) => key)).size === 1,
-    "both attempts had the same idempotency key, so that a service can recognise the second",
+    "both runs had the same idempotency key, so that a service can recognise the second",
   )
   check(
     job.nodes.gift_wrap === "SKIPPED",

@@ -11,7 +11,7 @@ const say = (name, value) => process.send({ name, value })
 
 /** Written at once, so that the parent can tell who ran what. */
 function record(ctx) {
-  const run = { node: ctx.nodeId, attempt: ctx.attempt, pid: process.pid, key: ctx.idempotencyKey }
+  const run = { node: ctx.nodeId, run: ctx.fence, pid: process.pid, key: ctx.idempotencyKey }
   appendFileSync(join(folder, "runs.log"), `${JSON.stringify(run)}\n`)
 }
 

@@ -1,6 +1,6 @@
 // The pipeline, told line by line: `makeFilm(line => …)`. Answers the job and what the studio has in its own log.
 import { createServer } from "node:http"
-import { defineHandler, httpProvider, openUmbra } from "umbra"
+import { defineHandler, httpProvider, openUmbra, withLiveItems } from "umbra"
 import { startStudio } from "./studio.js"
 import { film } from "./workflow.js"
 
@@ -82,6 +82,6 @@ async function tell(umbra, job, say) {
 
 /** Progress is not stored: it is asked for while it matters. */
 async function progress(umbra, job, item) {
-  const { items } = await umbra.items(job.id, "scenes", { after: item - 1, limit: 1 })
+  const { items } = withLiveItems(await umbra.items(job.id, "scenes", { after: item - 1, limit: 1 }))
   return items[0].progress === null ? "" : ` (${items[0].progress.percent} %)`
 }

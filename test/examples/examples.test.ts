@@ -202,7 +202,7 @@ describe("the examples run as they are", () => {
     const { code, stdout, stderr, seconds } = await timed("examples/demo/main.js")
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
     expect(seconds).toBeLessThan(20)
-    expect(stdout).toMatch(/the process is gone \(SIGKILL\)[\s\S]*pack +attempt 2 {2}by process 2/)
+    expect(stdout).toMatch(/the process is gone \(SIGKILL\)[\s\S]*pack +run 2 {2}by process 2/)
     expect(stdout.match(/^ {3}✓ .* (killed|kill|again|attempt|second|on|template)$/gm)).toHaveLength(7)
     expect(stdout.match(/^ {3}✓ .* (order|count|lost|more|refused|free)$/gm)).toHaveLength(6)
     expect(stdout).not.toContain("✗")

@@ -1,5 +1,6 @@
 import { request } from "node:http"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { withLive } from "../../src/core/live-view.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { until } from "../engine/stage.ts"
 import { fakeProvider, make, optionsFor, output, waiting } from "../provider/stage.ts"
@@ -264,13 +265,14 @@ describe("GET /providers", () => {
     expect((await stage.ask("/providers", { token: reader })).status).toBe(403)
     const graph = await stage.ask(`/jobs/${second.id}/graph`, { token: reader })
     expect(graph.body.workflow_status).toBe("WAITING_PARALLEL")
-    expect(graph.body.waiting_for).toEqual([
+    expect(withLive(graph.body).waiting_for).toEqual([
       { node: "a", kind: "slot", provider: "fake", position: 1 },
       { node: "b", kind: "slot", provider: "fake", position: 2 },
     ])
     // The job has left memory: what it waits for is read from the store.
     const node = await stage.ask(`/jobs/${second.id}/nodes/b`, { token: reader })
-    expect(node.body.waiting_on).toEqual({ kind: "slot", provider: "fake", position: 2 })
+    expect(node.body.waiting_on).toEqual({ kind: "slot", provider: "fake", position: null })
+    expect(node.body.live.nodes[0].waiting_on).toEqual({ kind: "slot", provider: "fake", position: 2 })
   })
 
   it("X1 refuses a signal with a stale resume token", async () => {

@@ -39,6 +39,7 @@ export interface Kill {
 const SHOWN_AFTER_END = 500
 const START_RECORDED_AFTER = 1000
 const NOTICED_WITHIN = 1000
+const BEGUN_REPORTED_WITHIN = 500
 
 export async function readRuns(folder: string, kills: readonly Kill[]): Promise<Run[]> {
   const files = (await readdir(folder)).filter(name => name.startsWith("runs-"))
@@ -114,7 +115,8 @@ export class Judge {
       const runs = this.runsOf(sample.job, node.id)
       if (runs.length === 0 || node.kind !== "observed") continue
       const begun = runs.filter(({ begunAt }) => begunAt <= sample.answeredAt).length
-      if (view.attempt > Math.max(1, begun))
+      // A node that is queued shows the attempt that it is queued for.
+      if (view.attempt > Math.max(1, view.status === "QUEUED" ? begun + 1 : begun))
         this.#add(sample, node, `attempt ${view.attempt} is shown, but ${begun} have begun`)
       const status = live?.status ?? view.status
       const long = runs.find(run => this.#mustBeShown(run, sample))
@@ -208,8 +210,12 @@ export class Judge {
   #judgeHistory(runs: readonly Run[], view: Sample["graph"], add: (problem: string) => void): void {
     const attempts = (view.attempts ?? []) as readonly Record<string, never>[]
     const begun = attempts.filter(({ started_at }) => started_at !== null)
-    if (begun.length !== runs.length) add(`${begun.length} attempts began, the witness saw ${runs.length}`)
-    const inOrder = [...runs].sort((a, b) => a.begunAt - b.begunAt)
+    // A worker that is killed right after a begin has had no time to report it.
+    const inOrder = [...runs]
+      .sort((a, b) => a.begunAt - b.begunAt)
+      .filter(run => !this.#isUnreported(run, begun.length < runs.length))
+    if (begun.length !== inOrder.length)
+      add(`${begun.length} attempts began, the witness saw ${JSON.stringify(inOrder)}`)
     begun.forEach((attempt, index) => {
       const run = inOrder[index]
       if (run === undefined) return
@@ -224,6 +230,11 @@ export class Judge {
     })
     const charged = runs.filter(({ end }) => end === "ok" || end === "fail").length
     if ((view.usage?.runs ?? 0) < charged) add(`usage ${view.usage?.runs}, the witness saw ${charged} ends`)
+  }
+
+  #isUnreported({ pid, begunAt, endedAt, end }: Run, isMissing: boolean): boolean {
+    const reportedBy = begunAt + BEGUN_REPORTED_WITHIN + 2 * this.#stallAt(begunAt)
+    return isMissing && end === null && this.#kills.has(pid) && endedAt < reportedBy
   }
 
   #add({ job, askedAt, answeredAt }: Sample, { id }: DagNode, problem: string): void {

@@ -367,7 +367,7 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   #lost(tasks: readonly Outstanding[]): void {
-    const lost = tasks.filter(task => this.#forget(task))
+    const lost = tasks.filter(({ name }) => this.#tasks.has(name))
     const attempts = lost.filter(({ name }) => !this.#calls.answer(name, "lost"))
     const callsToo = attempts.length < lost.length
     if (lost.length > 0)
@@ -375,6 +375,8 @@ export class RedisBroker implements RemoteWorkers {
         attempts.map(({ task }) => task),
         callsToo,
       )
+    // After the report: the fact that records the loss says which of them were running.
+    for (const task of lost) this.#forget(task)
   }
 
   /** Out of the stream, and out of the hands of whoever works on it. */
