@@ -75,7 +75,7 @@ describe("the examples run as they are", () => {
     const { code, stdout } = await run("examples/watch.js")
     expect(code).toBe(0)
     expect(stdout).toMatch(/\d+ % {2}five \d of 5, ten \d of 10/)
-    expect(stdout).toMatch(/node\.completed total \{"output":15\}\njob\.completed/)
+    expect(stdout).toMatch(/node\.completed total \{"output":15,"duration_ms":\d+.*\}\njob\.completed/)
   })
 
   it("provider.js: X4 a webhook that is lost is made up for by a poll", async () => {
