@@ -1,7 +1,7 @@
 import { apply } from "./apply.ts"
 import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { Fact, Ran, Waiting } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { type Fault, lostTooOften } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
@@ -95,6 +95,8 @@ class History {
   readonly #of: { readonly node: number; readonly item?: number }
   readonly #ended: Draft[] = []
   #open: Draft | null = null
+  /** When an attempt that changed its owner before it began was first queued. */
+  #queuedAt: number | null = null
   #total = 0
 
   constructor(of: { readonly node: number; readonly item?: number }) {
@@ -125,8 +127,8 @@ class History {
   }
 
   #queue(state: JobState, node: number): void {
-    const queued_at = state.queuedAt[node]!
-    const ready = readyAt(state, node)
+    const queued_at = this.#queuedAt ?? state.queuedAt[node]!
+    const ready = this.#queuedAt ?? readyAt(state, node)
     this.#total++
     this.#open = {
       attempt: shownAttempt(state, node),
@@ -152,9 +154,18 @@ class History {
     else started(open, last.startedAt, last.worker)
     open.outcome = last?.outcome ?? endings[state.nodeStatus[node]!] ?? "cancelled"
     open.ended_at = fact.at
-    if (open.started_at !== null) open.duration_ms = (open.ranUntil ?? fact.at) - open.started_at
+    const isLost = open.outcome === "lost" || open.error?.code === lostTooOften
+    // When its process died is not known: the fact was written when that was noticed.
+    if (open.started_at !== null && !isLost) open.duration_ms = (open.ranUntil ?? fact.at) - open.started_at
     if (open.outcome === "completed") closeWait(open, fact.at)
     this.#open = null
+    this.#queuedAt = null
+    if (open.started_at === null && (open.outcome === "lost" || open.outcome === "handed_over")) {
+      // It had not begun: the next owner dispatches the same attempt.
+      this.#queuedAt = open.queued_at
+      this.#total--
+      return
+    }
     this.#ended.push(open)
     if (this.#ended.length > MOST_ATTEMPTS) this.#ended.shift()
   }

@@ -4,6 +4,7 @@ import type { Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import {
+  CANCELLED,
   childUsageOf,
   type EndedAttempt,
   FAILED,
@@ -46,7 +47,9 @@ export function shownAttempt(state: JobState, node: number): number {
   const { spentAttempts } = state
   const earlier = spentAttempts.size === 0 ? 0 : (spentAttempts.get(node)?.earlier ?? 0)
   const begun = earlier + state.tries[node]!
-  return state.nodeStatus[node] === FAILED ? Math.max(1, begun) : begun + 1
+  const status = state.nodeStatus[node]
+  const isOver = status === FAILED || (status === CANCELLED && !hasBegun(state, node))
+  return isOver ? Math.max(1, begun) : begun + 1
 }
 
 /** How far that number can rise: attempts that were lost, or belong to the time before a retry of the job, spend none. */
@@ -64,11 +67,15 @@ const noneSpent = { earlier: 0, lost: 0 }
 /** Before a retry of the job: what has begun so far does not count against the retry policy any more. */
 export function policyBeginsAgain(state: JobState, node: number): void {
   const hasFailed = state.nodeStatus[node] === FAILED
-  const hasBegun = state.startedAt[node]! > 0 || state.waitingSince.has(node)
-  const begun = state.tries[node]! + (!hasFailed && hasBegun ? 1 : 0)
+  const isBegun = hasBegun(state, node)
+  const begun = state.tries[node]! + (!hasFailed && isBegun ? 1 : 0)
   if (begun > 0) spend(state, node, { earlier: begun, lost: 0 })
   const outcome = hasFailed ? "failed" : "cancelled"
-  if (hasBegun) attemptEnded(state, node, { outcome, endedAt: state.endedAt[node]! })
+  if (isBegun) attemptEnded(state, node, { outcome, endedAt: state.endedAt[node]! })
+}
+
+function hasBegun(state: JobState, node: number): boolean {
+  return state.startedAt[node]! > 0 || state.waitingSince.has(node)
 }
 
 function spend(state: JobState, node: number, more: { earlier: number; lost: number }): void {

@@ -1,4 +1,5 @@
 import { lostAttempts, mostAttempts, readyAt, shownAttempt } from "./attempt-times.ts"
+import { lostTooOften } from "./faults.ts"
 import { type EndedAttempt, isInFlight, type JobState } from "./state.ts"
 
 /** What a node, and an item, shows of its attempts: numbers, and the times of the current attempt or of the last one. */
@@ -49,7 +50,7 @@ export function attemptFields(state: JobState, node: number): AttemptFields {
   const finished_at = state.endedAt[node] || null
   const waitingSince = state.waitingSince.get(node)
   const ranUntil = waitingSince ?? finished_at
-  const last = isInFlight(state, node) ? state.lastAttempts.get(node) : undefined
+  const last = isInFlight(state, node) ? lastBegun(state, node) : undefined
   return {
     attempt: shownAttempt(state, node),
     max_attempts: mostAttempts(state, node),
@@ -59,14 +60,26 @@ export function attemptFields(state: JobState, node: number): AttemptFields {
     started_at,
     finished_at,
     worker: state.workers[node] ?? null,
-    duration_ms: started_at === null || ranUntil === null ? null : ranUntil - started_at,
+    duration_ms:
+      started_at === null || ranUntil === null || isLost(state, node) ? null : ranUntil - started_at,
     queued_ms: started_at === null ? null : started_at - Math.min(started_at, readyAt(state, node)),
     waited_ms: waitingSince === undefined || finished_at === null ? null : finished_at - waitingSince,
     ...(last === undefined ? {} : { last_attempt: lastAttempt(last) }),
   }
 }
 
+/** undefined: there is none, or its owner changed before it began. */
+function lastBegun({ lastAttempts }: JobState, node: number): EndedAttempt | undefined {
+  const last = lastAttempts.get(node)
+  return last?.outcome === "lost" && last.startedAt === null ? undefined : last
+}
+
+/** Did the node fail because its process died too often? When it died is not known. */
+function isLost({ faults }: JobState, node: number): boolean {
+  return faults.get(node)?.fault.code === lostTooOften
+}
+
 function lastAttempt({ outcome, startedAt, endedAt, worker }: EndedAttempt): LastAttempt {
-  const duration_ms = startedAt === null ? null : endedAt - startedAt
+  const duration_ms = startedAt === null || outcome === "lost" ? null : endedAt - startedAt
   return { outcome, started_at: startedAt, ended_at: endedAt, duration_ms, worker }
 }

@@ -82,6 +82,9 @@ export function isOverload({ code, retry_after_seconds, details }: Fault): boole
 }
 
 /** As many executions of pipelines are under way as are allowed. */
+/** The code of a node whose process died too often while it ran. */
+export const lostTooOften = "E417"
+
 export const executionsFull = "E702"
 
 /** The other side has taken nothing and wants to be asked later: 429. */

@@ -79,7 +79,7 @@ function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number):
     workflow_version: command.workflowVersion,
     owner: command.owner,
     parent_id: null,
-    status: "PENDING",
+    status: "PROCESSING",
     output: null,
     error: null,
     reason: null,

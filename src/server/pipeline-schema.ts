@@ -147,5 +147,5 @@ export const replayed = schema.job
   .extend({ replayed: z.number().int().min(1).meta({ description: "Dead letters that it begins with." }) })
   .meta({
     id: "ReplayJob",
-    examples: [{ ...schema.jobExample, status: "PENDING", output: null, finished_at: null, replayed: 12 }],
+    examples: [{ ...schema.jobExample, status: "PROCESSING", output: null, finished_at: null, replayed: 12 }],
   })

@@ -38,6 +38,8 @@ export interface AttemptOptions {
   readonly begunAt: number
   /** When the handler last reported something; absent: it has not. */
   readonly lastHeartbeat: () => number | undefined
+  /** The longest time without a report in the synchronous part of its handler. */
+  readonly silentMs: number
 }
 
 /** How long an attempt may take. */
@@ -53,11 +55,13 @@ export interface TimeLimits {
 /** The outcome of an attempt that took so long: past the timeout an error is the timeout, past the grace everything is. */
 export function outcomeInTime(
   outcome: Outcome | null,
-  ranMs: number,
+  { ranMs, silentMs }: { readonly ranMs: number; readonly silentMs: number },
   limits: TimeLimits,
   usage = outcome?.usage,
 ): Outcome {
-  const { timeoutMs, graceMs } = limits
+  const { timeoutMs, graceMs, heartbeatMs } = limits
+  // A handler that blocked the event loop was not stopped in time; its result is late all the same.
+  if (silentMs >= heartbeatMs + graceMs) return failedWith(limits.fault(heartbeatFault(heartbeatMs)), usage)
   const limitMs = outcome?.type === "failed" ? timeoutMs : timeoutMs + graceMs
   if (outcome !== null && ranMs < limitMs) return outcome
   return failedWith(limits.fault(timeoutFault(timeoutMs)), usage)
@@ -161,7 +165,10 @@ export class Attempt implements RunningAttempt, Deadline {
     if (stage === "silent" && (inGrace === null || inGrace.type === "failed")) {
       const fault = options.limits.fault(heartbeatFault(options.limits.heartbeatMs))
       options.events.ended(failedWith(fault, usage))
-    } else options.events.ended(outcomeInTime(inGrace, now - this.#begun, options.limits, usage))
+    } else {
+      const { silentMs, limits } = options
+      options.events.ended(outcomeInTime(inGrace, { ranMs: now - this.#begun, silentMs }, limits, usage))
+    }
   }
 }
 

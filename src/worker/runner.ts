@@ -77,11 +77,14 @@ export class TaskRunner implements Runner {
 
   #start(handler: Handler, task: Task, events: AttemptEvents): RunningAttempt {
     const begunAt = this.#deadlines.now()
-    const reports = new EventReports(events, this.#log)
+    const reports = new EventReports(events, this.#log, begunAt)
     const work = this.#begin({ handler, task, reports })
     const limits = this.#limits(handler, task)
+    const now = this.#deadlines.now()
+    // Of its synchronous part: later the event loop may be blocked by something else.
+    const silentMs = handler.thread ? 0 : reports.silentMs(now)
     if ("type" in work) {
-      events.ended(outcomeInTime(work, this.#deadlines.now() - begunAt, limits))
+      events.ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs }, limits))
       return endedAtOnce
     }
     return new Attempt({
@@ -92,6 +95,7 @@ export class TaskRunner implements Runner {
       deadlines: this.#deadlines,
       startedAfterMs: this.settings.startedAfterSeconds * 1000,
       lastHeartbeat: () => reports.heartbeatAt,
+      silentMs,
     })
   }
 
@@ -188,16 +192,26 @@ function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
 class EventReports implements Reports {
   /** By the clock of the deadlines; undefined: there was none. */
   heartbeatAt: number | undefined
+  #longestMs = 0
+  readonly #begunAt: number
   readonly #events: AttemptEvents
   readonly #log: Log
 
-  constructor(events: AttemptEvents, log: Log) {
+  constructor(events: AttemptEvents, log: Log, begunAt: number) {
+    this.#begunAt = begunAt
     this.#events = events
     this.#log = log
   }
 
   heartbeat(): void {
-    this.heartbeatAt = performance.now()
+    const now = performance.now()
+    this.#longestMs = this.silentMs(now)
+    this.heartbeatAt = now
+  }
+
+  /** The longest time between two heartbeats until `now`. */
+  silentMs(now: number): number {
+    return Math.max(this.#longestMs, now - (this.heartbeatAt ?? this.#begunAt))
   }
 
   progress(progress: Progress): void {

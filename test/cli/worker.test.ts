@@ -55,8 +55,9 @@ describe("umbra worker", () => {
     expect((await running.ended).code).toBe(0)
     expect(performance.now() - told).toBeLessThan(4500)
     // It was given back: whoever comes next begins it again, and nobody has died.
-    await until("it is known", async () => (await engine.node(long.id, "a")).attempt === 2)
-    expect((await engine.graph(long.id)).nodes[0]!.losses).toBe(0)
+    const shown = async () => (await engine.graph(long.id)).nodes[0]!
+    await until("it is known", async () => (await shown()).last_attempt?.outcome === "handed_over")
+    expect(await shown()).toMatchObject({ attempt: 1, losses: 0 })
     await long.cancel()
   }, 60_000)
 

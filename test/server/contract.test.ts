@@ -165,7 +165,7 @@ describe.each(Object.entries(stores))("the API on %s", (_, open) => {
     })
     expect(now).toMatchObject({
       status: 201,
-      body: { status: "PENDING", labels: { team: "x" }, priority: 5 },
+      body: { status: "PROCESSING", labels: { team: "x" }, priority: 5 },
     })
     expect(now.headers.get("location")).toBe(`/jobs/${now.body.job_id}`)
     const later = await ask(`/jobs/${now.body.job_id}?wait=20`)

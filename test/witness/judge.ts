@@ -210,7 +210,7 @@ export class Judge {
   #judgeHistory(runs: readonly Run[], view: Sample["graph"], add: (problem: string) => void): void {
     const attempts = (view.attempts ?? []) as readonly Record<string, never>[]
     const begun = attempts.filter(({ started_at }) => started_at !== null)
-    // A worker that is killed right after a begin has had no time to report it.
+    // An execution that is cut off right after its begin may not have been reported.
     const inOrder = [...runs]
       .sort((a, b) => a.begunAt - b.begunAt)
       .filter(run => !this.#isUnreported(run, begun.length < runs.length))
@@ -234,7 +234,9 @@ export class Judge {
 
   #isUnreported({ pid, begunAt, endedAt, end }: Run, isMissing: boolean): boolean {
     const reportedBy = begunAt + BEGUN_REPORTED_WITHIN + 2 * this.#stallAt(begunAt)
-    return isMissing && end === null && this.#kills.has(pid) && endedAt < reportedBy
+    // An abort reaches its handler after the fact that ended the job: it may have begun in between.
+    const wasCut = (end === null && this.#kills.has(pid)) || end === "abort"
+    return isMissing && wasCut && endedAt < reportedBy
   }
 
   #add({ job, askedAt, answeredAt }: Sample, { id }: DagNode, problem: string): void {

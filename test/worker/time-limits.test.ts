@@ -141,6 +141,16 @@ describe("heartbeats", () => {
     expect(broker.running).toBe(0)
   })
 
+  it("a handler that blocks the event loop for longer than heartbeat and grace has missed its heartbeat", async () => {
+    const blocks = defineHandler({ name: "blocks", run: () => block(120) })
+    const blocksFirst = defineHandler({ name: "blocks_first", run: async () => block(120) })
+    const { run } = worker([blocks, blocksFirst], { settings: { graceSeconds: 0.02 } })
+    for (const name of ["blocks", "blocks_first"]) {
+      const fault = faultIn(await run(task(name, { heartbeatSeconds: 0.03, timeoutSeconds: 600 })))
+      expect(fault).toMatchObject({ code: "E418", retryable: true })
+    }
+  })
+
   it("an output within the grace counts, an error is the missed heartbeat, a rule of the handler counts", async () => {
     const onAbort = (then: (resolve: (value: unknown) => void, reject: (error: unknown) => void) => void) =>
       ((_: unknown, { signal }: { signal: AbortSignal }) =>

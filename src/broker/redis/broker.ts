@@ -107,7 +107,8 @@ export class RedisBroker implements RemoteWorkers {
       served: handler => this.#served(handler),
       looked: () => {
         this.#calls.giveUp(handler => !this.runs(handler))
-        this.#announcer.repeat()
+        // A process that owns nothing may outlive the last engine of its store.
+        if (this.#results.partitions.length > 0) this.#announcer.repeat()
       },
       log,
     })

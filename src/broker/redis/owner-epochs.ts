@@ -1,7 +1,7 @@
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
 
-/** Under which epoch partitions are owned, as far as a worker knows. It only rises. */
+/** Under which epoch partitions of a store are owned, as far as a worker knows. It only rises. */
 export class OwnerEpochs {
   readonly #epochs = new Map<number, number>()
 
@@ -15,6 +15,11 @@ export class OwnerEpochs {
   changed(epochs: readonly (readonly [partition: number, epoch: number])[]): void {
     for (const [partition, epoch] of epochs)
       if (epoch > (this.#epochs.get(partition) ?? 0)) this.#epochs.set(partition, epoch)
+  }
+
+  /** The worker goes over to another store, whose epochs are its own. */
+  clear(): void {
+    this.#epochs.clear()
   }
 
   /** The epoch of the partition's present owner. */

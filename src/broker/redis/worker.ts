@@ -196,6 +196,7 @@ export class RedisWorker implements TaskEvents {
     if (keys === null || this.#held.size > 0) return
     if (!(await this.#store.hasMoved(args => this.#link.send(args)))) return
     await this.#presence.leave()
+    this.#owners.clear()
     this.#link.renew()
   }
 
