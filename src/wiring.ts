@@ -6,6 +6,7 @@ import { systemClock } from "./engine/clock.ts"
 import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { mustReachWorkers } from "./engine/pipeline-needs.ts"
+import { mustBeFor } from "./engine/providers.ts"
 import { Queries } from "./engine/queries.ts"
 import { engineSettings } from "./engine/settings.ts"
 import { Submissions } from "./engine/submissions.ts"
@@ -82,7 +83,9 @@ export function wire({
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
   })
-  const mustFit = (plan: Plan) => {
+  const providers = services.calls(log)
+  const mustFit = (plan: Plan, owner: string) => {
+    mustBeFor(plan, owner, providers)
     if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
   }
   let broker!: RoutedBroker
@@ -112,7 +115,7 @@ export function wire({
       running: broker.running,
       queued: broker.queued,
     }),
-    providers: services.calls(log),
+    providers,
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,
     takesPartitions: roles.has("engine"),
@@ -136,6 +139,7 @@ export function wire({
   })
   const submissions = new Submissions({
     ...{ journal, engine, handlers, adapters, now },
+    mustBeFor: (plan, owner) => mustBeFor(plan, owner, providers),
     ttlSeconds: figures.ttlSeconds,
     claimExecution: jobId => pipelines.claim(jobId),
     mustFit,

@@ -5,11 +5,12 @@ import { isCurrent, needsSlot, which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
+import type { OperationName } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
-import { Pace } from "./pace.ts"
-import type { ProviderTerms } from "./providers.ts"
+import { Pace, type RateRequest } from "./pace.ts"
+import { type ProviderTerms, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
@@ -54,7 +55,7 @@ export class Capacity {
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
     const { attempt } = task
-    if (terms.concurrency !== null && !(await this.#hasSlot(job, task))) {
+    if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#giveBack(job, task)
       job.running.delete(taskKey(task))
       this.#parts.command(job, { type: "await_slot", ...which(task), attempt, provider: task.provider! })
@@ -62,7 +63,7 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
     }
-    await this.#pace.turn(task.provider!, terms.rate)
+    await this.#pace.turn({ provider: task.provider!, owner: task.owner, ...terms })
     if (isWanted(job, task)) this.#parts.dispatch(task)
     else await this.#giveBack(job, task)
   }
@@ -96,8 +97,22 @@ export class Capacity {
   }
 
   /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
-  goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
-    return this.#pace.goAhead(provider, rate, maxWaitMs)
+  goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
+    return this.#pace.goAhead(request, maxWaitMs)
+  }
+
+  /** Before an operation is recorded: does it belong to the job's owner? */
+  claims({ state: { owner } }: LiveJob, operation: OperationName): Promise<boolean> {
+    const { journal, clock } = this.#parts
+    return this.#patiently(() => {
+      const at = clock.now()
+      return journal.providers.claimOperation({
+        ...operation,
+        owner,
+        at,
+        abandonedBefore: at - UNRECORDED_MS,
+      })
+    })
   }
 
   #until(at: number): Promise<void> {
@@ -146,6 +161,8 @@ export class Capacity {
 }
 
 const AGAIN_MS = 1000
+/** From an operation's claim to its record. After that another owner may have the claim: the process died in between. */
+const UNRECORDED_MS = 3600_000
 
 function isWanted(job: LiveJob, task: Task): boolean {
   return !job.gone && isCurrent(job.state, task)

@@ -70,7 +70,7 @@ export class ChildStarts {
     checkPath(path, name, settings.maxDepth)
     const plan = await plans.get(job.state.owner, name, version)
     checkKind(request, plan)
-    this.#parts.mustFit(plan)
+    this.#parts.mustFit(plan, job.state.owner)
     const input = checkSubmission(plan, request.input)
     const giveBack = plan.pipeline === null ? null : await this.#parts.claimExecution(id)
     if (!isWanted(job, at)) return giveBack?.()

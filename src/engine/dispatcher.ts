@@ -14,6 +14,7 @@ import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { readOutput, readWhole } from "./load.ts"
 import { needsOf } from "./pipeline-needs.ts"
+import { isFor, notForOwner } from "./providers.ts"
 import { largeInputs, largeInputsOfOutput, leavingInputs, renderJobOutput, renderNode } from "./render.ts"
 import type { Fetched } from "./scope.ts"
 
@@ -117,7 +118,11 @@ export class Dispatcher {
       const { task } = rendered
       const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
       if (terms === undefined) this.#broker.dispatch(task)
-      else this.#external.capacity.admit(job, task, terms)
+      else if (isFor(terms, task.owner)) this.#external.capacity.admit(job, task, terms)
+      else {
+        job.running.delete(taskKey(at))
+        this.#command(job, { type: "failed", ...at, fault: notForOwner(task.nodeId, task.provider!) })
+      }
     } else if ("fault" in rendered) this.#command(job, { type: "failed", ...at, fault: rendered.fault })
     else if ("items" in rendered) this.#command(job, { type: "expand", ...at, ...rendered })
     else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })

@@ -109,7 +109,7 @@ export class Owner implements LaneEvents {
       forget: partition => this.forget(partition),
     })
     this.#reports = new TaskReports({
-      ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
+      ...{ jobs: this.jobs, command, durable, failed, observer, undecided: this.#undecided },
       external: this.external,
       dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
     })

@@ -10,13 +10,23 @@ export interface PaceParts {
   readonly until: (at: number) => Promise<void>
 }
 
+/** A request to a provider, made for one owner's operation. */
+export interface RateRequest {
+  readonly provider: string
+  readonly owner: string
+  /** Requests a second; null: no limit. */
+  readonly rate: number | null
+  readonly ratePerOwner: number | null
+}
+
 interface Waiting {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
 
+/** Owners take turns: the first of the map is next, and goes to its end. */
 interface Queue {
-  readonly waiting: Waiting[]
+  readonly waiting: Map<string, Waiting[]>
   isBusy: boolean
 }
 
@@ -25,12 +35,16 @@ interface Queue {
  *
  * 1. Places are taken at most a second ahead, whoever waits: a provider that says "too many" is heeded by all who have
  *    none yet, and in this process by those who have one, too.
- * 2. Those who wait here are served in order, with one question at a time for each provider.
- * 3. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
+ * 2. Requests that wait here are served with one question at a time for each provider: owners in turn, those of one
+ *    owner in order.
+ * 3. An owner's own rate comes first: a request waits for its place in that before it asks for one in the provider's, so
+ *    that an owner over its rate holds up nobody else.
+ * 4. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
  *    that asks it looks once a second whether it has.
  */
 export class Pace {
   readonly #parts: PaceParts
+  /** By what the rate is of: a provider, or an owner at a provider. */
   readonly #queues = new Map<string, Queue>()
   /** By provider: nothing goes out from here before that. */
   readonly #stopped = new Map<string, number>()
@@ -42,9 +56,11 @@ export class Pace {
   }
 
   /** For a request that is made, sooner or later. */
-  async turn(provider: string, rate: number | null): Promise<void> {
+  async turn({ provider, owner, rate, ratePerOwner }: RateRequest): Promise<void> {
     const { patiently, until } = this.#parts
-    const place = () => (rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, rate))
+    const place = () =>
+      rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, owner, rate)
+    if (ratePerOwner !== null) await this.#place(ownKey(provider, owner), owner, ratePerOwner)
     await place()
     for (let stop = this.#stop(provider); stop !== null; stop = this.#stop(provider)) {
       await until(stop)
@@ -53,23 +69,35 @@ export class Pace {
   }
 
   /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
-  async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
+  async goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
     const { clock, until } = this.#parts
+    const { provider, owner, rate, ratePerOwner } = request
     const latest = clock.now() + maxWaitMs
+    if (ratePerOwner !== null) {
+      const later = await this.#placeBefore(latest, ownKey(provider, owner), ratePerOwner)
+      if (later !== null) return later
+    }
     if (rate === null) await this.#look(provider)
     else {
-      for (;;) {
-        const { taken, at } = await this.#take(provider, rate, Math.min(maxWaitMs, AHEAD_MS))
-        if (!taken && at > latest) return at
-        await until(taken ? at : at - AHEAD_MS)
-        if (taken) break
-      }
+      const later = await this.#placeBefore(latest, provider, rate)
+      if (later !== null) return later
     }
     const stop = this.#stop(provider)
     if (stop === null) return null
     if (rate !== null || stop > latest) return stop
     await until(stop)
     return null
+  }
+
+  async #placeBefore(latest: number, key: string, rate: number): Promise<number | null> {
+    const { clock, until } = this.#parts
+    for (;;) {
+      const maxWaitMs = Math.max(0, Math.min(latest - clock.now(), AHEAD_MS))
+      const { taken, at } = await this.#take(key, rate, maxWaitMs)
+      if (!taken && at > latest) return at
+      await until(taken ? at : at - AHEAD_MS)
+      if (taken) return null
+    }
   }
 
   /** A request has failed. What asks for time is heeded, from now on, by everybody. */
@@ -105,40 +133,58 @@ export class Pace {
     return null
   }
 
-  #place(provider: string, rate: number): Promise<void> {
-    let queue = this.#queues.get(provider)
+  #place(key: string, owner: string, rate: number): Promise<void> {
+    let queue = this.#queues.get(key)
     if (queue === undefined) {
-      queue = { waiting: [], isBusy: false }
-      this.#queues.set(provider, queue)
+      queue = { waiting: new Map(), isBusy: false }
+      this.#queues.set(key, queue)
     }
     const { waiting } = queue
-    const served = new Promise<void>((resolve, reject) => waiting.push({ resolve, reject }))
-    void this.#serve(provider, rate, queue)
+    const served = new Promise<void>((resolve, reject) => {
+      const own = waiting.get(owner)
+      if (own === undefined) waiting.set(owner, [{ resolve, reject }])
+      else own.push({ resolve, reject })
+    })
+    void this.#serve(key, rate, queue)
     return served
   }
 
   /** Never rejects: what goes wrong is told to all who wait. */
-  async #serve(provider: string, rate: number, queue: Queue): Promise<void> {
+  async #serve(key: string, rate: number, queue: Queue): Promise<void> {
     if (queue.isBusy) return
     queue.isBusy = true
     const { patiently, until } = this.#parts
     try {
-      while (queue.waiting.length > 0) {
-        const { taken, at } = await patiently(() => this.#take(provider, rate, AHEAD_MS))
-        if (taken) void until(at).then(queue.waiting.shift()!.resolve)
+      while (queue.waiting.size > 0) {
+        const { taken, at } = await patiently(() => this.#take(key, rate, AHEAD_MS))
+        if (taken) void until(at).then(takeNext(queue).resolve)
         else await until(at - AHEAD_MS)
       }
     } catch (error) {
-      for (const { reject } of queue.waiting.splice(0)) reject(error)
+      while (queue.waiting.size > 0) takeNext(queue).reject(error)
     } finally {
       queue.isBusy = false
+      if (queue.waiting.size === 0) this.#queues.delete(key)
     }
   }
 
-  #take(provider: string, rate: number, maxWaitMs: number) {
+  #take(key: string, rate: number, maxWaitMs: number) {
     const { journal, clock } = this.#parts
-    return journal.providers.takeRate({ provider, intervalMs: 1000 / rate, at: clock.now(), maxWaitMs })
+    return journal.providers.takeRate({ provider: key, intervalMs: 1000 / rate, at: clock.now(), maxWaitMs })
   }
+}
+
+/** No provider's name has a "/" in it. */
+function ownKey(provider: string, owner: string): string {
+  return `${provider}/${owner}`
+}
+
+function takeNext({ waiting }: Queue): Waiting {
+  const [owner, own] = waiting.entries().next().value!
+  const next = own.shift()!
+  waiting.delete(owner)
+  if (own.length > 0) waiting.set(owner, own)
+  return next
 }
 
 const AHEAD_MS = 1000

@@ -40,6 +40,8 @@ export interface RegistrationsParts {
   readonly handlers: HandlerCatalog
   readonly adapters?: AdapterCatalog
   readonly now: () => number
+  /** Throws if the plan uses a provider that is not for jobs of this owner. */
+  readonly mustBeFor?: (plan: Plan, owner: string) => void
   /** For aliases with weights. */
   readonly random?: () => number
 }
@@ -63,6 +65,11 @@ export class Registrations {
   /** As `register`, for whoever has compiled it. */
   async registerPlan(plan: Plan, owner: string): Promise<Registered> {
     return registered(await this.#store(plan, owner))
+  }
+
+  /** What `register` would refuse for this owner alone. */
+  check(plan: Plan, owner: string): void {
+    this.#parts.mustBeFor?.(plan, owner)
   }
 
   resolve(source: WorkflowSource, owner: string): Promise<StoredPlan> {
@@ -111,6 +118,7 @@ export class Registrations {
   }
 
   async #store(plan: Plan, owner: string): Promise<NewlyStored> {
+    this.#parts.mustBeFor?.(plan, owner)
     const definition = JSON.stringify(plan.canonical)
     const row = await this.#parts.journal.putWorkflow({
       owner,

@@ -81,7 +81,7 @@ export class Submissions {
     this.#engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.registrations.resolve(source, options.owner)
-    this.#mustFit(stored.plan)
+    this.#mustFit(stored.plan, options.owner)
     const checked = checkSubmission(stored.plan, input)
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)

@@ -1,5 +1,6 @@
 import type { Outcome, RemoteTaskEvents, TaskName, TaskNews } from "../broker/port.ts"
 import type { Attempted, Command, External } from "../core/commands.ts"
+import type { Fault } from "../core/faults.ts"
 import { isCurrent, placeOf } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
 import type { ExternalWork } from "./external-work.ts"
@@ -13,6 +14,8 @@ export interface TaskReportsParts {
   /** For those who need no answer. What should not happen sets the job aside. */
   readonly command: (job: LiveJob, command: Command, outputText?: string) => void
   readonly durable: (job: LiveJob) => Promise<void>
+  /** What should not happen: the job cannot go on. */
+  readonly failed: (job: LiveJob, error: unknown) => void
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly undecided: Undecided
   readonly external: Pick<ExternalWork, "providers" | "capacity">
@@ -71,11 +74,35 @@ export class TaskReports implements RemoteTaskEvents {
     job.progress?.delete(key)
     if (outcome.type === "child")
       undecided.add(job.partition, observer.childWanted(job, attemptedBy(task), outcome))
+    else if (outcome.type === "submitted") undecided.add(job.partition, this.#submitted(job, task, outcome))
     else {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
       command(job, commandOf(attemptedBy(task), outcome, terms), text)
+    }
+  }
+
+  /** The operation is claimed for the job's owner before it is recorded. */
+  async #submitted(
+    job: LiveJob,
+    task: TaskName,
+    outcome: Extract<Outcome, { type: "submitted" }>,
+  ): Promise<void> {
+    const { command, failed, external } = this.#parts
+    const { provider } = job.plan.nodes[task.node]!
+    const at = attemptedBy(task)
+    const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+    try {
+      const { externalId } = outcome
+      const isOwn =
+        terms === undefined || (await external.capacity.claims(job, { provider: provider!, externalId }))
+      command(
+        job,
+        isOwn ? commandOf(at, outcome, terms) : { type: "failed", ...at, fault: notOwn(provider!) },
+      )
+    } catch (error) {
+      failed(job, error)
     }
   }
 
@@ -123,4 +150,15 @@ export class TaskReports implements RemoteTaskEvents {
 
 function attemptedBy({ node, item, attempt }: TaskName): Attempted {
   return item === undefined ? { node, attempt } : { node, item, attempt }
+}
+
+/** The id itself is not repeated: it is the other owner's. */
+function notOwn(provider: string): Fault {
+  return {
+    code: "E425",
+    message:
+      `The operation that was submitted to provider "${provider}" has the id of an operation that belongs to another owner. ` +
+      "It is neither followed nor cancelled for this job.",
+    retryable: false,
+  }
 }

@@ -6,7 +6,7 @@ import type { DueCancel, OperationName, SlotKey } from "../journal/provider-stor
 import type { Log } from "../log.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
-import type { Providers } from "./providers.ts"
+import { type Providers, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
 export interface UpkeepParts {
@@ -97,7 +97,8 @@ export class Upkeep {
 
   async #grant(provider: string): Promise<void> {
     const { providers, slots } = this.#parts
-    if (providers.terms(provider)?.concurrency != null) await slots.grant(provider)
+    const terms = providers.terms(provider)
+    if (terms !== undefined && usesSlots(terms)) await slots.grant(provider)
   }
 
   /** The operation is on record: has its webhook been here before? */
@@ -139,8 +140,9 @@ export class Upkeep {
 
   async #cancel(cancel: DueCancel): Promise<void> {
     const { journal, clock, providers, capacity, cancelTries, log, nodeId } = this.#parts
-    const { provider, externalId, jobId, node, tries } = cancel
-    const later = await capacity.goAhead(provider, providers.terms(provider)?.rate ?? null, MAX_WAIT_MS)
+    const { provider, externalId, jobId, node, tries, owner } = cancel
+    const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
+    const later = await capacity.goAhead({ provider, owner, rate, ratePerOwner }, MAX_WAIT_MS)
     if (later !== null) return
     const id = (await nodeId(jobId, node)) ?? ""
     const fault: Fault | null = await providers.cancel(

@@ -1,4 +1,4 @@
-import type { MemoryStore, StoredOperation, StoredSlot } from "./memory-store.ts"
+import { type MemoryStore, pair, type StoredOperation, type StoredSlot } from "./memory-store.ts"
 import type { NewMessage } from "./port.ts"
 import type {
   DueCancel,
@@ -44,12 +44,19 @@ export class MemoryProviderStore implements ProviderStore {
     return partitionsOf(this.#grant(terms, () => true))
   }
 
-  #grant({ provider, limit, leaseMs, at }: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
+  #grant(terms: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
+    const { provider, limit, limitPerOwner = null, leaseMs, at } = terms
     const all = this.#slotsOf(provider)
-    const held = all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at).length
-    const next = all.filter(slot => slot.heldUntil === null).slice(0, Math.max(0, limit - held))
+    const held = all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at)
+    const { slotTurns } = this.#store()
+    const next = inTurn(all, held, slotTurns)
+      .filter(({ turn }) => limitPerOwner === null || turn <= limitPerOwner)
+      .slice(0, Math.max(0, limit - held.length))
+      .map(({ slot }) => slot)
     if (next.length > 0) for (const slot of all) if (hasEnded(slot, at)) this.#ended(slot)
+    const lastTurn = Math.max(0, ...slotTurns.values()) + 1
     for (const slot of next) {
+      slotTurns.set(pair(provider, slot.owner), lastTurn)
       slot.grantedAt = at
       slot.heldUntil = at + leaseMs
       if (!isTold(slot)) continue
@@ -93,13 +100,25 @@ export class MemoryProviderStore implements ProviderStore {
   }
 
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
-    const waiting = this.#slotsOf(slot.provider).filter(({ heldUntil }) => heldUntil === null)
-    const index = waiting.findIndex(other => isSame(other, slot))
+    const all = this.#slotsOf(slot.provider)
+    const held = all.filter(({ heldUntil }) => heldUntil !== null)
+    const index = inTurn(all, held, this.#store().slotTurns).findIndex(waiting => isSame(waiting.slot, slot))
     return index === -1 ? null : index + 1
   }
 
   #slotsOf(provider: string): StoredSlot[] {
     return [...this.#store().slots.values()].filter(slot => slot.provider === provider)
+  }
+
+  async claimOperation(claim: Parameters<ProviderStore["claimOperation"]>[0]): Promise<boolean> {
+    const { claims, operations } = this.#store()
+    const key = claimKey(claim)
+    const known = claims.get(key)
+    const isOthers = known !== undefined && known.owner !== claim.owner
+    const isRecorded = () => [...operations.values()].some(operation => claimKey(operation) === key)
+    if (isOthers && (known.claimedAt >= claim.abandonedBefore || isRecorded())) return false
+    claims.set(key, { owner: claim.owner, claimedAt: claim.at })
+    return true
   }
 
   async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
@@ -144,7 +163,7 @@ export class MemoryProviderStore implements ProviderStore {
       if (operation !== null && !isOf(event, operation)) continue
       const operations = [...this.#store().operations.values()].filter(known => isOf(event, known))
       if (operations.length === 0) continue
-      const open = operations.filter(({ endedAt }) => endedAt === null)
+      const open = operations.filter(known => known.endedAt === null && this.#isOwners(known))
       event.verdict = open.length > 0 ? "delivered" : "late"
       for (const { partition, jobId, node, item } of open) {
         const which = item === undefined ? "" : `"item":${item},`
@@ -154,6 +173,12 @@ export class MemoryProviderStore implements ProviderStore {
       told.push(...open)
     }
     return partitionsOf(told)
+  }
+
+  #isOwners(operation: StoredOperation): boolean {
+    const { claims, jobs } = this.#store()
+    const claim = claims.get(claimKey(operation))
+    return claim === undefined || claim.owner === jobs.get(operation.jobId)?.owner
   }
 
   async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
@@ -177,7 +202,8 @@ export class MemoryProviderStore implements ProviderStore {
       .sort((a, b) => a.cancelAt! - b.cancelAt!)
       .slice(0, limit)
       .map(({ provider, externalId, attempt, tries, ...operation }): DueCancel => {
-        return { provider, externalId, ...keyOf(operation), attempt, tries }
+        const owner = this.#store().jobs.get(operation.jobId)?.owner ?? ""
+        return { provider, externalId, ...keyOf(operation), attempt, tries, owner }
       })
   }
 
@@ -209,6 +235,32 @@ export class MemoryProviderStore implements ProviderStore {
       errors: this.#store().providerErrors.get(provider) ?? [],
     } satisfies ProviderOverview
   }
+}
+
+/** Who waits, in the order of the grants; `turn`: how many its owner holds once it has its slot. */
+function inTurn(
+  all: readonly StoredSlot[],
+  held: readonly StoredSlot[],
+  slotTurns: MemoryStore["slotTurns"],
+) {
+  const turns = new Map<string, number>()
+  const next = (owner: string) => {
+    const turn = (turns.get(owner) ?? 0) + 1
+    turns.set(owner, turn)
+    return turn
+  }
+  for (const { owner } of held) next(owner)
+  const waiting = all.filter(({ heldUntil }) => heldUntil === null)
+  return waiting
+    .map(slot => {
+      const { provider, owner } = slot
+      return { slot, turn: next(owner), lastTurn: slotTurns.get(pair(provider, owner)) ?? 0 }
+    })
+    .sort((a, b) => a.turn - b.turn || a.lastTurn - b.lastTurn)
+}
+
+export function claimKey({ provider, externalId }: OperationName): string {
+  return pair(provider, externalId)
 }
 
 export function operationKey(operation: OperationName & SlotKey): string {

@@ -3,7 +3,9 @@
  * belongs to a fact (an operation that began or ended, a slot that comes free) is part of `append`; the rest is here.
  *
  * 1. Every verb is safe to send twice.
- * 2. Slots are leases: what is held is what live leases say. Never more than the limit at once, whoever asks when.
+ * 2. Slots are leases: what is held is what live leases say. Never more than the limit at once, whoever asks when. The
+ *    next slot goes to an owner that holds the fewest, of those that hold equally many to the one whose last turn was
+ *    longest ago, and within an owner to who asked first.
  * 3. A webhook is stored before it is looked at. Webhook and submission each commit first and then look for the other
  *    (`deliverEvents`), so that one of them finds the other.
  * 4. Verbs that leave messages in inboxes answer with the partitions: other processes are notified, this one is not.
@@ -31,6 +33,18 @@ export interface ProviderStore {
   }): Promise<readonly (SlotKey & { readonly partition: number })[]>
   /** From 1; null: it does not wait for one. */
   slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null>
+
+  /**
+   * Before an operation is recorded: it belongs to this owner from now on, as long as there is a record of it. False: it
+   * belongs to another. A claim without a record can be taken over by another owner once it is older than `abandonedBefore`.
+   */
+  claimOperation(
+    claim: OperationName & {
+      readonly owner: string
+      readonly at: number
+      readonly abandonedBefore: number
+    },
+  ): Promise<boolean>
 
   /** A place in the provider's outbound rate. Not taken: it would be more than `maxWaitMs` away. */
   takeRate(take: {
@@ -84,13 +98,15 @@ export interface OperationName {
 export interface SlotTerms {
   readonly provider: string
   readonly limit: number
+  /** Absent or null: no limit of its own. */
+  readonly limitPerOwner?: number | null
   readonly leaseMs: number
   readonly at: number
 }
 
 export interface SlotRequest extends SlotKey {
   readonly partition: number
-  /** Whose job it is, for those who look. */
+  /** Whose job it is: owners take turns. */
   readonly owner: string
 }
 
@@ -120,6 +136,8 @@ export interface WebhookEventRow {
 export interface DueCancel extends OperationName, SlotKey {
   readonly attempt: number
   readonly tries: number
+  /** Whose job it was. */
+  readonly owner: string
 }
 
 export interface ProviderErrorRow {

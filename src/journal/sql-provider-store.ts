@@ -50,10 +50,11 @@ export class SqlProviderStore implements ProviderStore {
 
   /** Until the count was right: somebody else may have granted meanwhile. */
   async #grant(terms: SlotTerms, version: number, askers: readonly SlotKey[]): Promise<GrantedSlot[]> {
-    const { provider, limit, at, leaseMs } = terms
+    const { provider, limit, limitPerOwner = null, at, leaseMs } = terms
+    const perOwner = limitPerOwner === null ? null : `${limitPerOwner}`
     for (;;) {
       const figures = [provider, `${version}`, `${limit}`, `${at}`, `${leaseMs}`]
-      const found = await this.#database.query("grantSlots", [...figures, ...keys(askers)])
+      const found = await this.#database.query("grantSlots", [...figures, ...keys(askers), perOwner])
       if (found.some(row => row[0] === "settled")) return grantedIn(found)
       const [row] = await this.#database.query("providerVersion", [provider])
       version = rows.number(row, 0)
@@ -83,6 +84,12 @@ export class SqlProviderStore implements ProviderStore {
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
     const [row] = await this.#database.query("slotPosition", [slot.provider, ...keyOf(slot)])
     return row === undefined ? null : rows.number(row, 0)
+  }
+
+  async claimOperation(claim: Parameters<ProviderStore["claimOperation"]>[0]): Promise<boolean> {
+    const { provider, externalId, owner, at, abandonedBefore } = claim
+    const parameters = [provider, externalId, owner, `${at}`, `${abandonedBefore}`]
+    return rows.number((await this.#database.query("claimOperation", parameters))[0], 0) > 0
   }
 
   async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
@@ -137,6 +144,7 @@ export class SqlProviderStore implements ProviderStore {
       ...slotOf(row, 2),
       attempt: rows.number(row, 5),
       tries: rows.number(row, 6),
+      owner: rows.text(row, 7),
     }))
   }
 

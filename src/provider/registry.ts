@@ -46,6 +46,9 @@ function termsOf(provider: Provider, settings: ProviderSettings): ProviderTerms 
   return {
     concurrency: concurrency === undefined ? settings.providerConcurrency : concurrency,
     rate: rate === undefined ? settings.providerRate : rate,
+    owners: provider.owners ?? null,
+    concurrencyPerOwner: provider.concurrencyPerOwner ?? null,
+    ratePerOwner: provider.ratePerOwner ?? null,
     poll: pollPolicy(provider, settings),
     ttlSeconds: ttlSeconds ?? null,
   }

@@ -3,6 +3,7 @@ import { pollQueue } from "../engine/polls.ts"
 import type { ProviderStore } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
 import { defineHandler, type Handler } from "../worker/handler.ts"
+import type { SubmissionRules } from "../worker/handlers/call-external-service.ts"
 import { builtinHandlers } from "../worker/handlers/index.ts"
 import { type SecretSource, secretsFromEnvironment } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
@@ -38,7 +39,7 @@ export class ExternalServices {
   /** The built-in ones: some of them submit. */
   handlers(): Handler[] {
     return [
-      ...builtinHandlers(this.#worker, (name, answer) => this.#registry.get(name)?.externalIdOf?.(answer)),
+      ...builtinHandlers(this.#worker, name => submissionRules(this.#registry.get(name))),
       externalHandler(this.#registry, this.secrets),
     ]
   }
@@ -83,5 +84,15 @@ export class ExternalServices {
       maxOutputBytes,
       maxPreviewBytes,
     }
+  }
+}
+
+/** A provider that does not say where it is may be followed nowhere: its polls and cancels carry the operator's credentials. */
+function submissionRules(provider: Provider | undefined): SubmissionRules | null {
+  const { externalIdOf, origins } = provider ?? {}
+  if (externalIdOf === undefined) return null
+  return {
+    externalId: answer => externalIdOf(answer),
+    origins: origins === null ? null : new Set((origins ?? []).map(origin => new URL(origin).origin)),
   }
 }

@@ -4,9 +4,12 @@ import type { ProviderOverview } from "../journal/provider-store.ts"
 /** A provider as `GET /providers` shows it. */
 export interface ProviderView {
   readonly name: string
+  /** Whose jobs may use it; null: everybody's. */
+  readonly owners: readonly string[] | null
   readonly slots: {
     /** null: no limit. */
     readonly limit: number | null
+    readonly limit_per_owner: number | null
     readonly held: readonly {
       readonly job_id: string
       readonly owner: string
@@ -19,6 +22,7 @@ export interface ProviderView {
   readonly rate: {
     /** Requests a second; null: no limit. */
     readonly limit: number | null
+    readonly limit_per_owner: number | null
     /** Share of it in use: less than 1 after the provider has said that it has too much to do. */
     readonly pace: number
   }
@@ -37,8 +41,10 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
   const { held, waiting, oldestAskedAt, operations, pace, errors } = overview
   return {
     name,
+    owners: terms.owners,
     slots: {
       limit: terms.concurrency,
+      limit_per_owner: terms.concurrencyPerOwner,
       held: held.map(({ jobId, owner, grantedAt, heldUntil }) => ({
         job_id: jobId,
         owner,
@@ -49,7 +55,7 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
       oldest_asked_at: oldestAskedAt === null ? null : iso(oldestAskedAt),
     },
     // Where there is no limit there is no share of it: nothing would ever bring it back to 1.
-    rate: { limit: terms.rate, pace: terms.rate === null ? 1 : pace },
+    rate: { limit: terms.rate, limit_per_owner: terms.ratePerOwner, pace: terms.rate === null ? 1 : pace },
     operations,
     recent_errors: errors.map(error => ({ ...error, at: iso(error.at) })),
   }

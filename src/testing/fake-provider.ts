@@ -46,6 +46,15 @@ export interface FakeDelivery {
   readonly status: number | null
 }
 
+/** One request that was received. */
+export interface FakeRequest {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly method: string
+  readonly url: string
+  readonly authorization: string | null
+}
+
 export async function startFakeProvider(options: FakeProviderOptions = {}): Promise<FakeProvider> {
   const fake = new FakeProvider(options)
   await fake.listen()
@@ -55,6 +64,8 @@ export async function startFakeProvider(options: FakeProviderOptions = {}): Prom
 export class FakeProvider {
   readonly operations = new Map<string, FakeOperation>()
   readonly deliveries: FakeDelivery[] = []
+  /** Everything that was asked of it, in order, also what it does not know. */
+  readonly requests: FakeRequest[] = []
   readonly secret: string
   webhookUrl: FakeProviderOptions["webhookUrl"] | null
   /** Most operations that ran at once, and how often that was more than the limit. */
@@ -193,8 +204,14 @@ export class FakeProvider {
   }
 
   async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", url = "" } = request
+    this.requests.push({ at: Date.now(), method, url, authorization: request.headers.authorization ?? null })
     const body = await textOf(request)
-    const id = /^\/operations\/([\w-]+)$/.exec(request.url ?? "")?.[1]
+    const id = /^\/operations\/([\w-]+)$/.exec(url)?.[1]
+    if (id === undefined && url !== "/operations") {
+      answer(response, null)
+      return
+    }
     const route = id === undefined ? "submit" : request.method === "DELETE" ? "cancel" : "poll"
     const submission = route === "submit" ? submissionOf(request, body) : null
     const key = submission?.key ?? this.operations.get(id!)?.key

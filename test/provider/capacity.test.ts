@@ -111,7 +111,7 @@ describe("a provider that has too much to do", () => {
     })
     expect(clock.now()).toBeGreaterThanOrEqual(until429)
     await waiting(first, fake, after.id, 1)
-    expect((await first.providers())[0]!.rate).toEqual({ limit: null, pace: 1 })
+    expect((await first.providers())[0]!.rate).toEqual({ limit: null, limit_per_owner: null, pace: 1 })
   })
 
   it("X6 is waited for longer than there are tries, and slowed down for by any Retry-After", async () => {

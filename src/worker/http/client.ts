@@ -24,6 +24,8 @@ export interface HttpRequest {
   readonly maxRedirects: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal
+  /** Where it may go, redirects included; absent: to every allowed address. */
+  readonly origins?: ReadonlySet<string>
 }
 
 export interface HttpResponse {
@@ -65,6 +67,7 @@ export class HttpClient {
 
   async #follow(request: HttpRequest): Promise<HttpResponse> {
     for (let current = request, hops = 0; ; hops++) {
+      checkOrigin(current)
       checkHost(current.url, this.#policy)
       const protocol = current.url.protocol as "http:" | "https:"
       const response = await exchange(current, this.#agents[protocol])
@@ -76,6 +79,16 @@ export class HttpClient {
       current = redirected(current, response.status, location)
     }
   }
+}
+
+function checkOrigin({ url, origins }: HttpRequest): void {
+  if (origins === undefined || origins.has(url.origin)) return
+  const own = origins.size === 0 ? "none is known" : [...origins].join(", ")
+  throw new HandlerError(
+    `${url.origin} is not an origin of the node's provider (${own}), so nothing was sent there. ` +
+      "Use the provider's own URL; an operator can add others to `origins` of the provider.",
+    { code: "E424", retryable: false },
+  )
 }
 
 function redirected(request: HttpRequest, status: number, location: string): HttpRequest {
