@@ -134,6 +134,16 @@ export class LocalBroker implements Broker {
     return this.#pool.time
   }
 
+  has(task: TaskName): boolean {
+    return this.#attempts.has(nameOf(task))
+  }
+
+  withdraw(task: TaskName): boolean {
+    if (this.isRunningHere(task)) return false
+    this.cancel(task)
+    return true
+  }
+
   cancel(task: TaskName): void {
     const key = nameOf(task)
     const attempt = this.#attempts.get(key)

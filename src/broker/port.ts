@@ -133,6 +133,10 @@ export interface Broker {
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires. No outcome is reported any more. */
   cancel(task: TaskName): void
+  /** Is it queued or running, here or elsewhere, as far as this process knows? */
+  has(task: TaskName): boolean
+  /** Takes back a task that has not begun. False: somebody may have begun it, and its outcome will be reported. */
+  withdraw(task: TaskName): boolean
   /** Does it hold a slot in this process, as opposed to waiting for one? */
   isRunningHere(task: TaskName): boolean
   /** null: no handler has begun the task, or it has ended. */

@@ -66,6 +66,15 @@ export class RoutedBroker implements Broker {
     this.#remote?.cancel(task)
   }
 
+  has(task: TaskName): boolean {
+    return this.#local.has(task) || this.#remote?.has(task) === true
+  }
+
+  withdraw(task: TaskName): boolean {
+    if (this.#local.has(task)) return this.#local.withdraw(task)
+    return this.#remote?.withdraw(task) ?? true
+  }
+
   cancelHere(task: TaskName): void {
     this.#lane.cancel(task)
     this.#local.cancel(task)

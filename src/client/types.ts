@@ -2,7 +2,7 @@
 import type { JobEvent } from "../core/events.ts"
 import type { ItemView } from "../core/item-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import type { GraphView, NodeView, WaitingOn } from "../core/view.ts"
+import type { GraphView, NodeView, UnseenOperation, WaitingOn } from "../core/view.ts"
 import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
@@ -45,7 +45,8 @@ export type RemoteNode = Omit<Written<NodeView, "queued_at" | "started_at" | "fi
   readonly waiting_on: RemoteWaitingOn | null
 }
 
-export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for"> & {
+export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "unseen_operations"> & {
+  readonly unseen_operations?: readonly Written<UnseenOperation, "since" | "held_until">[]
   readonly nodes: readonly RemoteNode[]
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
 }

@@ -126,6 +126,19 @@ export interface GraphView {
   readonly usage: { readonly [key: string]: number }
   /** Of a pipeline. */
   readonly routes?: readonly RouteView[]
+  /** Operations that may be running at a provider and whose id nobody knows. From the store, not from facts. */
+  readonly unseen_operations?: readonly UnseenOperation[]
+}
+
+/** The job ended while its submission was in flight, and it was not answered. */
+export interface UnseenOperation {
+  readonly node: string
+  readonly item?: number
+  readonly provider: string
+  /** When the job ended. */
+  readonly since: number
+  /** Until when it holds a slot of its provider. */
+  readonly held_until: number
 }
 
 /** `places`: where nodes stand in the queue for a slot of their provider, from 1. */

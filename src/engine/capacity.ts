@@ -96,6 +96,11 @@ export class Capacity {
     else if (!needsSlot(job.state, task)) await this.#remind(job, task)
   }
 
+  /** For a request that is made, sooner or later. */
+  turn(request: RateRequest): Promise<void> {
+    return this.#pace.turn(request)
+  }
+
   /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
   goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
     return this.#pace.goAhead(request, maxWaitMs)

@@ -1,4 +1,4 @@
-import type { Broker } from "../broker/port.ts"
+import type { Broker, Task } from "../broker/port.ts"
 import type { Attempted, Command, JobResult } from "../core/commands.ts"
 import { isCurrent } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
@@ -101,6 +101,12 @@ export class Dispatcher {
       const output = await readWhole(last.output, seq => this.#readOutput(job, seq))
       return use(renderJobOutput(job, { node, output }, fetched))
     })
+  }
+
+  /** For a job that need not be in memory; null: the node has none. */
+  async taskOf(job: LiveJob, at: Attempted): Promise<Task | null> {
+    const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#maxItems)
+    return "task" in rendered ? rendered.task : null
   }
 
   #hand(job: LiveJob, at: Attempted, fetched: Fetched): void {

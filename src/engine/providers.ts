@@ -29,6 +29,10 @@ export interface ProviderTerms {
   /** null: the provider cannot be asked. */
   readonly poll: PollPolicy | null
   readonly ttlSeconds: number | null
+  /** How long an answer is waited for. */
+  readonly timeoutSeconds: number
+  /** Does it recognise a repeated submission by its idempotency key? */
+  readonly honoursKeys: boolean
 }
 
 /** Does a node need a slot to submit to the provider? */

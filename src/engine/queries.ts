@@ -107,7 +107,7 @@ export class Queries {
   async #shown(jobId: string, only?: string): Promise<{ state: JobState; view: GraphView }> {
     const { plan, state, view, isHere } = await this.#graph(jobId, only)
     const { pipeline } = plan
-    if (pipeline === null) return { state, view }
+    if (pipeline === null) return { state, view: await this.#withUnseen(jobId, plan, view) }
     const { journal, lacks = nothing, isAlone = false } = this.#parts
     const execution = await journal.pipelines.readExecution(jobId)
     const seemsRun = view.nodes[0]!.status === "RUNNING"
@@ -119,6 +119,17 @@ export class Queries {
       waiting_on: withLacking(seemsRun && isAlone ? anEngine : node.waiting_on, lacking),
     }))
     return { state, view: { ...view, nodes, routes } }
+  }
+
+  async #withUnseen(jobId: string, plan: Plan, view: GraphView): Promise<GraphView> {
+    if (plan.providers.length === 0) return view
+    const found = await this.#parts.journal.providers.unseenSubmissions({ jobId })
+    if (found.length === 0) return view
+    const unseen = found.map(({ node, item, provider, since, slotUntil: held_until }) => {
+      const of = { node: plan.nodes[node]!.id, ...(item === undefined ? {} : { item }) }
+      return { ...of, provider, since, held_until }
+    })
+    return { ...view, unseen_operations: unseen }
   }
 
   async #graph(

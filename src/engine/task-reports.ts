@@ -1,9 +1,11 @@
 import type { Outcome, RemoteTaskEvents, TaskName, TaskNews } from "../broker/port.ts"
+import { nameOf } from "../broker/task-name.ts"
 import type { Attempted, Command, External } from "../core/commands.ts"
 import type { Fault } from "../core/faults.ts"
 import { isCurrent, placeOf } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
 import type { ExternalWork } from "./external-work.ts"
+import { partitionOf } from "./ids.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
 import { commandOf } from "./outcome-command.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
@@ -18,7 +20,7 @@ export interface TaskReportsParts {
   readonly failed: (job: LiveJob, error: unknown) => void
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly undecided: Undecided
-  readonly external: Pick<ExternalWork, "providers" | "capacity">
+  readonly external: Pick<ExternalWork, "providers" | "capacity" | "left">
   /** Takes a task to a worker once more. */
   readonly dispatch: (job: LiveJob, attempted: Attempted) => void
 }
@@ -26,6 +28,8 @@ export interface TaskReportsParts {
 /** What workers say, as commands to the jobs concerned. */
 export class TaskReports implements RemoteTaskEvents {
   readonly #parts: TaskReportsParts
+  /** Names of tasks whose operation is being claimed. */
+  readonly #claiming = new Set<string>()
 
   constructor(parts: TaskReportsParts) {
     this.#parts = parts
@@ -67,13 +71,16 @@ export class TaskReports implements RemoteTaskEvents {
 
   finished(task: TaskName, outcome: Outcome): void {
     const job = this.#jobOf(task)
+    const { command, observer, undecided, external } = this.#parts
+    if (this.#isLeft(job, task))
+      undecided.add(partitionOf(task.jobId), external.left.finished(job, task, outcome))
     if (job === null) return
-    const { command, observer, undecided } = this.#parts
     const key = taskKey(task)
     job.running.delete(key)
     job.progress?.delete(key)
     if (outcome.type === "child")
       undecided.add(job.partition, observer.childWanted(job, attemptedBy(task), outcome))
+    else if (this.#isLeft(job, task)) return
     else if (outcome.type === "submitted") undecided.add(job.partition, this.#submitted(job, task, outcome))
     else {
       const { provider } = job.plan.nodes[task.node]!
@@ -83,7 +90,12 @@ export class TaskReports implements RemoteTaskEvents {
     }
   }
 
-  /** The operation is claimed for the job's owner before it is recorded. */
+  /** Is the operation that the task submitted being claimed right now? */
+  isClaiming(task: TaskName): boolean {
+    return this.#claiming.has(nameOf(task))
+  }
+
+  /** The operation is claimed for the job's owner before it is recorded. The job may end meanwhile. */
   async #submitted(
     job: LiveJob,
     task: TaskName,
@@ -93,23 +105,30 @@ export class TaskReports implements RemoteTaskEvents {
     const { provider } = job.plan.nodes[task.node]!
     const at = attemptedBy(task)
     const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+    this.#claiming.add(nameOf(task))
     try {
-      const { externalId } = outcome
-      const isOwn =
-        terms === undefined || (await external.capacity.claims(job, { provider: provider!, externalId }))
-      command(
-        job,
-        isOwn ? commandOf(at, outcome, terms) : { type: "failed", ...at, fault: notOwn(provider!) },
-      )
+      const operation = { provider: provider!, externalId: outcome.externalId }
+      const isOwn = terms === undefined || (await external.capacity.claims(job, operation))
+      if (!isCurrent(job.state, at)) await external.left.finished(job, task, outcome)
+      else if (isOwn) command(job, commandOf(at, outcome, terms))
+      else command(job, { type: "failed", ...at, fault: notOwn(provider!) })
     } catch (error) {
       failed(job, error)
+    } finally {
+      this.#claiming.delete(nameOf(task))
     }
+  }
+
+  /** For an attempt that its job does not want any more. */
+  #isLeft(job: LiveJob | null, task: TaskName): boolean {
+    return job === null || !isCurrent(job.state, attemptedBy(task))
   }
 
   lost(tasks: readonly TaskName[]): void {
     const byJob = new Map<LiveJob, Attempted[]>()
     for (const task of tasks) {
       const job = this.#jobOf(task)
+      if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
       if (job === null) continue
       job.running.delete(taskKey(task))
       job.progress?.delete(taskKey(task))
@@ -123,8 +142,9 @@ export class TaskReports implements RemoteTaskEvents {
   /** What is known to have begun is a new attempt. The rest just goes to somebody else. */
   returned(task: TaskName): void {
     const job = this.#jobOf(task)
-    if (job === null) return
     const attempted = attemptedBy(task)
+    if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
+    if (job === null) return
     job.running.delete(taskKey(task))
     job.progress?.delete(taskKey(task))
     this.#parts.command(job, { type: "hand_over", only: [attempted] })

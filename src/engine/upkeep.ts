@@ -6,6 +6,7 @@ import type { DueCancel, OperationName, SlotKey } from "../journal/provider-stor
 import type { Log } from "../log.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
+import type { LeftSubmissions } from "./left-submissions.ts"
 import { type Providers, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
@@ -16,6 +17,7 @@ export interface UpkeepParts {
   readonly providers: Providers
   readonly capacity: Capacity
   readonly slots: Slots
+  readonly left: Pick<LeftSubmissions, "sweep">
   readonly partitions: () => readonly number[]
   readonly told: (partitions: readonly number[]) => void
   /** Is somebody of this process at work with the slot? */
@@ -37,6 +39,7 @@ export interface UpkeepParts {
 export class Upkeep {
   readonly #parts: UpkeepParts
   readonly #cancelling = new Set<string>()
+  readonly #settling = new Set<Promise<void>>()
   #abort = new AbortController()
   #cancelTimer = () => {}
   #isStopped = false
@@ -49,10 +52,17 @@ export class Upkeep {
     if (this.#parts.providers.names().length > 0) this.#schedule()
   }
 
-  stop(): void {
+  /** Resolves when cancellations that were answered are stored: each holds a slot until then. */
+  async stop(): Promise<void> {
     this.#isStopped = true
     this.#cancelTimer()
     this.#abort.abort()
+    await Promise.allSettled(this.#settling)
+  }
+
+  /** Their last owner may have died while operations of theirs were to be cancelled, which hold slots. */
+  partitionsCame(): void {
+    if (this.#parts.providers.names().length > 0) this.abandoned()
   }
 
   #schedule(): void {
@@ -70,6 +80,7 @@ export class Upkeep {
     await this.#remind()
     told(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
     await this.#cancelDue()
+    await this.#parts.left.sweep(partitions())
   }
 
   /**
@@ -160,10 +171,14 @@ export class Upkeep {
         "an operation could not be cancelled",
       )
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
-    await journal.providers.settleCancel({
+    const settling = journal.providers.settleCancel({
       ...{ provider, externalId, jobId, ...which(cancel) },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
+    this.#settling.add(settling)
+    await settling.finally(() => this.#settling.delete(settling))
+    // It held its slot until now: the provider had it.
+    if (fault === null || isLast) this.freed([provider])
   }
 
   /** What fails here is done by the next sweep. */

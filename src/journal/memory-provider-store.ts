@@ -10,6 +10,7 @@ import type {
   SlotKey,
   SlotRequest,
   SlotTerms,
+  UnseenSubmission,
   WebhookEventRow,
 } from "./provider-store.ts"
 
@@ -47,7 +48,10 @@ export class MemoryProviderStore implements ProviderStore {
   #grant(terms: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
     const { provider, limit, limitPerOwner = null, leaseMs, at } = terms
     const all = this.#slotsOf(provider)
-    const held = all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at)
+    const held = [
+      ...all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at),
+      ...this.#leftAt(provider, at),
+    ]
     const { slotTurns } = this.#store()
     const next = inTurn(all, held, slotTurns)
       .filter(({ turn }) => limitPerOwner === null || turn <= limitPerOwner)
@@ -70,7 +74,7 @@ export class MemoryProviderStore implements ProviderStore {
   #ended(slot: StoredSlot): void {
     const { slots, operations } = this.#store()
     const key = slotKey(slot.provider, slot)
-    const isRunning = [...operations.values()].some(each => each.endedAt === null && isSame(each, slot))
+    const isRunning = [...operations.values()].some(each => isRunningAt(each) && isSame(each, slot))
     slots.delete(key)
     if (!isRunning) slots.set(key, { ...slot, grantedAt: 0, heldUntil: null })
   }
@@ -91,7 +95,7 @@ export class MemoryProviderStore implements ProviderStore {
 
   async idleSlots({ partitions, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
     const { slots, operations } = this.#store()
-    const open = [...operations.values()].filter(({ endedAt }) => endedAt === null)
+    const open = [...operations.values()].filter(isRunningAt)
     return [...slots.values()].flatMap(({ partition, grantedAt, heldUntil, ...slot }) => {
       const isHeld = heldUntil !== null && grantedAt < grantedBefore
       const isIdle = isHeld && partitions.includes(partition) && !open.some(each => isSame(each, slot))
@@ -104,6 +108,14 @@ export class MemoryProviderStore implements ProviderStore {
     const held = all.filter(({ heldUntil }) => heldUntil !== null)
     const index = inTurn(all, held, this.#store().slotTurns).findIndex(waiting => isSame(waiting.slot, slot))
     return index === -1 ? null : index + 1
+  }
+
+  /** What ended jobs still hold of the provider. */
+  #leftAt(provider: string, at: number) {
+    const { operations, jobs } = this.#store()
+    return [...operations.values()]
+      .filter(operation => operation.provider === provider && (operation.slotUntil ?? 0) > at)
+      .map(operation => ({ ...operation, owner: jobs.get(operation.jobId)?.owner ?? "" }))
   }
 
   #slotsOf(provider: string): StoredSlot[] {
@@ -211,7 +223,53 @@ export class MemoryProviderStore implements ProviderStore {
     const operation = this.#store().operations.get(operationKey(cancel))
     if (operation === undefined) return
     operation.cancelAt = cancel.again
+    if (cancel.again === null) operation.slotUntil = null
     operation.tries++
+  }
+
+  async settleSubmission(outcome: Parameters<ProviderStore["settleSubmission"]>[0]) {
+    const { operations, claims, jobs } = this.#store()
+    const { attempt, externalId, at } = outcome
+    const [key, submission] =
+      [...operations].find(([, each]) => each.unseen && each.attempt === attempt && isSame(each, outcome)) ??
+      []
+    if (key === undefined || submission === undefined) return null
+    operations.delete(key)
+    const { provider } = submission
+    if (externalId === null) return { provider, isToCancel: false }
+    const { unseen: _, ...named } = { ...submission, externalId, endedAt: at, cancelAt: at }
+    const owner = jobs.get(outcome.jobId)?.owner ?? ""
+    const claim = claims.get(claimKey(named))
+    const isToCancel = !operations.has(operationKey(named)) && (claim === undefined || claim.owner === owner)
+    if (isToCancel) {
+      claims.set(claimKey(named), { owner, claimedAt: at })
+      operations.set(operationKey(named), named)
+    }
+    return { provider, isToCancel }
+  }
+
+  async unseenSubmissions(query: Parameters<ProviderStore["unseenSubmissions"]>[0]) {
+    const { operations, jobs } = this.#store()
+    return [...operations.values()]
+      .filter(({ unseen }) => unseen !== undefined)
+      .filter(({ jobId, partition, slotUntil }) =>
+        "jobId" in query
+          ? jobId === query.jobId
+          : query.partitions.includes(partition) && (slotUntil ?? 0) > query.at,
+      )
+      .map(({ provider, attempt, unseen, submittedAt: since, slotUntil, ...slot }): UnseenSubmission => {
+        const owner = jobs.get(slot.jobId)?.owner ?? ""
+        const until = slotUntil ?? 0
+        return {
+          provider,
+          ...keyOf(slot),
+          attempt,
+          operation: unseen!.operation,
+          owner,
+          since,
+          slotUntil: until,
+        }
+      })
   }
 
   async noteError({ provider, ...error }: ProviderErrorRow & { readonly provider: string }): Promise<void> {
@@ -226,8 +284,19 @@ export class MemoryProviderStore implements ProviderStore {
       heldUntil !== null && heldUntil > at ? [{ ...keyOf(slot), owner, grantedAt, heldUntil }] : [],
     )
     const operations = [...this.#store().operations.values()]
+    const left = this.#leftAt(provider, at)
     return {
-      held,
+      held: [
+        ...held,
+        ...left.map(({ owner, submittedAt, slotUntil, ...slot }) => {
+          return { ...keyOf(slot), owner, grantedAt: submittedAt, heldUntil: slotUntil! }
+        }),
+      ],
+      unseen: left
+        .filter(({ unseen }) => unseen !== undefined)
+        .map(({ owner, submittedAt: since, slotUntil, ...slot }) => {
+          return { ...keyOf(slot), owner, since, slotUntil: slotUntil! }
+        }),
       waiting: waiting.length,
       oldestAskedAt: waiting[0]?.askedAt ?? null,
       operations: operations.filter(known => known.provider === provider && known.endedAt === null).length,
@@ -237,10 +306,14 @@ export class MemoryProviderStore implements ProviderStore {
   }
 }
 
+function isRunningAt({ endedAt, unseen }: StoredOperation): boolean {
+  return endedAt === null && unseen === undefined
+}
+
 /** Who waits, in the order of the grants; `turn`: how many its owner holds once it has its slot. */
 function inTurn(
   all: readonly StoredSlot[],
-  held: readonly StoredSlot[],
+  held: readonly { readonly owner: string }[],
   slotTurns: MemoryStore["slotTurns"],
 ) {
   const turns = new Map<string, number>()

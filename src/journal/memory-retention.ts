@@ -10,7 +10,9 @@ export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal
   const partitions = new Set(query.partitions)
   const isThere = (id: string | null) => id !== null && store.jobs.has(id)
   const toCancel = new Set(
-    [...store.operations.values()].flatMap(({ jobId, cancelAt }) => (cancelAt === null ? [] : jobId)),
+    [...store.operations.values()].flatMap(({ jobId, cancelAt, unseen }) =>
+      cancelAt === null && unseen === undefined ? [] : jobId,
+    ),
   )
   const isSettled = (job: port.JobRow) =>
     job.wakeAt === null && (!toCancel.has(job.id) || endedBefore(job, query.unsettledBefore))

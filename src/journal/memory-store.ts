@@ -58,9 +58,11 @@ export interface StoredSlot extends SlotKey {
   heldUntil: number | null
 }
 
-export interface StoredOperation extends BegunOperation {
+export interface StoredOperation extends Omit<BegunOperation, "slotUntil"> {
   endedAt: number | null
   cancelAt: number | null
+  /** Until then it counts as a slot. */
+  slotUntil: number | null
   tries: number
 }
 

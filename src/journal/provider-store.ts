@@ -76,8 +76,20 @@ export interface ProviderStore {
     readonly at: number
     readonly limit: number
   }): Promise<DueCancel[]>
-  /** `again`: when it is tried once more; null: it is done. */
+  /** `again`: when it is tried once more; null: it is done, and what it held of the provider comes free. */
   settleCancel(cancel: OperationName & SlotKey & { readonly again: number | null }): Promise<void>
+
+  /**
+   * The outcome of a submission whose job has ended. An operation with an id is to be cancelled from now on; null: nothing
+   * was begun, or it is over. The answer is null if nobody waits for this outcome.
+   */
+  settleSubmission(
+    outcome: SlotKey & { readonly attempt: number; readonly externalId: string | null; readonly at: number },
+  ): Promise<{ readonly provider: string; readonly isToCancel: boolean } | null>
+  /** Submissions of ended jobs whose outcome is not known: those that hold a slot, or all of one job. */
+  unseenSubmissions(
+    query: { readonly partitions: readonly number[]; readonly at: number } | { readonly jobId: string },
+  ): Promise<UnseenSubmission[]>
 
   noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void>
   overview(query: { readonly provider: string; readonly at: number }): Promise<ProviderOverview>
@@ -140,6 +152,18 @@ export interface DueCancel extends OperationName, SlotKey {
   readonly owner: string
 }
 
+/** An operation may be running at the provider, and nobody knows its id. */
+export interface UnseenSubmission extends SlotKey {
+  readonly provider: string
+  readonly attempt: number
+  /** The number in its idempotency key. */
+  readonly operation: number
+  readonly owner: string
+  /** When the job ended. */
+  readonly since: number
+  readonly slotUntil: number
+}
+
 export interface ProviderErrorRow {
   readonly at: number
   /** submit, poll, cancel or webhook */
@@ -153,6 +177,12 @@ export interface ProviderOverview {
     readonly owner: string
     readonly grantedAt: number
     readonly heldUntil: number
+  })[]
+  /** Of those that are held: by submissions of ended jobs whose outcome is not known. */
+  readonly unseen: readonly (SlotKey & {
+    readonly owner: string
+    readonly since: number
+    readonly slotUntil: number
   })[]
   readonly waiting: number
   readonly oldestAskedAt: number | null
@@ -172,6 +202,10 @@ export interface BegunOperation extends OperationName, SlotKey {
   /** Set if it ended within the same batch. */
   readonly endedAt: number | null
   readonly cancelAt: number | null
+  /** Until then the row counts as a slot: it is to be cancelled, or unseen. */
+  readonly slotUntil?: number
+  /** A submission whose outcome was not known when its job ended: `externalId` stands for an id that is not known. */
+  readonly unseen?: { readonly operation: number }
 }
 
 /** … and what nodes and jobs leave behind: their slots come free, and their operation has ended or is to be cancelled. */
@@ -183,4 +217,6 @@ export interface LeftBehind {
   readonly item?: number
   readonly at: number
   readonly operation: "none" | "ended" | "cancel"
+  /** Of an operation that is to be cancelled: until then its row counts as a slot. */
+  readonly slotUntil?: number
 }

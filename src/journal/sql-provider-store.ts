@@ -154,6 +154,27 @@ export class SqlProviderStore implements ProviderStore {
     await this.#database.query("settleCancel", parameters)
   }
 
+  async settleSubmission(outcome: Parameters<ProviderStore["settleSubmission"]>[0]) {
+    const { attempt, externalId, at } = outcome
+    const parameters = [...keyOf(outcome), `${attempt}`, externalId, `${at}`]
+    const [row] = await this.#database.query("settleSubmission", parameters)
+    return row === undefined ? null : { provider: rows.text(row, 0), isToCancel: row[1] === "t" }
+  }
+
+  async unseenSubmissions(query: Parameters<ProviderStore["unseenSubmissions"]>[0]) {
+    const parameters =
+      "jobId" in query ? ["{}", "0", query.jobId] : [arrayLiteral(query.partitions), `${query.at}`, null]
+    return (await this.#database.query("unseenSubmissions", parameters)).map(row => ({
+      provider: rows.text(row, 0),
+      ...slotOf(row, 1),
+      attempt: rows.number(row, 4),
+      operation: rows.number(row, 5),
+      since: rows.number(row, 6),
+      slotUntil: rows.number(row, 7),
+      owner: rows.text(row, 8),
+    }))
+  }
+
   async noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void> {
     const { provider, at, what, code, message } = error
     await this.#database.query("noteProviderError", [provider, `${at}`, what, shown(code), shown(message)])
@@ -201,12 +222,19 @@ function overviewOf(found: readonly Row[]): ProviderOverview {
   const of = (kind: string) => found.filter(row => row[0] === kind)
   const [waiting] = of("waiting")
   const [pace] = of("pace")
+  const unseen = of("unseen")
   return {
-    held: of("held").map(row => ({
+    held: [...of("held"), ...unseen].map(row => ({
       ...slotOf(row),
       owner: rows.text(row, 4),
       grantedAt: rows.number(row, 5),
       heldUntil: rows.number(row, 6),
+    })),
+    unseen: unseen.map(row => ({
+      ...slotOf(row),
+      owner: rows.text(row, 4),
+      since: rows.number(row, 5),
+      slotUntil: rows.number(row, 6),
     })),
     waiting: rows.number(waiting, 1),
     oldestAskedAt: waiting === undefined ? null : rows.maybeNumber(waiting, 2),

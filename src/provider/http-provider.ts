@@ -56,6 +56,7 @@ function figuresOf(spec: HttpProviderSpec): Partial<ProviderDefinition> {
     ...(spec.owners === undefined ? {} : { owners: spec.owners }),
     concurrencyPerOwner: spec.concurrency_per_owner ?? null,
     ratePerOwner: spec.rate_per_owner ?? null,
+    honoursKeys: spec.honours_keys,
     ...(poll_seconds === undefined ? {} : { pollSeconds: poll_seconds }),
     ...(poll_jitter === undefined ? {} : { pollJitter: poll_jitter }),
     ...(max_poll_errors === undefined ? {} : { maxPollErrors: max_poll_errors }),

@@ -75,6 +75,10 @@ export const httpProviderSchema = z.strictObject({
     .min(1)
     .max(16 * 1024 * 1024)
     .default(10 * 1024 * 1024),
+  honours_keys: z
+    .boolean()
+    .default(false)
+    .describe("A submission that is repeated with the same idempotency key begins no second operation."),
   submit: request("POST")
     .extend({
       external_id: template.describe("Where the answer has the operation's name: `{{ body.id }}`."),

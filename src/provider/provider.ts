@@ -103,6 +103,8 @@ export interface ProviderDefinition {
   readonly ttlSeconds?: number | null
   /** For one call of poll or cancel. */
   readonly timeoutSeconds?: number
+  /** A submission that is repeated with the same idempotency key never begins a second operation. Default: not known. */
+  readonly honoursKeys?: boolean
   /** For `call_external_service` with this provider: the external id in the answer. */
   readonly externalIdOf?: (response: Json) => string | undefined
   /** Where `call_external_service` with this provider may submit to; null: anywhere, for a provider without credentials. */

@@ -51,6 +51,8 @@ function termsOf(provider: Provider, settings: ProviderSettings): ProviderTerms 
     ratePerOwner: provider.ratePerOwner ?? null,
     poll: pollPolicy(provider, settings),
     ttlSeconds: ttlSeconds ?? null,
+    timeoutSeconds: provider.timeoutSeconds ?? settings.providerTimeoutSeconds,
+    honoursKeys: provider.honoursKeys ?? false,
   }
 }
 

@@ -28,6 +28,13 @@ export interface ProviderView {
   }
   /** Operations that are not over. */
   readonly operations: number
+  /** Of jobs that have ended: submissions without an answer, so that an operation may be running unseen. They hold slots. */
+  readonly unseen_operations: readonly {
+    readonly job_id: string
+    readonly owner: string
+    readonly since: string
+    readonly held_until: string
+  }[]
   /** Newest first. */
   readonly recent_errors: readonly {
     readonly at: string
@@ -57,6 +64,12 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
     // Where there is no limit there is no share of it: nothing would ever bring it back to 1.
     rate: { limit: terms.rate, limit_per_owner: terms.ratePerOwner, pace: terms.rate === null ? 1 : pace },
     operations,
+    unseen_operations: overview.unseen.map(({ jobId, owner, since, slotUntil }) => ({
+      job_id: jobId,
+      owner,
+      since: iso(since),
+      held_until: iso(slotUntil),
+    })),
     recent_errors: errors.map(error => ({ ...error, at: iso(error.at) })),
   }
 }

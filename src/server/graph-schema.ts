@@ -107,6 +107,21 @@ export const graph = z
     completed_operations: z.number().int(),
     usage: z.record(z.string(), z.number()),
     routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
+    unseen_operations: z
+      .array(
+        z.object({
+          node: z.string(),
+          item: z.number().int().optional(),
+          provider: z.string(),
+          since: time,
+          held_until: time.meta({ description: "Until when it holds a slot of its provider." }),
+        }),
+      )
+      .optional()
+      .meta({
+        description:
+          "Operations that may be running at a provider, whose id nobody knows: the job ended while the submission was in flight.",
+      }),
   })
   .meta({
     id: "Graph",

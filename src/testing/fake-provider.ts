@@ -81,6 +81,7 @@ export class FakeProvider {
   readonly #server: Server
   readonly #pauses = new Map<NodeJS.Timeout, () => void>()
   readonly #wrong: { what: Misbehaviour; left: number }[] = []
+  readonly #held = new Map<string, () => void>()
   #isClosed = false
 
   constructor(options: FakeProviderOptions) {
@@ -155,6 +156,11 @@ export class FakeProvider {
     this.running--
   }
 
+  /** Ends a step `hold` of the operation's script. */
+  release(id: string): void {
+    this.#held.get(id)?.()
+  }
+
   /** Resolves when every script that has begun has been played to its end. */
   async played(): Promise<void> {
     while (this.#performances.size > 0) await Promise.all(this.#performances)
@@ -195,6 +201,7 @@ export class FakeProvider {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const release of this.#held.values()) release()
     for (const [timer, wake] of this.#pauses) {
       clearTimeout(timer)
       wake()
@@ -276,6 +283,8 @@ export class FakeProvider {
     switch (step.do) {
       case "wait":
         return this.#pause(step.ms)
+      case "hold":
+        return new Promise(resolve => this.#held.set(id, resolve))
       case "await_polls":
         return this.#polled(operation, operation.polls + step.count)
       case "show":

@@ -133,6 +133,14 @@ export class RedisBroker implements RemoteWorkers {
     if (found.state !== "queued") this.#stop(found)
   }
 
+  withdraw(task: TaskName): boolean {
+    const found = this.#tasks.get(nameOf(task))
+    if (found === undefined) return true
+    if (found.state !== "queued") return false
+    this.#forget(found)
+    return true
+  }
+
   release(task: TaskName): void {
     const found = this.#tasks.get(nameOf(task))
     if (found !== undefined) this.#forget(found)
@@ -283,7 +291,7 @@ export class RedisBroker implements RemoteWorkers {
   /** Out of the stream, and out of the hands of whoever works on it. */
   #stop({ handler, entry, name }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    this.#say({ type: "cancel", names: [name] })
+    this.#say({ type: "cancel", names: [name], submissions: true })
   }
 
   /** An entry that stays behind is found by the next look. */

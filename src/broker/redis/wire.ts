@@ -66,7 +66,8 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
 
 /** What an engine tells the workers. */
 export type Control =
-  | { readonly type: "cancel"; readonly names: readonly string[] }
+  /** Without `submissions` those that are under way go on: their outcome is wanted also when their job has ended. */
+  | { readonly type: "cancel"; readonly names: readonly string[]; readonly submissions?: true }
   /** Partitions have new owners. */
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
   | { readonly type: "begin"; readonly name: string }

@@ -175,7 +175,15 @@ export class RedisWorker implements TaskEvents {
   #obey(control: Control): void {
     if (control.type === "begin") this.#begin(control.name)
     else if (control.type === "epochs") this.#owners.changed(control.epochs)
-    else if (control.type === "cancel") for (const name of control.names) this.#drop(name)
+    else if (control.type === "cancel")
+      for (const name of control.names)
+        if (control.submissions === true || !this.#isSubmitting(name)) this.#drop(name)
+  }
+
+  /** Has it begun to submit to a provider? */
+  #isSubmitting(name: string): boolean {
+    const task = this.#held.get(name)?.task
+    return task?.provider !== undefined && this.#pool.isRunningHere(task)
   }
 
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */

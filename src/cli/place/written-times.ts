@@ -2,11 +2,13 @@
 import type { RemoteEvent, RemoteGraph, RemoteNode } from "../../client/index.ts"
 import type { JobEvent } from "../../core/events.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import type { GraphView, NodeView, WaitingOn } from "../../core/view.ts"
+import type { GraphView, NodeView, UnseenOperation, WaitingOn } from "../../core/view.ts"
 
-export function graphFrom(graph: RemoteGraph): GraphView {
+export function graphFrom({ unseen_operations, ...graph }: RemoteGraph): GraphView {
+  const unseen = unseen_operations?.map(each => timed(each, ["since", "held_until"]) as UnseenOperation)
   return {
     ...graph,
+    ...(unseen === undefined ? {} : { unseen_operations: unseen }),
     nodes: graph.nodes.map(nodeFrom),
     waiting_for: graph.waiting_for.map(waiting => timed(waiting, waits)) as GraphView["waiting_for"],
   }

@@ -29,3 +29,14 @@ create table umbra.slot_turns (
   version bigint not null,
   primary key (provider, owner)
 );
+
+-- A submission that was in flight, or had no answer, when its job ended is a row with `unseen` and no id of the provider's.
+-- `slot_until`: until then the row counts as a slot of its provider, since the operation may be running or is being
+-- cancelled. `operation` is the number in its idempotency key.
+alter table umbra.operations
+  add column unseen boolean not null default false,
+  add column slot_until bigint,
+  add column operation int not null default 0;
+
+create index operations_slot_until on umbra.operations (provider, slot_until) where slot_until is not null;
+create index operations_unseen on umbra.operations (partition) where unseen;

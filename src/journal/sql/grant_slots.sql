@@ -11,10 +11,17 @@
 -- releases, and a grant cannot wait for each other. A lease that has ended is gone if its operation runs on; else its
 -- node may want it yet, and waits anew: told of the grant, one that does not gives it back.
 with recursive held as materialized (
-  select s.owner, count(*) as number
-  from umbra.slots as s
-  where s.provider = $1::text and s.held_until > $4::text::bigint
-  group by s.owner
+  select h.owner, count(*) as number
+  from (
+    select s.owner from umbra.slots as s where s.provider = $1::text and s.held_until > $4::text::bigint
+    union all
+    -- Of jobs that have ended: being cancelled, or unseen.
+    select coalesce(j.owner, '')
+    from umbra.operations as o
+    left join umbra.jobs as j on j.id = o.job_id
+    where o.provider = $1::text and o.slot_until > $4::text::bigint
+  ) as h
+  group by h.owner
 ),
 free as materialized (
   select greatest(0, $3::text::bigint - coalesce(sum(number), 0))::bigint as number from held
@@ -56,7 +63,7 @@ fence as materialized (
 ended as materialized (
   select s.job_id, s.node, s.item, exists (
     select from umbra.operations as o
-    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null
+    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null and not o.unseen
   ) as is_running
   from umbra.slots as s
   where s.provider = $1::text and s.held_until <= $4::text::bigint and exists (select from fence)

@@ -32,10 +32,7 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       const { journal } = stage()
       const held = await common()
       const provider = fresh("acme")
-      const asked = ["ada", "ada", "ada", "bob", "bob", "cy"].map(owner => ({
-        ...ask(held, provider),
-        owner,
-      }))
+      const asked = ["ada", "ada", "ada", "bob", "bob", "cy"].map(owner => ask(held, provider, owner))
       const order: string[] = []
       expect(await request(asked[0]!)).toBe(true)
       for (const each of asked.slice(1)) expect(await request(each)).toBe(false)
@@ -134,6 +131,124 @@ export function providerOwnersContract(stage: () => Stage, common: () => Promise
       expect(await journal.purge({ fences: [held], jobIds: jobs.map(({ id }) => id), before: 40 })).toBe(1)
       await journal.tidy({ before: 40, unsettledBefore: 40, silentSince: 0 })
       expect([await claim("op-0", "bob"), await claim("op-1", "bob")]).toEqual([true, false])
+    })
+  })
+
+  describe("what ended jobs leave at a provider", () => {
+    const LEASE = 1000
+    const unseen = (held: Held, provider: string, jobId: string, attempt = 1): BegunOperation => ({
+      ...{ partition: held.partition, provider, externalId: `\u0001${attempt}`, jobId, node: 2, attempt },
+      ...{
+        submittedAt: NOW,
+        endedAt: null,
+        cancelAt: null,
+        slotUntil: NOW + LEASE,
+        unseen: { operation: 3 },
+      },
+    })
+    const append = (held: Held, begun: BegunOperation[]) =>
+      stage().journal.append(batch(held, { facts: [fact(held, 50)], begun }))
+    const settle = (jobId: string, externalId: string | null, attempt = 1) =>
+      stage().journal.providers.settleSubmission({ jobId, node: 2, attempt, externalId, at: NOW + 1 })
+    const ended = async (held: Held) => {
+      const job = newJob(held, 1, { status: "CANCELLED", finishedAt: NOW, owner: "ada" })
+      await store(stage().journal, held, [job])
+      return job.id
+    }
+    const isFree = async (held: Held, provider: string, at = NOW) => {
+      const { providers } = stage().journal
+      const one = { jobId: newId(), node: 0, partition: held.partition, owner: "bob" }
+      const { held: got } = await providers.requestSlots({ provider, ...terms, at }, [one])
+      await providers.releaseSlot(one)
+      return got.length === 1
+    }
+
+    it("X5 a submission without an answer holds a slot until it has one, or its lease ends", async () => {
+      const { providers } = stage().journal
+      const held = await common()
+      const provider = fresh("acme")
+      const jobId = await ended(held)
+      await append(held, [unseen(held, provider, jobId)])
+      const left = { provider, jobId, node: 2, attempt: 1, operation: 3, owner: "ada" }
+      const expected = [{ ...left, since: NOW, slotUntil: NOW + LEASE }]
+      expect(await providers.unseenSubmissions({ jobId })).toEqual(expected)
+      const { partition } = held
+      expect(await providers.unseenSubmissions({ partitions: [partition], at: NOW })).toEqual(
+        expect.arrayContaining(expected),
+      )
+      expect(await providers.overview({ provider, at: NOW })).toMatchObject({
+        held: [{ jobId, owner: "ada", heldUntil: NOW + LEASE }],
+        unseen: [{ jobId, since: NOW }],
+      })
+      expect([await isFree(held, provider), await isFree(held, provider, NOW + LEASE)]).toEqual([false, true])
+      // What happens to the node later, after a retry of the job, is not about it.
+      await leave(held, { jobId, node: 2, at: NOW, operation: "ended" })
+      expect(await isFree(held, provider)).toBe(false)
+      expect(await settle(jobId, null, 2)).toBeNull()
+      expect(await settle(jobId, null)).toEqual({ provider, isToCancel: false })
+      expect([await isFree(held, provider), await settle(jobId, null)]).toEqual([true, null])
+    })
+
+    it("X5 an operation that is known by then is to be cancelled, and holds the slot until it is", async () => {
+      const { providers } = stage().journal
+      const held = await common()
+      const provider = fresh("acme")
+      const jobId = await ended(held)
+      await append(held, [unseen(held, provider, jobId)])
+      expect(await settle(jobId, "op-1")).toEqual({ provider, isToCancel: true })
+      expect(await providers.unseenSubmissions({ jobId })).toEqual([])
+      const due = await providers.dueCancels({
+        ...{ partitions: [held.partition], providers: [provider], at: NOW + 1, limit: 10 },
+      })
+      expect(due).toMatchObject([{ provider, externalId: "op-1", jobId, node: 2, owner: "ada" }])
+      await providers.settleCancel({ ...due[0]!, again: NOW + 50 })
+      expect(await isFree(held, provider)).toBe(false)
+      await providers.settleCancel({ ...due[0]!, again: null })
+      expect(await isFree(held, provider)).toBe(true)
+      const claim = { provider, externalId: "op-1", owner: "bob", at: NOW, abandonedBefore: 0 }
+      expect(await providers.claimOperation(claim)).toBe(false)
+    })
+
+    it("X4 X5 an operation of another owner, or one that the node has on record, is not cancelled for it", async () => {
+      const { providers } = stage().journal
+      const held = await common()
+      const provider = fresh("acme")
+      const jobId = await ended(held)
+      const others = { provider, externalId: "op-1", owner: "bob", at: NOW, abandonedBefore: 0 }
+      await providers.claimOperation(others)
+      await append(held, [unseen(held, provider, jobId)])
+      expect(await settle(jobId, "op-1")).toEqual({ provider, isToCancel: false })
+      await begin(held, provider, jobId, "op-2")
+      await append(held, [unseen(held, provider, jobId, 2)])
+      expect(await settle(jobId, "op-2", 2)).toEqual({ provider, isToCancel: false })
+      expect(await isFree(held, provider)).toBe(true)
+    })
+
+    it("J17 X5 a job with a submission without an answer stays, but not for ever", async () => {
+      const { journal } = stage()
+      const held = await common()
+      const jobId = await ended(held)
+      await append(held, [unseen(held, fresh("acme"), jobId)])
+      const find = (unsettledBefore: number) =>
+        journal.endedJobs({ partitions: [held.partition], before: NOW + 1, unsettledBefore, limit: 1000 })
+      expect(await find(NOW)).not.toContain(jobId)
+      expect(await find(NOW + 1)).toContain(jobId)
+      await settle(jobId, null)
+      expect(await find(NOW)).toContain(jobId)
+    })
+
+    it("J16 X5 an operation that is to be cancelled holds its slot until it is", async () => {
+      const { providers } = stage().journal
+      const held = await common()
+      const provider = fresh("acme")
+      const jobId = await ended(held)
+      await begin(held, provider, jobId)
+      const slotUntil = NOW + LEASE
+      await leave(held, { jobId, node: 2, at: NOW, operation: "cancel", slotUntil })
+      expect([await isFree(held, provider), await isFree(held, provider, slotUntil)]).toEqual([false, true])
+      const cancelled = { provider, externalId: "op-1", jobId, node: 2, again: null }
+      await providers.settleCancel(cancelled)
+      expect(await isFree(held, provider)).toBe(true)
     })
   })
 }
