@@ -18,6 +18,8 @@ import { nameOf } from "./task-name.ts"
 /** What a running attempt reports. None of these throws. */
 export interface AttemptEvents {
   started(): void
+  /** Resolves when the attempt has another place in the rate of its provider. */
+  place(): Promise<void>
   progress(progress: Progress): void
   preview(data: Json): void
   /** Once, and the last of all. `null`: it was aborted, and nobody asks for its outcome. */
@@ -37,6 +39,8 @@ export interface Runner {
   /** Bounds on attempts of this handler beside the pool's; those with one name are one bound. */
   limits(handler: string): readonly Limit[]
   start(task: Task, events: AttemptEvents): RunningAttempt
+  /** By the clock that places in the rate of a provider go by. */
+  now?(): number
   /** Ends what `abort` could not: nothing is reported any more. */
   close(): Promise<void>
 }
@@ -54,6 +58,8 @@ const always = () => true
 const sliceMs = 10
 /** Looking at the clock costs as much as an empty task: once per so many. */
 const tasksPerLook = 64
+/** A task that waited longer has missed its place in its provider's rate: half of what guards the rate against jitter. */
+export const LATE_MS = 25
 
 export class LocalBroker implements Broker {
   readonly measures = new AttemptMeasures()
@@ -78,6 +84,7 @@ export class LocalBroker implements Broker {
     this.#pool = {
       events: options.events,
       worker: `local-${process.pid}`,
+      now: () => options.runner.now?.() ?? 0,
       running: 0,
       measures: this.measures,
       time: 0,
@@ -218,6 +225,7 @@ export class LocalBroker implements Broker {
 interface Pool {
   readonly events: TaskEvents
   readonly worker: string
+  now(): number
   running: number
   readonly measures: AttemptMeasures
   /** When somebody last looked at the clock: each attempt of a run starts when the one before it ended. */
@@ -238,11 +246,14 @@ class Attempt implements Queued, AttemptEvents {
   #run: RunningAttempt | undefined
   /** When this process received the task. */
   readonly #receivedAt: number
+  /** When it had its place in the rate of its provider. */
+  readonly #placedAt: number
   /** When its handler began; NaN: it has not. */
   #begunAt = Number.NaN
 
   constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
     this.#receivedAt = receivedAt
+    this.#placedAt = task.provider === undefined ? 0 : pool.now()
     this.key = key
     this.lane = lane
     this.#task = task
@@ -267,7 +278,9 @@ class Attempt implements Queued, AttemptEvents {
     measures.waitSeconds.add((time - this.#receivedAt) / 1000)
     this.#pool.running += 1
     this.lane.take()
-    if (this.#task.announce) this.#announce(runner)
+    // Its place in the rate of its provider has passed while it waited: a burst of such tasks would exceed the rate.
+    const isLate = this.#task.provider !== undefined && this.#pool.now() - this.#placedAt > LATE_MS
+    if (this.#task.announce || isLate) this.#announce(runner)
     else this.#begin(runner, time)
   }
 
@@ -278,7 +291,7 @@ class Attempt implements Queued, AttemptEvents {
 
   #announce(runner: Runner): void {
     this.#announced = true
-    this.#pool.events.started(this.#task, this.#pool.worker).then(
+    this.place().then(
       () => (this.#cancelled ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
@@ -304,6 +317,10 @@ class Attempt implements Queued, AttemptEvents {
 
   get #isHeard(): boolean {
     return this.isRunning && !this.#cancelled
+  }
+
+  place(): Promise<void> {
+    return this.#pool.events.started({ ...this.#task, announce: true }, this.#pool.worker)
   }
 
   started(): void {

@@ -87,7 +87,10 @@ export type TaskNews = TaskName & Pick<Task, "announce">
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
-  /** Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves. */
+  /**
+   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with a
+   * provider, when there is another place in its rate.
+   */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
   preview(task: TaskName, data: Json): void

@@ -18,6 +18,8 @@ export interface CapacityParts {
   readonly clock: Clock
   readonly log: Log
   readonly slots: Slots
+  /** See the settings of the engine. */
+  readonly guardMs: number
   /** Hands the task to a worker. */
   readonly dispatch: (task: Task) => void
   readonly command: (job: LiveJob, command: Command) => void
@@ -120,14 +122,15 @@ export class Capacity {
     })
   }
 
-  #until(at: number): Promise<void> {
+  /** Answers how late it was by then, in ms. */
+  #until(at: number): Promise<number> {
     const { clock } = this.#parts
     const wait = at - clock.now()
-    if (wait <= 0) return Promise.resolve()
+    if (wait <= 0) return Promise.resolve(-wait)
     return new Promise(resolve => {
       const cancel = clock.after(wait, () => {
         this.#timers.delete(cancel)
-        resolve()
+        resolve(clock.now() - at)
       })
       this.#timers.add(cancel)
     })

@@ -7,7 +7,7 @@ import type { EngineSettings } from "./settings.ts"
 import { Slots } from "./slots.ts"
 
 export interface ExternalWorkParts
-  extends Omit<CapacityParts, "slots">,
+  extends Omit<CapacityParts, "slots" | "guardMs">,
     Pick<LeftSubmissionsParts, "broker" | "taskOf" | "settled"> {
   readonly settings: EngineSettings
   readonly providers: Providers
@@ -26,7 +26,7 @@ export interface ExternalWork {
 export function externalWork(parts: ExternalWorkParts): ExternalWork {
   const { settings, providers } = parts
   const slots = new Slots({ ...parts, leaseMs: settings.slotLeaseSeconds * 1000 })
-  const capacity = new Capacity({ ...parts, slots })
+  const capacity = new Capacity({ ...parts, slots, guardMs: settings.rateGuardMs })
   const polls = new Polls({
     ...parts,
     capacity,

@@ -7,7 +7,9 @@ export interface PaceParts {
   readonly clock: Clock
   /** Asks until the store has answered. */
   readonly patiently: <T>(ask: () => Promise<T>) => Promise<T>
-  readonly until: (at: number) => Promise<void>
+  /** Answers how late it was when the time had come, in ms. */
+  readonly until: (at: number) => Promise<number>
+  readonly guardMs: number
 }
 
 /** A request to a provider, made for one owner's operation. */
@@ -22,11 +24,15 @@ export interface RateRequest {
 interface Waiting {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
+  /** Places that came too late for it. */
+  missed: number
 }
 
 /** Owners take turns: the first of the map is next, and goes to its end. */
 interface Queue {
   readonly waiting: Map<string, Waiting[]>
+  /** Those that missed their place, before all others. */
+  readonly again: Waiting[]
   isBusy: boolean
 }
 
@@ -39,7 +45,10 @@ interface Queue {
  *    owner in order.
  * 3. An owner's own rate comes first: a request waits for its place in that before it asks for one in the provider's, so
  *    that an owner over its rate holds up nobody else.
- * 4. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
+ * 4. Places are (1 s + guard) / rate apart: a request that reaches the provider up to the guard later than another still
+ *    leaves no second with more than the rate. A place that could not be used in time, since the store or this process
+ *    was slow, is given up for another one.
+ * 5. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
  *    that asks it looks once a second whether it has.
  */
 export class Pace {
@@ -91,13 +100,18 @@ export class Pace {
 
   async #placeBefore(latest: number, key: string, rate: number): Promise<number | null> {
     const { clock, until } = this.#parts
-    for (;;) {
+    for (let missed = 0; ; ) {
       const maxWaitMs = Math.max(0, Math.min(latest - clock.now(), AHEAD_MS))
-      const { taken, at } = await this.#take(key, rate, maxWaitMs)
+      const { taken, at } = await this.#take(key, rate, maxWaitMs, missed)
       if (!taken && at > latest) return at
-      await until(taken ? at : at - AHEAD_MS)
-      if (taken) return null
+      const lateMs = await until(taken ? at : at - AHEAD_MS)
+      if (taken && !this.#isTooLate(lateMs, missed++)) return null
     }
+  }
+
+  /** What is always late goes out at last: a process that is this slow sends nothing in a burst. */
+  #isTooLate(lateMs: number, missed: number): boolean {
+    return lateMs > this.#parts.guardMs / 2 && missed < MOST_MISSED
   }
 
   /** A request has failed. What asks for time is heeded, from now on, by everybody. */
@@ -136,14 +150,14 @@ export class Pace {
   #place(key: string, owner: string, rate: number): Promise<void> {
     let queue = this.#queues.get(key)
     if (queue === undefined) {
-      queue = { waiting: new Map(), isBusy: false }
+      queue = { waiting: new Map(), again: [], isBusy: false }
       this.#queues.set(key, queue)
     }
     const { waiting } = queue
     const served = new Promise<void>((resolve, reject) => {
       const own = waiting.get(owner)
-      if (own === undefined) waiting.set(owner, [{ resolve, reject }])
-      else own.push({ resolve, reject })
+      if (own === undefined) waiting.set(owner, [{ resolve, reject, missed: 0 }])
+      else own.push({ resolve, reject, missed: 0 })
     })
     void this.#serve(key, rate, queue)
     return served
@@ -155,22 +169,37 @@ export class Pace {
     queue.isBusy = true
     const { patiently, until } = this.#parts
     try {
-      while (queue.waiting.size > 0) {
-        const { taken, at } = await patiently(() => this.#take(key, rate, AHEAD_MS))
-        if (taken) void until(at).then(takeNext(queue).resolve)
+      while (isWaitedFor(queue)) {
+        const missed = queue.again[0]?.missed ?? 0
+        const { taken, at } = await patiently(() => this.#take(key, rate, AHEAD_MS, missed))
+        if (taken) void this.#use(key, rate, queue, at)
         else await until(at - AHEAD_MS)
       }
     } catch (error) {
-      while (queue.waiting.size > 0) takeNext(queue).reject(error)
+      while (isWaitedFor(queue)) takeNext(queue).reject(error)
     } finally {
       queue.isBusy = false
-      if (queue.waiting.size === 0) this.#queues.delete(key)
     }
   }
 
-  #take(key: string, rate: number, maxWaitMs: number) {
-    const { journal, clock } = this.#parts
-    return journal.providers.takeRate({ provider: key, intervalMs: 1000 / rate, at: clock.now(), maxWaitMs })
+  async #use(key: string, rate: number, queue: Queue, at: number): Promise<void> {
+    const next = takeNext(queue)
+    const lateMs = await this.#parts.until(at)
+    if (!this.#isTooLate(lateMs, next.missed)) {
+      next.resolve()
+      return
+    }
+    next.missed++
+    queue.again.push(next)
+    void this.#serve(key, rate, queue)
+  }
+
+  /** After places that came too late, which takes the store's time too, the next one is asked for some time ahead. */
+  #take(key: string, rate: number, maxWaitMs: number, missed: number) {
+    const { journal, clock, guardMs } = this.#parts
+    const intervalMs = (1000 + guardMs) / rate
+    const at = clock.now() + Math.min(AHEAD_MS, missed * LEAD_MS)
+    return journal.providers.takeRate({ provider: key, intervalMs, at, maxWaitMs })
   }
 }
 
@@ -179,7 +208,13 @@ function ownKey(provider: string, owner: string): string {
   return `${provider}/${owner}`
 }
 
-function takeNext({ waiting }: Queue): Waiting {
+function isWaitedFor({ waiting, again }: Queue): boolean {
+  return waiting.size + again.length > 0
+}
+
+function takeNext({ waiting, again }: Queue): Waiting {
+  const late = again.shift()
+  if (late !== undefined) return late
   const [owner, own] = waiting.entries().next().value!
   const next = own.shift()!
   waiting.delete(owner)
@@ -188,6 +223,8 @@ function takeNext({ waiting }: Queue): Waiting {
 }
 
 const AHEAD_MS = 1000
+const LEAD_MS = 50
+const MOST_MISSED = 20
 /** Also where a provider asks for less: it has just said that it was too much. */
 const LEAST_STOP_SECONDS = 1
 /** A slip in one answer must not stop everybody for a year. */

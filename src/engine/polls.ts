@@ -94,12 +94,13 @@ export class Polls {
   }
 
   /** S1: by a worker that takes such looks, if there is one; else from here. */
-  async #poll(operation: Operation, signal: AbortSignal): Promise<OperationResult> {
-    const { providers, remote, clock } = this.#parts
+  async #poll(operation: Operation, request: RateRequest, signal: AbortSignal): Promise<OperationResult> {
+    const { providers, remote, clock, capacity } = this.#parts
     const { provider, externalId, jobId, nodeId } = operation
     const handler = pollQueue(provider)
     const workers = remote()
-    if (workers?.answers(handler) !== true) return providers.poll(operation, signal)
+    if (workers?.answers(handler) !== true)
+      return providers.poll(operation, { signal, place: () => capacity.turn(request) })
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
     const outcome = await workers.call(of, signal)
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
@@ -115,10 +116,11 @@ export class Polls {
     signal: AbortSignal,
   ): Promise<OperationResult> {
     const { capacity } = this.#parts
-    const later = await this.#postponement({ ...terms, provider: operation.provider })
+    const request = { ...terms, provider: operation.provider }
+    const later = await this.#postponement(request)
     if (later !== null) return { type: "postponed", until: later }
     if (signal.aborted) return { type: "hint" }
-    const result = await this.#poll(operation, signal)
+    const result = await this.#poll(operation, request, signal)
     if (result.type === "error" && !signal.aborted)
       capacity.complain(operation.provider, "poll", result.fault)
     return result

@@ -10,9 +10,16 @@ export interface Providers {
   names(): readonly string[]
   terms(provider: string): ProviderTerms | undefined
   /** One look at an operation. */
-  poll(operation: Operation, signal: AbortSignal): Promise<OperationResult>
+  poll(operation: Operation, call: ProviderCall): Promise<OperationResult>
   /** null: the provider knows that nobody wants the operation any more. */
-  cancel(operation: Operation, signal: AbortSignal): Promise<Fault | null>
+  cancel(operation: Operation, call: ProviderCall): Promise<Fault | null>
+}
+
+/** A call of a provider's function, which has its place in the rate. */
+export interface ProviderCall {
+  readonly signal: AbortSignal
+  /** Resolves when there is a place for another request; absent: there is none to be had from here. */
+  readonly place?: () => Promise<void>
 }
 
 export interface ProviderTerms {

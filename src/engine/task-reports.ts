@@ -28,6 +28,8 @@ export interface TaskReportsParts {
 /** What workers say, as commands to the jobs concerned. */
 export class TaskReports implements RemoteTaskEvents {
   readonly #parts: TaskReportsParts
+  /** By name of a task: it waits for a place in its provider's rate. */
+  readonly #asked = new Map<string, Promise<void>>()
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
 
@@ -42,7 +44,25 @@ export class TaskReports implements RemoteTaskEvents {
     if (job === null || !isCurrent(job.state, attempted))
       return task.announce ? Promise.reject(new Error("the attempt is not current")) : Promise.resolve()
     this.#parts.command(job, { type: "started", ...attempted, worker })
-    return task.announce ? this.#parts.durable(job) : Promise.resolve()
+    return task.announce ? this.#mayBegin(job, task) : Promise.resolve()
+  }
+
+  /** A worker that hears nothing asks again, and means the same place in the rate. */
+  #mayBegin(job: LiveJob, task: TaskName): Promise<void> {
+    const name = nameOf(task)
+    const asked = this.#asked.get(name)
+    if (asked !== undefined) return asked
+    const { capacity, providers } = this.#parts.external
+    const { provider } = job.plan.nodes[task.node]!
+    const terms = provider === null ? undefined : providers.terms(provider)
+    const durable = this.#parts.durable(job)
+    if (terms === undefined) return durable
+    const { owner } = job.state
+    const answer = durable
+      .then(() => capacity.turn({ provider: provider!, owner, ...terms }))
+      .finally(() => this.#asked.delete(name))
+    this.#asked.set(name, answer)
+    return answer
   }
 
   progress(task: TaskName, progress: Progress): void {

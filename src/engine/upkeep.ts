@@ -153,12 +153,13 @@ export class Upkeep {
     const { journal, clock, providers, capacity, cancelTries, log, nodeId } = this.#parts
     const { provider, externalId, jobId, node, tries, owner } = cancel
     const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
-    const later = await capacity.goAhead({ provider, owner, rate, ratePerOwner }, MAX_WAIT_MS)
+    const request = { provider, owner, rate, ratePerOwner }
+    const later = await capacity.goAhead(request, MAX_WAIT_MS)
     if (later !== null) return
     const id = (await nodeId(jobId, node)) ?? ""
     const fault: Fault | null = await providers.cancel(
       { provider, externalId, jobId, nodeId: id },
-      this.#abort.signal,
+      { signal: this.#abort.signal, place: () => capacity.turn(request) },
     )
     if (this.#isStopped && fault !== null) return
     if (fault !== null) capacity.complain(provider, "cancel", fault)

@@ -169,6 +169,7 @@ async function send({ http, spec }: Client, sending: Sending): Promise<HttpRespo
     maxRedirects: 5,
     maxResponseBytes: spec.max_response_bytes,
     signal: ctx.signal,
+    again: () => ctx.place(),
   })
   const isFine = (response.status >= 200 && response.status < 300) || alsoFine?.has(response.status)
   if (!isFine) throw statusFault(response, ctx.now())

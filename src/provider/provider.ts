@@ -14,6 +14,8 @@ export interface ProviderContext {
   secret(name: string): string
   /** Milliseconds since 1970, by the engine's clock. */
   now(): number
+  /** Waits for another place in the provider's rate, before every request but the first. Rejects where there is none to be had. */
+  place(): Promise<void>
   readonly log: Log
 }
 

@@ -53,7 +53,7 @@ export class ExternalServices {
         name: pollQueue(provider),
         run: (config: unknown, { jobId, nodeId, signal }) => {
           const { external_id: externalId } = config as { external_id: string }
-          return calls.poll({ provider, externalId, jobId, nodeId }, signal)
+          return calls.poll({ provider, externalId, jobId, nodeId }, { signal })
         },
       }),
     )

@@ -83,6 +83,10 @@ export class TaskRunner implements Runner {
     return this.#attempt(handler, task, started, events)
   }
 
+  now(): number {
+    return this.#now()
+  }
+
   close(): Promise<void> {
     return this.#threads.close()
   }
@@ -133,6 +137,7 @@ export class TaskRunner implements Runner {
 function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
   return {
     started: () => events.started(),
+    place: () => events.place(),
     progress: progress => events.progress(progress),
     preview: data => events.preview(data),
     ended: outcome => span.end(outcome, () => events.ended(outcome)),
@@ -146,6 +151,10 @@ class EventReports implements Reports {
   constructor(events: AttemptEvents, log: Log) {
     this.#events = events
     this.#log = log
+  }
+
+  place(): Promise<void> {
+    return this.#events.place()
   }
 
   progress(progress: Progress): void {

@@ -1,4 +1,5 @@
 import type { Log } from "../../log.ts"
+import { LATE_MS } from "../local.ts"
 import type { BrokerHost, Call, CallAnswer, RemoteWorkers, RunningTask, Task, TaskName } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
@@ -217,7 +218,7 @@ export class RedisBroker implements RemoteWorkers {
   async #send(keys: Keys, task: Outstanding): Promise<void> {
     try {
       const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
-      const fields = encodeTask(task.content!, { name: task.name, epoch })
+      const fields = encodeTask(timely(task.content!, task.queuedAt), { name: task.name, epoch })
       const entry = await this.#link.send(["XADD", keys.tasks(task.handler), "*", ...fields])
       task.entry = entry as string
       if (task.isCancelled) this.#stop(task)
@@ -310,6 +311,12 @@ export class RedisBroker implements RemoteWorkers {
     this.#parts.host.served(handler)
     this.#wake()
   }
+}
+
+/** A task whose place in the rate of its provider has passed while it waited here asks for another before it begins. */
+function timely(task: Task, queuedAt: number): Task {
+  const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
+  return isLate ? { ...task, announce: true } : task
 }
 
 /**

@@ -15,6 +15,8 @@ export interface Outstanding extends Queued {
   /** In the stream of its handler; null: not known. */
   entry: string | null
   isCancelled: boolean
+  /** When this process had it to send, by `performance.now()`. */
+  readonly queuedAt: number
 }
 
 /**
@@ -56,7 +58,8 @@ export class OutstandingTasks {
     const name = nameOf(task)
     if (this.#byName.has(name)) return false
     const { handler, owner, workflow, priority } = task
-    const waiting = { name, task, handler, content: task, owner, workflow, priority }
+    const queuedAt = performance.now()
+    const waiting = { name, task, handler, content: task, owner, workflow, priority, queuedAt }
     this.#queue({ ...waiting, state: "queued", entry: null, isCancelled: false, removed: false })
     return true
   }
@@ -65,7 +68,7 @@ export class OutstandingTasks {
   adopt(task: TaskName, handler: string): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
-    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null }
+    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null, queuedAt: 0 }
     const adopted = { name, task, handler, ...unknown, isCancelled: false, removed: false }
     this.#byName.set(name, { ...adopted, state: "unsure" })
     this.#window(handler).sent += 1

@@ -261,9 +261,11 @@ export class RedisWorker implements TaskEvents {
     void this.#report(name, { kind: "started", announce })
     const held = this.#held.get(name)
     if (!announce || held === undefined) return Promise.resolve()
+    const { begin } = held
     return new Promise(resolve => {
       held.begin = () => {
         held.begin = null
+        begin?.()
         resolve()
       }
     })

@@ -30,11 +30,8 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
     async run(config, ctx) {
       const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
       const origins = rules?.origins ?? null
-      const response = await requestAnswer(
-        http,
-        config,
-        origins === null ? ctx : { ...callerOf(ctx), origins },
-      )
+      const caller = callerOf(ctx)
+      const response = await requestAnswer(http, config, origins === null ? caller : { ...caller, origins })
       const answer = { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
       const externalId = rules?.externalId(answer)
       if (externalId === undefined) return answer
@@ -47,12 +44,14 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
   })
 
 /** What a request needs to know of whoever makes it. */
-export interface Caller extends Pick<HandlerContext, "signal" | "idempotencyKey" | "now"> {
-  readonly origins?: ReadonlySet<string>
-}
+export interface Caller
+  extends Pick<HandlerContext, "signal" | "idempotencyKey" | "now">,
+    Pick<HttpRequest, "origins" | "again"> {}
 
-function callerOf({ signal, idempotencyKey, now }: HandlerContext): Caller {
-  return { signal, idempotencyKey, now }
+/** With a provider, whatever is sent beyond the first takes a place in its rate. */
+export function callerOf({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
+  const caller = { signal, idempotencyKey, now }
+  return provider === null ? caller : { ...caller, again: place }
 }
 
 /** The answer, with one of the statuses that were expected. */
@@ -85,8 +84,12 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: follow_redirects === true ? 5 : Number(follow_redirects),
     maxResponseBytes: max_response_bytes,
     signal: ctx.signal,
-    ...(ctx.origins === undefined ? {} : { origins: ctx.origins }),
+    ...extrasOf(ctx),
   }
+}
+
+export function extrasOf({ origins, again }: Caller): Pick<HttpRequest, "origins" | "again"> {
+  return { ...(origins === undefined ? {} : { origins }), ...(again === undefined ? {} : { again }) }
 }
 
 function contentType(config: Config): Record<string, string> {

@@ -5,7 +5,7 @@ import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
-import type { Caller } from "./call-external-service.ts"
+import { type Caller, callerOf, extrasOf } from "./call-external-service.ts"
 import { jsonAnswer } from "./llm-json.ts"
 import { llmServiceSpec } from "./llm-service-spec.ts"
 
@@ -37,7 +37,7 @@ type Completion = z.output<typeof completion>
 export const llmService = (http: HttpClient) =>
   defineHandler({
     ...llmServiceSpec,
-    run: (config, ctx) => completeChat(http, config, ctx),
+    run: (config, ctx) => completeChat(http, config, { ...callerOf(ctx), usage: ctx.usage }),
   })
 
 /** `usage` is told what an answer cost even if it cannot be used. */
@@ -76,6 +76,7 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: 0,
     maxResponseBytes,
     signal: ctx.signal,
+    ...extrasOf(ctx),
   }
 }
 

@@ -24,6 +24,8 @@ export interface HttpRequest {
   readonly maxRedirects: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal
+  /** Asked before everything that is sent beyond the first: a repetition on a new connection, a redirect. Rejects: not now. */
+  readonly again?: () => Promise<void>
   /** Where it may go, redirects included; absent: to every allowed address. */
   readonly origins?: ReadonlySet<string>
 }
@@ -77,6 +79,7 @@ export class HttpClient {
       if (hops >= request.maxRedirects)
         throw refused(request, `redirected more than ${request.maxRedirects} times`)
       current = redirected(current, response.status, location)
+      await request.again?.()
     }
   }
 }
