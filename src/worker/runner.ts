@@ -95,6 +95,10 @@ export class TaskRunner implements Runner {
     })
   }
 
+  now(): number {
+    return this.#now()
+  }
+
   close(): Promise<void> {
     return this.#threads.close()
   }
@@ -179,6 +183,7 @@ export class TaskRunner implements Runner {
 function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
   return {
     started: () => events.started(),
+    place: () => events.place(),
     progress: progress => events.progress(progress),
     preview: data => events.preview(data),
     ended: outcome => span.end(outcome, () => events.ended(outcome)),
@@ -198,6 +203,10 @@ class EventReports implements Reports {
 
   heartbeat(): void {
     this.heartbeatAt = performance.now()
+  }
+
+  place(): Promise<void> {
+    return this.#events.place()
   }
 
   progress(progress: Progress): void {
