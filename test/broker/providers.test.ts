@@ -79,9 +79,9 @@ describe("external work in a fleet", () => {
       script: ({ request }) =>
         (request as { scene: string }).scene === "film" ? { steps: [{ do: "hold" }, { do: "answer" }] } : {},
     })
-    const { providers, secrets } = optionsFor(fake, { over: { ...soon, concurrency: 1 } })
-    const umbra = await stage.engine({ providers: providers!, secrets: secrets! })
-    const worker = { providers: providers!, secrets: secrets! }
+    const { providers, providerSecrets } = optionsFor(fake, { over: { ...soon, concurrency: 1 } })
+    const umbra = await stage.engine({ providers: providers!, providerSecrets: providerSecrets! })
+    const worker = { providers: providers!, providerSecrets: providerSecrets! }
     stage.worker({ ...worker, queues: ["external"] })
     await stage.served(umbra, "external")
     const job = await umbra.submit(make())
@@ -104,10 +104,10 @@ describe("external work in a fleet", () => {
       limit: 1,
       script: () => ({ steps: [{ do: "hold" }, { do: "answer" }] }),
     })
-    const { providers, secrets } = optionsFor(fake, { over: { ...soon, concurrency: 1 } })
-    const engine = () => stage.engine({ providers: providers!, secrets: secrets! })
+    const { providers, providerSecrets } = optionsFor(fake, { over: { ...soon, concurrency: 1 } })
+    const engine = () => stage.engine({ providers: providers!, providerSecrets: providerSecrets! })
     const before = await engine()
-    stage.worker({ providers: providers!, secrets: secrets!, queues: ["external"] })
+    stage.worker({ providers: providers!, providerSecrets: providerSecrets!, queues: ["external"] })
     await stage.served(before, "external")
     const job = await before.submit(make())
     await until("the provider has it", () => fake.operations.size === 1)

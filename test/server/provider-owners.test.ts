@@ -12,13 +12,13 @@ import { fakeProvider, optionsFor } from "../provider/stage.ts"
 import { openStage, type Stage } from "./stage.ts"
 
 const KEY = "operator-key"
-const secrets = (name: string) =>
+const providerSecrets = (name: string) =>
   ({ FAKE_PROVIDER_SECRET: "fake-provider-secret", FAKE_KEY: KEY })[name] as string
 
 async function open(over: (fake: FakeProvider) => Partial<HttpProviderDefinition> = () => ({})) {
   const fake = await fakeProvider()
   const worker = { allowPrivateAddresses: true }
-  const umbra = optionsFor(fake, { secrets, worker, over: { concurrency: null, ...over(fake) } })
+  const umbra = optionsFor(fake, { providerSecrets, worker, over: { concurrency: null, ...over(fake) } })
   const stage = await openStage({ withTokens: true, umbra })
   onTestFinished(() => stage.close())
   fake.webhookUrl = `${stage.server.url}/webhooks/fake`
@@ -270,7 +270,7 @@ describe("a provider for some owners", () => {
     })
     const one = await victim.submit([film])
     await until("it waits", async () => (await victim.graph(one)).waiting_for[0]?.kind === "slot")
-    expect((await victim.graph(one)).waiting_for[0].position).toBe(1)
+    expect((await victim.graph(one)).live.nodes[0].waiting_on).toMatchObject({ kind: "slot", position: 1 })
     const [first] = fake.operations.keys()
     fake.complete(first!)
     await fake.deliver(first!)
