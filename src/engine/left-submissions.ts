@@ -194,7 +194,8 @@ export class LeftSubmissions {
       await capacity.turn({ provider, owner, ...terms })
       if (this.#isStopped) return
       // With a name of its own: a worker answers a name that it knows with what it reported before.
-      const repeated = { ...task, attempt: attempt + tries * REPEATED, operation, announce: false }
+      const { isolation: _, ...plain } = task
+      const repeated = { ...plain, attempt: attempt + tries * REPEATED, operation, announce: false }
       this.#await(repeated, { provider, isSubmission: true })
       broker().dispatch(repeated)
     } catch (error) {
