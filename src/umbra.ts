@@ -226,6 +226,11 @@ export class Umbra {
     return this.#submissions.registrations.registerPlan(plan, owner, pushedBy)
   }
 
+  /** Throws if `registerPlan` would refuse the plan for this owner. */
+  checkPlan(plan: Plan, owner: string): void {
+    this.#submissions.registrations.check(plan, owner)
+  }
+
   /** Handlers that come later: nodes that wait for one of them start at once. */
   addHandlers(handlers: readonly Handler[]): void {
     for (const name of this.handlers.add(handlers)) this.#engine.owner.serve(name)

@@ -7,6 +7,7 @@ import { Engine } from "./engine/engine.ts"
 import { currentTask, type LiveJob } from "./engine/live-job.ts"
 import { type OverlayQuestion, overlayOf } from "./engine/live-overlay.ts"
 import { mustReachWorkers } from "./engine/pipeline-needs.ts"
+import { mustBeFor } from "./engine/providers.ts"
 import { Queries } from "./engine/queries.ts"
 import { RemoteOverlays } from "./engine/remote-overlays.ts"
 import { engineSettings, retryDefaultsOf } from "./engine/settings.ts"
@@ -85,7 +86,9 @@ export function wire({
     queries: { fold: id => queries.fold(id), row: id => queries.row(id) },
     submit: (workflow, input, given, admit) => submissions.submit(workflow, input, given, admit),
   })
-  const mustFit = (plan: Plan) => {
+  const providers = services.calls(log)
+  const mustFit = (plan: Plan, owner: string) => {
+    mustBeFor(plan, owner, providers)
     if (journal.capabilities.exclusive) mustReachWorkers(plan, needs => broker.lacks(needs))
   }
   const { feed, capabilities } = journal
@@ -117,7 +120,7 @@ export function wire({
       running: broker.running,
       queued: broker.queued,
     }),
-    providers: services.calls(log),
+    providers,
     maxOutputBytes: settings.maxOutputBytes,
     claimExecution: (jobId, endedAt) => pipelines.claim(jobId, endedAt),
     mustFit,
@@ -142,6 +145,7 @@ export function wire({
   })
   const submissions = new Submissions({
     ...{ journal, engine, handlers, adapters, now },
+    mustBeFor: (plan, owner) => mustBeFor(plan, owner, providers),
     ttlSeconds: figures.ttlSeconds,
     retryDefaults: retryDefaultsOf(figures),
     claimExecution: jobId => pipelines.claim(jobId),

@@ -21,6 +21,8 @@ import { nameOf } from "./task-name.ts"
 /** What a running attempt reports. None of these throws. */
 export interface AttemptEvents {
   started(): void
+  /** Resolves when the attempt has another place in the rate of its provider. */
+  place(): Promise<void>
   progress(progress: Progress): void
   preview(data: Json): void
   /** Once, and the last of all. `null`: it was aborted, and nobody asks for its outcome. */
@@ -40,6 +42,8 @@ export interface Runner {
   /** Bounds on attempts of this handler beside the pool's; those with one name are one bound. */
   limits(handler: string): readonly Limit[]
   start(task: Task, events: AttemptEvents): RunningAttempt
+  /** By the clock that places in the rate of a provider go by. */
+  now?(): number
   /** Ends what `abort` could not: nothing is reported any more. */
   close(): Promise<void>
 }
@@ -59,6 +63,8 @@ export const workerStops = "The worker is stopping."
 const sliceMs = 10
 /** Looking at the clock costs as much as an empty task: once per so many. */
 const tasksPerLook = 64
+/** A task that waited longer has missed its place in its provider's rate: half of what guards the rate against jitter. */
+export const LATE_MS = 25
 
 export class LocalBroker implements Broker {
   readonly measures = new AttemptMeasures()
@@ -85,6 +91,7 @@ export class LocalBroker implements Broker {
     this.#pool = {
       events: options.events,
       worker: `local-${process.pid}`,
+      now: () => options.runner.now?.() ?? 0,
       running: 0,
       measures: this.measures,
       time: 0,
@@ -165,6 +172,16 @@ export class LocalBroker implements Broker {
       })
     }
     return this.#pool.time
+  }
+
+  has(task: TaskName): boolean {
+    return this.#attempts.has(nameOf(task))
+  }
+
+  withdraw(task: TaskName): boolean {
+    if (this.isRunningHere(task)) return false
+    this.cancel(task)
+    return true
   }
 
   cancel(task: TaskName, reason = "The attempt is not wanted any more."): void {
@@ -271,6 +288,7 @@ export class LocalBroker implements Broker {
 interface Pool {
   readonly events: TaskEvents
   readonly worker: string
+  now(): number
   running: number
   readonly measures: AttemptMeasures
   /** When somebody last looked at the clock: each attempt of a run starts when the one before it ended. */
@@ -294,11 +312,14 @@ class Attempt implements Queued, Lined, AttemptEvents {
   #run: RunningAttempt | undefined
   /** When this process received the task. */
   readonly receivedAt: number
+  /** When it had its place in the rate of its provider. */
+  readonly #placedAt: number
   /** When its handler began; NaN: it has not. */
   #begunAt = Number.NaN
 
   constructor(key: string, task: Task, lane: Lane<Attempt>, pool: Pool, receivedAt: number) {
     this.receivedAt = receivedAt
+    this.#placedAt = task.provider === undefined ? 0 : pool.now()
     this.key = key
     this.lane = lane
     this.#task = task
@@ -331,7 +352,9 @@ class Attempt implements Queued, Lined, AttemptEvents {
     measures.waitSeconds.add((time - this.receivedAt) / 1000)
     this.#pool.running += 1
     this.lane.take()
-    if (this.#task.announce) this.#announce(runner)
+    // Its place in the rate of its provider has passed while it waited: a burst of such tasks would exceed the rate.
+    const isLate = this.#task.provider !== undefined && this.#pool.now() - this.#placedAt > LATE_MS
+    if (this.#task.announce || isLate) this.#announce(runner)
     else this.#begin(runner, time)
   }
 
@@ -342,7 +365,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   #announce(runner: Runner): void {
     this.#announced = true
-    this.#tellStart(true).then(
+    this.place().then(
       () => (this.#cancelled !== null ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
@@ -356,7 +379,8 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   #tellStart(alone: boolean): Promise<void> {
     const { events, worker } = this.#pool
-    return events.started(this.isolation === undefined ? this.#task : { ...this.#task, alone }, worker)
+    const told = { ...this.#task, announce: true }
+    return events.started(this.isolation === undefined ? told : { ...told, alone }, worker)
   }
 
   #begin(runner: Runner, now: number): void {
@@ -379,6 +403,11 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   get #isHeard(): boolean {
     return this.isRunning && this.#cancelled === null
+  }
+
+  /** Of an attempt whose start is known this stores nothing. */
+  place(): Promise<void> {
+    return this.#tellStart(true)
   }
 
   started(): void {

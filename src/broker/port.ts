@@ -105,8 +105,8 @@ export interface TaskNews extends TaskName, Pick<Task, "announce"> {
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
   /**
-   * Still running after a second: worth a fact. For a task with `announce`: before it runs, and it runs once this resolves;
-   * with `alone: false` once more, before the next isolated task runs.
+   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with a
+   * provider, when there is another place in its rate. With `alone: false` once more, before the next isolated task runs.
    */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
@@ -153,6 +153,10 @@ export interface Broker {
   dispatch(task: Task): void
   /** Queued: never starts. Running: its abort signal fires with `reason`. No outcome is reported any more. */
   cancel(task: TaskName, reason?: string): void
+  /** Is it queued or running, here or elsewhere, as far as this process knows? */
+  has(task: TaskName): boolean
+  /** Takes back a task that has not begun. False: somebody may have begun it, and its outcome will be reported. */
+  withdraw(task: TaskName): boolean
   /** Does it hold a slot in this process, as opposed to waiting for one? */
   isRunningHere(task: TaskName): boolean
   /** null: no handler has begun the task, or it has ended. */

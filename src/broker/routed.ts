@@ -75,6 +75,15 @@ export class RoutedBroker implements Broker {
     this.#remote?.cancel(task, reason)
   }
 
+  has(task: TaskName): boolean {
+    return this.#local.has(task) || this.#remote?.has(task) === true
+  }
+
+  withdraw(task: TaskName): boolean {
+    if (this.#local.has(task)) return this.#local.withdraw(task)
+    return this.#remote?.withdraw(task) ?? true
+  }
+
   cancelHere(task: TaskName, reason?: string): void {
     this.#lane.cancel(task, reason)
     this.#local.cancel(task, reason)

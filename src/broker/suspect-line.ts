@@ -24,6 +24,7 @@ export class SuspectLine<T extends Lined> {
   readonly #waiting: T[] = []
   /** The one that runs alone. */
   #current: T | null = null
+  #takenAt = 0
   #isOverdueTold = false
 
   /** How many wait. */
@@ -49,6 +50,7 @@ export class SuspectLine<T extends Lined> {
     if (at < 0) return undefined
     const [task] = this.#waiting.splice(at, 1)
     this.#current = task!
+    this.#takenAt = now
     this.#isOverdueTold = false
     return task
   }
@@ -76,7 +78,8 @@ export class SuspectLine<T extends Lined> {
 
   get #currentUntil(): number {
     const { begunAt, isolation } = this.#current!
-    return begunAt + isolation!.seconds * 1000
+    // Before it begins it may wait for a place in the rate of its provider, which must not hold up the line either.
+    return (Number.isNaN(begunAt) ? this.#takenAt : begunAt) + isolation!.seconds * 1000
   }
 }
 

@@ -77,16 +77,20 @@ async function warningsOf(
   { providers, handlers = [] }: ValidateOptions,
 ): Promise<Pick<Verdict, "warnings">> {
   if (providers === undefined) return {}
-  const known = new Set((await loadUserProviders({ providers, handlers })).map(({ name }) => name))
-  const names = [...known].join(", ")
+  const known = new Map((await loadUserProviders({ providers, handlers })).map(each => [each.name, each]))
+  const names = [...known.keys()].join(", ")
   return {
-    warnings: nodes.flatMap(({ id, provider }) =>
-      provider === null || known.has(provider)
+    warnings: nodes.flatMap(({ id, provider }) => {
+      if (provider === null) return []
+      const found = known.get(provider)
+      if (found === undefined)
+        return [
+          `node "${id}" uses provider "${provider}", which is not among those given (${names}): it would wait.`,
+        ]
+      return found.owners === undefined
         ? []
-        : [
-            `node "${id}" uses provider "${provider}", which is not among those given (${names}): it would wait.`,
-          ],
-    ),
+        : [`node "${id}" uses provider "${provider}", which is only for owners ${found.owners.join(", ")}.`]
+    }),
   }
 }
 

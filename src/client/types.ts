@@ -6,7 +6,7 @@ import type { ItemView } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/live-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import type { GraphView, NodeView, WaitingOn, WorkerWait } from "../core/view.ts"
+import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view.ts"
 import type { Definition } from "../definition/builder.ts"
 import type { SignalOptions } from "../engine/job-handle.ts"
 import type { JobSnapshot } from "../engine/job-snapshot.ts"
@@ -86,7 +86,8 @@ export interface NodeOptions extends Signalled {
   readonly item?: number
 }
 
-export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live"> & {
+export type RemoteGraph = Omit<GraphView, "nodes" | "waiting_for" | "live" | "unseen_operations"> & {
+  readonly unseen_operations?: readonly Written<UnseenOperation, "since" | "held_until">[]
   readonly nodes: readonly RemoteNode[]
   readonly waiting_for: readonly (RemoteWaitingOn & { readonly node: string })[]
   /** null: the process that runs the job did not answer in time; absent: the job has ended. */

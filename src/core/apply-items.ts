@@ -124,6 +124,7 @@ function effectsOfItems(node: number, effects: Effects): Effects {
     dispatch: (item, attempt) => effects.dispatch(node, attempt, item),
     abort: (item, attempt) => effects.abort(node, attempt, item),
     abandon: (item, operation) => effects.abandon(node, operation, item),
+    unanswered: (item, attempt) => effects.unanswered(node, attempt, item),
     operationFailed: item => effects.operationFailed(node, item),
   }
 }

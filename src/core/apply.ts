@@ -15,7 +15,15 @@ import type {
 } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json } from "./json.ts"
-import { abandonAll, mayRun, operationFailed, operationHappened, resumed, setPoll } from "./operations.ts"
+import {
+  abandonAll,
+  mayRun,
+  operationFailed,
+  operationHappened,
+  resumed,
+  setPoll,
+  submissionLeft,
+} from "./operations.ts"
 import type { Graph } from "./plan.ts"
 import { expiryReason } from "./reasons.ts"
 import { retried } from "./restart.ts"
@@ -164,8 +172,10 @@ function completed(state: JobState, fact: NodeCompleted, at: number, effects: Ef
   used(state, fact.node, fact.usage)
   ranUntil(state, fact.node, fact, at)
   setJobResult(state, fact)
-  if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node))
+  if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node)) {
     effects.abort(fact.node, fact.attempt)
+    effects.unanswered(fact.node, fact.attempt)
+  }
   done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
 }
 
@@ -324,7 +334,10 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
   if (state.unfinished > 0) {
     for (let node = 0; node < state.nodeStatus.length; node++) {
       if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
-      if (isInFlight(state, node) && !isHeldBack(state, node)) effects.abort(node, state.attempt[node]!)
+      if (isInFlight(state, node) && !isHeldBack(state, node)) {
+        effects.abort(node, state.attempt[node]!)
+        submissionLeft(state, node, effects)
+      }
       state.nodeStatus[node] = CANCELLED
       state.endedAt[node] = at
     }

@@ -8,6 +8,8 @@ export interface Effects {
   abort(node: number, attempt: number, item?: number): void
   /** Nobody wants this operation any more: its provider is to cancel it. */
   abandon(node: number, operation: ExternalWaiting, item?: number): void
+  /** A submission of this attempt, or of one before, may have begun an operation whose id nobody knows, and nobody wants it. */
+  unanswered(node: number, attempt: number, item?: number): void
   /** The provider itself says that the operation of this node, or item, failed. */
   operationFailed(node: number, item?: number): void
   /** The job has ended. */
@@ -15,4 +17,11 @@ export interface Effects {
 }
 
 /** For folding what has already happened. */
-export const noEffects: Effects = { dispatch() {}, abort() {}, abandon() {}, operationFailed() {}, end() {} }
+export const noEffects: Effects = {
+  dispatch() {},
+  abort() {},
+  abandon() {},
+  unanswered() {},
+  operationFailed() {},
+  end() {},
+}

@@ -1,7 +1,7 @@
 import { leaveFlight } from "./begin.ts"
 import type { Effects } from "./effects.ts"
 import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
-import { followed, type JobState, operationOf, unfollow } from "./state.ts"
+import { FAILED, followed, type JobState, operationOf, unfollow } from "./state.ts"
 
 /** What facts mean for the operations at providers that nodes wait for: the part of `apply` that knows them. */
 
@@ -74,13 +74,22 @@ export function abandonAll(state: JobState, effects: Effects): void {
     effects.abandon(node, waiting)
   }
   for (const [node, operation] of state.unfollowed) {
-    if (operation === null) continue
+    // A node that failed by itself has had its answer, and a retry of the job submits the same again.
+    if (operation === null && state.nodeStatus[node] === FAILED) continue
+    if (operation === null) effects.unanswered(node, state.attempt[node]!)
+    else effects.abandon(node, operation)
     operationEnded(state, node)
-    effects.abandon(node, operation)
   }
   state.pollAt.clear()
   state.polls.clear()
   state.polling.clear()
+}
+
+/** The job ends while a submission may be in flight. What a retry of the job submits must not be taken for the same. */
+export function submissionLeft(state: JobState, node: number, effects: Effects): void {
+  if (state.graph.nodes[node]!.provider == null) return
+  effects.unanswered(node, state.attempt[node]!)
+  if (!state.unfollowed.has(node)) operationEnded(state, node)
 }
 
 /** Over without a result: whoever is asked to do it again must not take it for the same. */

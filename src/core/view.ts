@@ -153,6 +153,19 @@ export interface GraphView {
   readonly dead_letters?: DeadLettersView
   /** What is never recorded. null: not known; absent: the job has ended. */
   readonly live?: LiveGraph | null
+  /** Operations that may be running at a provider and whose id nobody knows. From the store, not from facts. */
+  readonly unseen_operations?: readonly UnseenOperation[]
+}
+
+/** The job ended while its submission was in flight, and it was not answered. */
+export interface UnseenOperation {
+  readonly node: string
+  readonly item?: number
+  readonly provider: string
+  /** When the job ended. */
+  readonly since: number
+  /** Until when it holds a slot of its provider. */
+  readonly held_until: number
 }
 
 /** `now`: retry times that are not after it count as due. */

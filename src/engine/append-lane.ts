@@ -1,6 +1,7 @@
 import type { Attempted } from "../core/commands.ts"
 import type { Effects } from "../core/effects.ts"
 import type { Fact } from "../core/facts.ts"
+import { placeOf } from "../core/item-list.ts"
 import { failpoint } from "../failpoints.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartition } from "./batch.ts"
 import type { Clock } from "./clock.ts"
@@ -22,6 +23,10 @@ export interface LaneEvents {
   /** Does this node only compute, in this process? */
   isPure(job: LiveJob, node: number): boolean
   dispatch(job: LiveJob, attempted: Attempted): void
+  /** Is the attempt with a worker, or on its way to one? */
+  isHandedOut(job: LiveJob, attempted: Attempted): boolean
+  /** How long what is left of an operation counts as a slot of its provider. */
+  readonly slotLeaseMs: number
   abort(job: LiveJob, attempted: Attempted): void
   ended(job: LiveJob): void
   /** All facts of these jobs so far are durable. */
@@ -78,6 +83,12 @@ export class AppendLane {
       else this.#open.effect(DISPATCH, job, node, attempt, item)
     },
     abort: (node, attempt, item) => this.#open.effect(ABORT, this.#sink.job, node, attempt, item),
+    unanswered: (node, attempt, item) => {
+      const { job } = this.#sink
+      const attempted = { node, attempt, ...itemOf(item) }
+      if (hasNoAnswer(job, attempted) || this.#events.isHandedOut(job, attempted))
+        this.#operations().unseen(job, attempted, this.#clock.now())
+    },
     abandon: (node, _, item) =>
       this.#operations().abandon(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
     operationFailed: (node, item) =>
@@ -124,7 +135,7 @@ export class AppendLane {
   }
 
   #operations(): OperationRows {
-    this.#open.operations ??= new OperationRows()
+    this.#open.operations ??= new OperationRows(this.#events.slotLeaseMs)
     return this.#open.operations
   }
 
@@ -280,6 +291,12 @@ export class AppendLane {
     this.#events.durable(batch.jobs)
     if (batch.operations !== null) this.#events.operations(batch.operations)
   }
+}
+
+/** Did an attempt before this one end without an answer of the provider? */
+function hasNoAnswer({ state }: LiveJob, attempted: Attempted): boolean {
+  const place = placeOf(state, attempted)
+  return place?.state.unfollowed.get(place.position) === null
 }
 
 function itemOf(item: number | undefined): { readonly item?: number } {

@@ -5,11 +5,12 @@ import { isCurrent, needsSlot, which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Journal } from "../journal/port.ts"
+import type { OperationName } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
-import { Pace } from "./pace.ts"
-import type { ProviderTerms } from "./providers.ts"
+import { Pace, type RateRequest } from "./pace.ts"
+import { type ProviderTerms, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
@@ -17,6 +18,8 @@ export interface CapacityParts {
   readonly clock: Clock
   readonly log: Log
   readonly slots: Slots
+  /** See the settings of the engine. */
+  readonly guardMs: number
   /** Hands the task to a worker. */
   readonly dispatch: (task: Task) => void
   readonly command: (job: LiveJob, command: Command) => void
@@ -54,7 +57,7 @@ export class Capacity {
 
   async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
     const { attempt } = task
-    if (terms.concurrency !== null && !(await this.#hasSlot(job, task))) {
+    if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
       if (!isWanted(job, task)) return this.#giveBack(job, task)
       job.running.delete(taskKey(task))
       this.#parts.command(job, { type: "await_slot", ...which(task), attempt, provider: task.provider! })
@@ -62,7 +65,7 @@ export class Capacity {
       if (await this.#hasSlot(job, task)) await this.#remind(job, task)
       return
     }
-    await this.#pace.turn(task.provider!, terms.rate)
+    await this.#pace.turn({ provider: task.provider!, owner: task.owner, ...terms })
     if (isWanted(job, task)) this.#parts.dispatch(task)
     else await this.#giveBack(job, task)
   }
@@ -95,19 +98,39 @@ export class Capacity {
     else if (!needsSlot(job.state, task)) await this.#remind(job, task)
   }
 
-  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
-  goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
-    return this.#pace.goAhead(provider, rate, maxWaitMs)
+  /** For a request that is made, sooner or later. */
+  turn(request: RateRequest): Promise<void> {
+    return this.#pace.turn(request)
   }
 
-  #until(at: number): Promise<void> {
+  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
+  goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
+    return this.#pace.goAhead(request, maxWaitMs)
+  }
+
+  /** Before an operation is recorded: does it belong to the job's owner? */
+  claims({ state: { owner } }: LiveJob, operation: OperationName): Promise<boolean> {
+    const { journal, clock } = this.#parts
+    return this.#patiently(() => {
+      const at = clock.now()
+      return journal.providers.claimOperation({
+        ...operation,
+        owner,
+        at,
+        abandonedBefore: at - UNRECORDED_MS,
+      })
+    })
+  }
+
+  /** Answers how late it was by then, in ms. */
+  #until(at: number): Promise<number> {
     const { clock } = this.#parts
     const wait = at - clock.now()
-    if (wait <= 0) return Promise.resolve()
+    if (wait <= 0) return Promise.resolve(-wait)
     return new Promise(resolve => {
       const cancel = clock.after(wait, () => {
         this.#timers.delete(cancel)
-        resolve()
+        resolve(clock.now() - at)
       })
       this.#timers.add(cancel)
     })
@@ -146,6 +169,8 @@ export class Capacity {
 }
 
 const AGAIN_MS = 1000
+/** From an operation's claim to its record. After that another owner may have the claim: the process died in between. */
+const UNRECORDED_MS = 3600_000
 
 function isWanted(job: LiveJob, task: Task): boolean {
   return !job.gone && isCurrent(job.state, task)

@@ -92,7 +92,7 @@ export class ChildStarts {
     checkPath(path, name, settings.maxDepth)
     const plan = await plans.get(job.state.owner, name, version)
     checkKind(request, plan)
-    this.#parts.mustFit(plan)
+    this.#parts.mustFit(plan, job.state.owner)
     const input = await checkSubmission(plan, request.input, job.state)
     const giveBack = plan.pipeline === null ? null : await this.#place(id, name)
     if (!isWanted(job, at)) return giveBack?.()

@@ -1,4 +1,4 @@
-import type { Broker } from "../broker/port.ts"
+import type { Broker, Task } from "../broker/port.ts"
 import type { Attempted, Command, JobResult } from "../core/commands.ts"
 import { isCurrent } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
@@ -14,6 +14,7 @@ import type { ExternalWork } from "./external-work.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { readOutput, readWhole } from "./load.ts"
 import { needsOf } from "./pipeline-needs.ts"
+import { isFor, notForOwner } from "./providers.ts"
 import { largeInputs, largeInputsOfOutput, leavingInputs, renderJobOutput, renderNode } from "./render.ts"
 import type { Fetched } from "./scope.ts"
 
@@ -102,6 +103,12 @@ export class Dispatcher {
     })
   }
 
+  /** For a job that need not be in memory; null: the node has none. */
+  async taskOf(job: LiveJob, at: Attempted): Promise<Task | null> {
+    const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#maxItems)
+    return "task" in rendered ? rendered.task : null
+  }
+
   #hand(job: LiveJob, at: Attempted, fetched: Fetched): void {
     try {
       this.#render(job, at, fetched)
@@ -117,7 +124,11 @@ export class Dispatcher {
       const { task } = rendered
       const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
       if (terms === undefined) this.#broker.dispatch(task)
-      else this.#external.capacity.admit(job, task, terms)
+      else if (isFor(terms, task.owner)) this.#external.capacity.admit(job, task, terms)
+      else {
+        job.running.delete(taskKey(at))
+        this.#command(job, { type: "failed", ...at, fault: notForOwner(task.nodeId, task.provider!) })
+      }
     } else if ("fault" in rendered) this.#command(job, { type: "failed", ...at, fault: rendered.fault })
     else if ("items" in rendered) this.#command(job, { type: "expand", ...at, ...rendered })
     else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })

@@ -10,7 +10,7 @@ import { newJobId, partitionOf } from "./ids.ts"
 import { Inbox } from "./inbox.ts"
 import { Lease } from "./lease.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
-import { foldJob, type LoadParts, readJobs } from "./load.ts"
+import { foldJob, type LoadParts, readJobs, toLiveJob } from "./load.ts"
 import { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import { Owner } from "./owner.ts"
@@ -35,6 +35,7 @@ export class Engine {
   readonly requests: Requests
   readonly measures = new EngineMeasures()
   readonly #parts: EngineParts
+  readonly #load: LoadParts
   readonly #recovery: Recovery
   readonly #wakeups: Wakeups
   readonly #family: Family
@@ -55,6 +56,8 @@ export class Engine {
     this.#parts = parts
     this.id = `engine-${randomUUID().slice(0, 13)}`
     this.plans = new Plans(journal)
+    const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
+    this.#load = load
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     this.owner = new Owner({
       id: this.id,
@@ -67,6 +70,7 @@ export class Engine {
       observer: this.#observer(),
       measures: this.measures,
       providers: parts.providers ?? noProviders,
+      read: jobId => this.#read(jobId),
     })
     this.fleet = new Fleet({
       remote: () => this.owner.broker.remote,
@@ -78,7 +82,6 @@ export class Engine {
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
     })
-    const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#recovery = new Recovery({ ...load, owner: this.owner, clock, log })
     const claimExecution = parts.claimExecution ?? anyExecution
     this.#executions = new ExecutionQueue({
@@ -146,6 +149,7 @@ export class Engine {
       wakeups: this.#wakeups,
       inbox: this.#inbox,
       retention: this.#retention,
+      upkeep: { partitionsCame: () => this.#upkeep.partitionsCame() },
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       rebalanceMs: (settings.rebalanceSeconds ?? Number.POSITIVE_INFINITY) * 1000,
@@ -166,7 +170,8 @@ export class Engine {
       partitions: () => this.#ownership.partitions(),
       told: partitions => this.tell(partitions),
       isUsed: slot => this.live(slot.jobId)?.running.has(taskKey(slot)) === true,
-      nodeId: (jobId, node) => this.#nodeId(load, jobId, node),
+      left: this.owner.external.left,
+      nodeId: async (jobId, node) => (await this.#read(jobId))?.plan.nodes[node]?.id ?? null,
       everyMs: settings.providerSweepSeconds * 1000,
       leaseMs: settings.slotLeaseSeconds * 1000,
       cancelTries: settings.cancelTries,
@@ -213,9 +218,10 @@ export class Engine {
     for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
   }
 
-  async #nodeId(load: LoadParts, jobId: string, node: number): Promise<string | null> {
-    const rows = (await readJobs(load, [jobId])).get(jobId)
-    return rows === undefined ? null : ((await foldJob(load, rows)).plan.nodes[node]?.id ?? null)
+  /** A job as its facts tell it, without taking it into memory. */
+  async #read(jobId: string): Promise<LiveJob | null> {
+    const rows = (await readJobs(this.#load, [jobId])).get(jobId)
+    return rows === undefined ? null : toLiveJob(jobId, await foldJob(this.#load, rows))
   }
 
   /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, if another's is known. */
@@ -270,7 +276,7 @@ export class Engine {
     this.#pulse?.beatNow()
     this.#elsewhere.stop()
     this.#retention.stop()
-    this.#upkeep.stop()
+    await this.#upkeep.stop()
     this.#executions.stop()
     await this.#wakeups.stop()
     const leaving = this.#leave()
@@ -329,11 +335,15 @@ export class Engine {
       },
       told: partitions => this.tell(partitions),
       operations: rows => this.#operations(rows),
+      submissionSettled: (provider, isToCancel) =>
+        isToCancel ? this.#upkeep.abandoned() : this.#upkeep.freed([provider]),
     }
   }
 
   #operations({ begun, left, freed }: OperationRows): void {
-    for (const operation of begun) this.#upkeep.begun(operation)
+    for (const operation of begun)
+      if (operation.unseen === undefined) this.#upkeep.begun(operation)
+      else this.owner.external.left.recorded(operation)
     if (freed.size > 0) this.#upkeep.freed(freed)
     const isCancelled = left.some(({ operation }) => operation === "cancel")
     if (isCancelled || begun.some(({ cancelAt }) => cancelAt !== null)) this.#upkeep.abandoned()

@@ -1,11 +1,14 @@
 import type { RemoteWorkers } from "../broker/port.ts"
 import { Capacity, type CapacityParts } from "./capacity.ts"
+import { LeftSubmissions, type LeftSubmissionsParts } from "./left-submissions.ts"
 import { Polls } from "./polls.ts"
 import type { Providers } from "./providers.ts"
 import type { EngineSettings } from "./settings.ts"
 import { Slots } from "./slots.ts"
 
-export interface ExternalWorkParts extends Omit<CapacityParts, "slots"> {
+export interface ExternalWorkParts
+  extends Omit<CapacityParts, "slots" | "guardMs">,
+    Pick<LeftSubmissionsParts, "broker" | "taskOf" | "settled"> {
   readonly settings: EngineSettings
   readonly providers: Providers
   readonly remote: () => RemoteWorkers | undefined
@@ -17,17 +20,19 @@ export interface ExternalWork {
   readonly slots: Slots
   readonly capacity: Capacity
   readonly polls: Polls
+  readonly left: LeftSubmissions
 }
 
 export function externalWork(parts: ExternalWorkParts): ExternalWork {
   const { settings, providers } = parts
   const slots = new Slots({ ...parts, leaseMs: settings.slotLeaseSeconds * 1000 })
-  const capacity = new Capacity({ ...parts, slots })
+  const capacity = new Capacity({ ...parts, slots, guardMs: settings.rateGuardMs })
   const polls = new Polls({
     ...parts,
     capacity,
     concurrency: settings.pollConcurrency,
     maxWaitMs: settings.pollMaxWaitSeconds * 1000,
   })
-  return { providers, slots, capacity, polls }
+  const left = new LeftSubmissions({ ...parts, capacity })
+  return { providers, slots, capacity, polls, left }
 }

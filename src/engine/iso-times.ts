@@ -22,6 +22,13 @@ export function isoGraph({ live, ...graph }: GraphView) {
     ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
     nodes: graph.nodes.map(node => isoNode(node)),
     waiting_for: graph.waiting_for.map(({ node, ...waiting }) => ({ node, ...isoWaiting(waiting) })),
+    ...(graph.unseen_operations === undefined
+      ? {}
+      : {
+          unseen_operations: graph.unseen_operations.map(({ since, held_until, ...of }) => {
+            return { ...of, since: isoTime(since), held_until: isoTime(held_until) }
+          }),
+        }),
   }
 }
 

@@ -1,7 +1,7 @@
 import type { Fact, ItemCompleted, NodeCompleted } from "../core/facts.ts"
 import { placeOf } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
-import type { JobState } from "../core/state.ts"
+import { isInFlight, type JobState } from "../core/state.ts"
 import type { JobStatus } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
 
@@ -64,6 +64,12 @@ export function currentTask(
 } | null {
   const place = placeOf(state, task)
   return place === null ? null : { jobId: id, ...task, attempt: place.state.attempt[place.position]! }
+}
+
+/** Does the node, or the item, go on under a later attempt? */
+export function isHandedOn({ state }: LiveJob, task: Parameters<typeof placeOf>[1]): boolean {
+  const place = placeOf(state, task)
+  return place !== null && isInFlight(place.state, place.position)
 }
 
 export interface Progress {

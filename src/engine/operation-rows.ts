@@ -1,3 +1,4 @@
+import type { Attempted } from "../core/commands.ts"
 import type { Fact } from "../core/facts.ts"
 import { placeOf, which } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
@@ -11,8 +12,15 @@ import type { LiveJob } from "./live-job.ts"
 export class OperationRows {
   readonly #begun = new Map<string, BegunOperation>()
   readonly #left = new Map<string, LeftBehind>()
+  /** Submissions whose outcome is not known, of attempts that are not wanted any more. */
+  readonly #unseen = new Map<string, BegunOperation>()
+  readonly #slotLeaseMs: number
   /** Providers of which a slot may have come free. */
   readonly freed = new Set<string>()
+
+  constructor(slotLeaseMs: number) {
+    this.#slotLeaseMs = slotLeaseMs
+  }
 
   /** Call after the fact was applied. */
   note(job: LiveJob, fact: Fact): void {
@@ -44,8 +52,26 @@ export class OperationRows {
     this.#leave(job, of, at, "ended")
   }
 
+  /**
+   * Nobody wants this attempt any more, and its submission may be in flight, or was never answered: an operation may be
+   * running whose id nobody knows. Its slot goes over to the row. Call before the attempt's operation counts as ended.
+   */
+  unseen(job: LiveJob, { node, item, attempt }: Attempted, at: number): void {
+    const { provider } = job.plan.nodes[node]!
+    const of = which(item === undefined ? { node } : { node, item })
+    const key = keyOf(job.id, of)
+    if (provider === null || this.#unseen.has(key)) return
+    const place = placeOf(job.state, of)
+    const operation = place?.state.operations.get(place.position) ?? 0
+    this.#unseen.set(key, {
+      ...{ partition: job.partition, provider, externalId: unseenId(attempt), jobId: job.id, ...of, attempt },
+      ...{ submittedAt: at, endedAt: null, cancelAt: null, slotUntil: at + this.#slotLeaseMs },
+      unseen: { operation },
+    })
+  }
+
   get begun(): BegunOperation[] {
-    return [...this.#begun.values()]
+    return [...this.#begun.values(), ...this.#unseen.values()]
   }
 
   get left(): LeftBehind[] {
@@ -54,7 +80,8 @@ export class OperationRows {
 
   /** Takes out what belongs to jobs that are not kept. */
   keep(isKept: (row: { readonly partition: number; readonly jobId: string }) => boolean): void {
-    for (const [key, row] of this.#begun) if (!isKept(row)) this.#begun.delete(key)
+    for (const rows of [this.#begun, this.#unseen])
+      for (const [key, row] of rows) if (!isKept(row)) rows.delete(key)
     for (const [key, row] of this.#left) if (!isKept(row)) this.#left.delete(key)
   }
 
@@ -76,10 +103,11 @@ export class OperationRows {
     const key = keyOf(job.id, of)
     const begun = this.#begun.get(key)
     // A fact may tell of the end that an effect of it has told before, and better: the first counts, as for `left`.
+    const slot = operation === "cancel" ? { slotUntil: at + this.#slotLeaseMs } : {}
     if (begun?.endedAt === null && operation !== "none")
-      this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null })
+      this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null, ...slot })
     if (this.#left.has(key)) return
-    this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation })
+    this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation, ...slot })
   }
 
   #leaveAll(job: LiveJob, at: number): void {
@@ -98,6 +126,11 @@ function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "
   if (fact.retry_at === undefined) return false
   const place = placeOf(job.state, fact)
   return place?.state.unfollowed.has(place.position) === true
+}
+
+/** No provider's id has a control character. Each attempt of a node may leave one. */
+function unseenId(attempt: number): string {
+  return `\u0001${attempt}`
 }
 
 /** A node, or one of its items. */

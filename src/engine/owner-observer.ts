@@ -21,4 +21,6 @@ export interface OwnerObserver {
   told(partitions: readonly number[]): void
   /** What operations at providers left to do, durably. */
   operations(rows: OperationRows): void
+  /** The outcome of a submission is known whose job had ended: its operation is to be cancelled, or its slot is free. */
+  submissionSettled(provider: string, isToCancel: boolean): void
 }

@@ -1,16 +1,17 @@
-import type { Broker, BrokerHost } from "../broker/port.ts"
+import type { Broker, BrokerHost, Task } from "../broker/port.ts"
 import { apply } from "../core/apply.ts"
 import type { Attempted, Circumstances, Command, Refusal } from "../core/commands.ts"
 import { decide } from "../core/decide.ts"
 import type { Fact } from "../core/facts.ts"
 import { cut } from "../core/faults.ts"
-import { placeOf } from "../core/item-list.ts"
+import { placeOf, which } from "../core/item-list.ts"
 import { completionOf } from "../core/last-output.ts"
 import { abortReason } from "../core/reasons.ts"
 import { newJobState } from "../core/state.ts"
 import { isTriedAgain, nextTimer } from "../core/timers.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
+import type { UnseenSubmission } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
 import { Alarms } from "./alarms.ts"
 import type { LaneEvents } from "./append-lane.ts"
@@ -25,7 +26,7 @@ import { type Holding, partitionMoved } from "./holding.ts"
 import { partitionOf } from "./ids.ts"
 import { JobMemory } from "./job-memory.ts"
 import { leaveMemory } from "./large-outputs.ts"
-import { currentTask, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
+import { currentTask, isHandedOn, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
@@ -57,6 +58,8 @@ export interface OwnerParts {
   readonly observer: OwnerObserver
   readonly measures: EngineMeasures
   readonly providers: Providers
+  /** A job as its facts tell it, without taking it into memory; null: there is none. */
+  readonly read: (jobId: string) => Promise<LiveJob | null>
 }
 
 export type Decided = readonly Fact[] | Refusal
@@ -71,6 +74,7 @@ export class Owner implements LaneEvents {
   readonly #log: Log
   readonly #observer: OwnerObserver
   readonly #measures: EngineMeasures
+  readonly #read: OwnerParts["read"]
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #reports: TaskReports
@@ -89,6 +93,7 @@ export class Owner implements LaneEvents {
     this.#log = log
     this.#observer = observer
     this.#measures = measures
+    this.#read = parts.read
     const available = (isAvailable: boolean) => observer.available(isAvailable)
     const store = new StoreNews({ log, triesBeforePause: journal.capabilities.retry.tries, available })
     this.committer = new Committer({ journal, clock, events: this, store, holdings: this.holdings, measures })
@@ -107,6 +112,9 @@ export class Owner implements LaneEvents {
       ...{ journal, clock, log, settings, providers, command, failed, durable },
       dispatch: task => this.broker.dispatch(task),
       remote: () => this.broker.remote,
+      broker: () => this.broker,
+      taskOf: submission => this.#taskOf(submission),
+      settled: (provider, isToCancel) => observer.submissionSettled(provider, isToCancel),
       told: partitions => observer.told(partitions),
     })
     this.departures = new Departures({
@@ -117,7 +125,7 @@ export class Owner implements LaneEvents {
       forget: partition => this.forget(partition),
     })
     this.#reports = new TaskReports({
-      ...{ jobs: this.jobs, command, durable, observer, undecided: this.#undecided },
+      ...{ jobs: this.jobs, command, durable, failed, observer, undecided: this.#undecided },
       external: this.external,
       running: task => this.broker.runningTask(task),
       callsLost: () => this.#deaths.note("calls", clock.now()),
@@ -318,6 +326,7 @@ export class Owner implements LaneEvents {
     this.#alarms.stop()
     this.#dispatcher.stop()
     this.external.capacity.stop()
+    this.external.left.stop()
     this.committer.stop()
   }
 
@@ -332,11 +341,28 @@ export class Owner implements LaneEvents {
     this.#dispatcher.dispatch(job, attempted)
   }
 
+  /** A submission to a provider is not aborted when nobody wants it any more; one that is handed over is. */
   abort(job: LiveJob, attempted: Attempted): void {
     const key = taskKey(attempted)
     job.running.delete(key)
     job.unserved?.delete(key)
-    this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
+    const isLeft = job.plan.nodes[attempted.node]!.provider !== null && !isHandedOn(job, attempted)
+    if (isLeft) this.external.left.left(job, attempted)
+    else this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
+  }
+
+  isHandedOut({ id: jobId }: LiveJob, attempted: Attempted): boolean {
+    return this.broker.has({ jobId, ...attempted }) || this.#reports.isClaiming({ jobId, ...attempted })
+  }
+
+  get slotLeaseMs(): number {
+    return this.#settings.slotLeaseSeconds * 1000
+  }
+
+  async #taskOf(submission: UnseenSubmission): Promise<Task | null> {
+    const job = await this.#read(submission.jobId)
+    const at = { ...which(submission), attempt: submission.attempt }
+    return job === null ? null : this.#dispatcher.taskOf(job, at)
   }
 
   ended(job: LiveJob): void {

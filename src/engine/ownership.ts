@@ -7,6 +7,7 @@ import { Peers } from "./peers.ts"
 import type { Recovery } from "./recovery.ts"
 import type { Retention } from "./retention.ts"
 import { takesPartitions } from "./takes-partitions.ts"
+import type { Upkeep } from "./upkeep.ts"
 import type { Wakeups } from "./wakeups.ts"
 
 /**
@@ -20,7 +21,8 @@ export interface OwnershipParts {
   readonly recovery: Recovery
   readonly wakeups: Wakeups
   readonly inbox: Inbox
-  readonly retention: Retention
+  readonly retention: Pick<Retention, "partitionsCame">
+  readonly upkeep: Pick<Upkeep, "partitionsCame">
   readonly leaseMs: number
   readonly beatMs: number
   /** What is to be given away and does not come to rest is handed over after this. */
@@ -229,7 +231,7 @@ export class Ownership {
   }
 
   async #take(rows: readonly PartitionRow[]): Promise<void> {
-    const { journal, engine, owner, recovery, wakeups, inbox, retention } = this.#parts
+    const { journal, engine, owner, recovery, wakeups, inbox, retention, upkeep } = this.#parts
     const taken = await journal.takePartitions({ engine, expected: rows })
     if (taken.length === 0) return
     for (const { partition, epoch } of taken)
@@ -250,6 +252,7 @@ export class Ownership {
     owner.broker.remote?.came(partitions.filter(partition => owner.holdings.has(partition)))
     this.#announce()
     retention.partitionsCame()
+    upkeep.partitionsCame()
     // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
     await wakeups.partitionsCame(recoveredAt)
     const waiting = await journal.readMessages({ partitions, limit: 1000 })

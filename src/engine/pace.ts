@@ -7,16 +7,32 @@ export interface PaceParts {
   readonly clock: Clock
   /** Asks until the store has answered. */
   readonly patiently: <T>(ask: () => Promise<T>) => Promise<T>
-  readonly until: (at: number) => Promise<void>
+  /** Answers how late it was when the time had come, in ms. */
+  readonly until: (at: number) => Promise<number>
+  readonly guardMs: number
+}
+
+/** A request to a provider, made for one owner's operation. */
+export interface RateRequest {
+  readonly provider: string
+  readonly owner: string
+  /** Requests a second; null: no limit. */
+  readonly rate: number | null
+  readonly ratePerOwner: number | null
 }
 
 interface Waiting {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
+  /** Places that came too late for it. */
+  missed: number
 }
 
+/** Owners take turns: the first of the map is next, and goes to its end. */
 interface Queue {
-  readonly waiting: Waiting[]
+  readonly waiting: Map<string, Waiting[]>
+  /** Those that missed their place, before all others. */
+  readonly again: Waiting[]
   isBusy: boolean
 }
 
@@ -25,12 +41,19 @@ interface Queue {
  *
  * 1. Places are taken at most a second ahead, whoever waits: a provider that says "too many" is heeded by all who have
  *    none yet, and in this process by those who have one, too.
- * 2. Those who wait here are served in order, with one question at a time for each provider.
- * 3. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
+ * 2. Requests that wait here are served with one question at a time for each provider: owners in turn, those of one
+ *    owner in order.
+ * 3. An owner's own rate comes first: a request waits for its place in that before it asks for one in the provider's, so
+ *    that an owner over its rate holds up nobody else.
+ * 4. Places are (1 s + guard) / rate apart: a request that reaches the provider up to the guard later than another still
+ *    leaves no second with more than the rate. A place that could not be used in time, since the store or this process
+ *    was slow, is given up for another one.
+ * 5. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
  *    that asks it looks once a second whether it has.
  */
 export class Pace {
   readonly #parts: PaceParts
+  /** By what the rate is of: a provider, or an owner at a provider. */
   readonly #queues = new Map<string, Queue>()
   /** By provider: nothing goes out from here before that. */
   readonly #stopped = new Map<string, number>()
@@ -42,9 +65,11 @@ export class Pace {
   }
 
   /** For a request that is made, sooner or later. */
-  async turn(provider: string, rate: number | null): Promise<void> {
+  async turn({ provider, owner, rate, ratePerOwner }: RateRequest): Promise<void> {
     const { patiently, until } = this.#parts
-    const place = () => (rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, rate))
+    const place = () =>
+      rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, owner, rate)
+    if (ratePerOwner !== null) await this.#place(ownKey(provider, owner), owner, ratePerOwner)
     await place()
     for (let stop = this.#stop(provider); stop !== null; stop = this.#stop(provider)) {
       await until(stop)
@@ -53,23 +78,40 @@ export class Pace {
   }
 
   /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
-  async goAhead(provider: string, rate: number | null, maxWaitMs: number): Promise<number | null> {
+  async goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
     const { clock, until } = this.#parts
+    const { provider, owner, rate, ratePerOwner } = request
     const latest = clock.now() + maxWaitMs
+    if (ratePerOwner !== null) {
+      const later = await this.#placeBefore(latest, ownKey(provider, owner), ratePerOwner)
+      if (later !== null) return later
+    }
     if (rate === null) await this.#look(provider)
     else {
-      for (;;) {
-        const { taken, at } = await this.#take(provider, rate, Math.min(maxWaitMs, AHEAD_MS))
-        if (!taken && at > latest) return at
-        await until(taken ? at : at - AHEAD_MS)
-        if (taken) break
-      }
+      const later = await this.#placeBefore(latest, provider, rate)
+      if (later !== null) return later
     }
     const stop = this.#stop(provider)
     if (stop === null) return null
     if (rate !== null || stop > latest) return stop
     await until(stop)
     return null
+  }
+
+  async #placeBefore(latest: number, key: string, rate: number): Promise<number | null> {
+    const { clock, until } = this.#parts
+    for (let missed = 0; ; ) {
+      const maxWaitMs = Math.max(0, Math.min(latest - clock.now(), AHEAD_MS))
+      const { taken, at } = await this.#take(key, rate, maxWaitMs, missed)
+      if (!taken && at > latest) return at
+      const lateMs = await until(taken ? at : at - AHEAD_MS)
+      if (taken && !this.#isTooLate(lateMs, missed++)) return null
+    }
+  }
+
+  /** What is always late goes out at last: a process that is this slow sends nothing in a burst. */
+  #isTooLate(lateMs: number, missed: number): boolean {
+    return lateMs > this.#parts.guardMs / 2 && missed < MOST_MISSED
   }
 
   /** A request has failed. What asks for time is heeded, from now on, by everybody. */
@@ -105,43 +147,84 @@ export class Pace {
     return null
   }
 
-  #place(provider: string, rate: number): Promise<void> {
-    let queue = this.#queues.get(provider)
+  #place(key: string, owner: string, rate: number): Promise<void> {
+    let queue = this.#queues.get(key)
     if (queue === undefined) {
-      queue = { waiting: [], isBusy: false }
-      this.#queues.set(provider, queue)
+      queue = { waiting: new Map(), again: [], isBusy: false }
+      this.#queues.set(key, queue)
     }
     const { waiting } = queue
-    const served = new Promise<void>((resolve, reject) => waiting.push({ resolve, reject }))
-    void this.#serve(provider, rate, queue)
+    const served = new Promise<void>((resolve, reject) => {
+      const own = waiting.get(owner)
+      if (own === undefined) waiting.set(owner, [{ resolve, reject, missed: 0 }])
+      else own.push({ resolve, reject, missed: 0 })
+    })
+    void this.#serve(key, rate, queue)
     return served
   }
 
   /** Never rejects: what goes wrong is told to all who wait. */
-  async #serve(provider: string, rate: number, queue: Queue): Promise<void> {
+  async #serve(key: string, rate: number, queue: Queue): Promise<void> {
     if (queue.isBusy) return
     queue.isBusy = true
     const { patiently, until } = this.#parts
     try {
-      while (queue.waiting.length > 0) {
-        const { taken, at } = await patiently(() => this.#take(provider, rate, AHEAD_MS))
-        if (taken) void until(at).then(queue.waiting.shift()!.resolve)
+      while (isWaitedFor(queue)) {
+        const missed = queue.again[0]?.missed ?? 0
+        const { taken, at } = await patiently(() => this.#take(key, rate, AHEAD_MS, missed))
+        if (taken) void this.#use(key, rate, queue, at)
         else await until(at - AHEAD_MS)
       }
     } catch (error) {
-      for (const { reject } of queue.waiting.splice(0)) reject(error)
+      while (isWaitedFor(queue)) takeNext(queue).reject(error)
     } finally {
       queue.isBusy = false
     }
   }
 
-  #take(provider: string, rate: number, maxWaitMs: number) {
-    const { journal, clock } = this.#parts
-    return journal.providers.takeRate({ provider, intervalMs: 1000 / rate, at: clock.now(), maxWaitMs })
+  async #use(key: string, rate: number, queue: Queue, at: number): Promise<void> {
+    const next = takeNext(queue)
+    const lateMs = await this.#parts.until(at)
+    if (!this.#isTooLate(lateMs, next.missed)) {
+      next.resolve()
+      return
+    }
+    next.missed++
+    queue.again.push(next)
+    void this.#serve(key, rate, queue)
+  }
+
+  /** After places that came too late, which takes the store's time too, the next one is asked for some time ahead. */
+  #take(key: string, rate: number, maxWaitMs: number, missed: number) {
+    const { journal, clock, guardMs } = this.#parts
+    const intervalMs = (1000 + guardMs) / rate
+    const at = clock.now() + Math.min(AHEAD_MS, missed * LEAD_MS)
+    return journal.providers.takeRate({ provider: key, intervalMs, at, maxWaitMs })
   }
 }
 
+/** No provider's name has a "/" in it. */
+function ownKey(provider: string, owner: string): string {
+  return `${provider}/${owner}`
+}
+
+function isWaitedFor({ waiting, again }: Queue): boolean {
+  return waiting.size + again.length > 0
+}
+
+function takeNext({ waiting, again }: Queue): Waiting {
+  const late = again.shift()
+  if (late !== undefined) return late
+  const [owner, own] = waiting.entries().next().value!
+  const next = own.shift()!
+  waiting.delete(owner)
+  if (own.length > 0) waiting.set(owner, own)
+  return next
+}
+
 const AHEAD_MS = 1000
+const LEAD_MS = 50
+const MOST_MISSED = 20
 /** Also where a provider asks for less: it has just said that it was too much. */
 const LEAST_STOP_SECONDS = 1
 /** A slip in one answer must not stop everybody for a year. */

@@ -4,8 +4,8 @@ import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 
-/** Throws if a job of the plan could never run on this store. */
-export type MustFit = (plan: Plan) => void
+/** Throws if a job of the plan could never run on this store, or not for this owner. */
+export type MustFit = (plan: Plan, owner: string) => void
 
 /** What the process that owns the job must have; adapters of routes on workers are the workers'. */
 export function needsOf({ routes }: PipelinePlan): PipelineNeeds {

@@ -7,6 +7,7 @@ import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
 import { type LiveJob, taskKey, taskOfKey } from "./live-job.ts"
+import type { RateRequest } from "./pace.ts"
 import type { Operation, Providers } from "./providers.ts"
 
 export interface PollsParts {
@@ -73,7 +74,7 @@ export class Polls {
     const result =
       terms?.poll == null
         ? ({ type: "error", fault: unknownProvider(operation.provider) } as const)
-        : await this.#ask(operation, terms.rate, abort.signal)
+        : await this.#ask(operation, { owner: job.state.owner, ...terms }, abort.signal)
     if (abort.signal.aborted || job.gone) return
     job.looks?.delete(taskKey(of))
     const { externalId } = operation
@@ -82,10 +83,10 @@ export class Polls {
   }
 
   /** As long as the store is away nobody is asked: nothing is wrong with the job. */
-  async #postponement(provider: string, rate: number | null): Promise<number | null> {
+  async #postponement(request: RateRequest): Promise<number | null> {
     const { capacity, maxWaitMs, clock } = this.#parts
     try {
-      return await capacity.goAhead(provider, rate, maxWaitMs)
+      return await capacity.goAhead(request, maxWaitMs)
     } catch (error) {
       if (!(error instanceof JournalUnavailableError)) throw error
       return clock.now() + AWAY_MS
@@ -93,12 +94,13 @@ export class Polls {
   }
 
   /** S1: by a worker that takes such looks, if there is one; else from here. */
-  async #poll(operation: Operation, signal: AbortSignal): Promise<OperationResult> {
-    const { providers, remote, clock } = this.#parts
+  async #poll(operation: Operation, request: RateRequest, signal: AbortSignal): Promise<OperationResult> {
+    const { providers, remote, clock, capacity } = this.#parts
     const { provider, externalId, jobId, nodeId } = operation
     const handler = pollQueue(provider)
     const workers = remote()
-    if (workers?.answers(handler) !== true) return providers.poll(operation, signal)
+    if (workers?.answers(handler) !== true)
+      return providers.poll(operation, { signal, place: () => capacity.turn(request) })
     const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
     const outcome = await workers.call(of, signal)
     if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
@@ -108,12 +110,17 @@ export class Polls {
     return fault.code === OUTPUT_TOO_LARGE ? { type: "failed", fault } : { type: "error", fault }
   }
 
-  async #ask(operation: Operation, rate: number | null, signal: AbortSignal): Promise<OperationResult> {
+  async #ask(
+    operation: Operation,
+    terms: Omit<RateRequest, "provider">,
+    signal: AbortSignal,
+  ): Promise<OperationResult> {
     const { capacity } = this.#parts
-    const later = await this.#postponement(operation.provider, rate)
+    const request = { ...terms, provider: operation.provider }
+    const later = await this.#postponement(request)
     if (later !== null) return { type: "postponed", until: later }
     if (signal.aborted) return { type: "hint" }
-    const result = await this.#poll(operation, signal)
+    const result = await this.#poll(operation, request, signal)
     if (result.type === "error" && !signal.aborted)
       capacity.complain(operation.provider, "poll", result.fault)
     return result

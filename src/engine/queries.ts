@@ -128,13 +128,24 @@ export class Queries {
     const { plan, state } = await this.#durable(jobId)
     const view = await this.#withOverlay(jobId, graphView(state, { now: this.#parts.now() }), only)
     const { pipeline } = plan
-    if (pipeline === null) return { state, view }
+    if (pipeline === null) return { state, view: await this.#withUnseen(jobId, plan, view) }
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
     // Figures of a process that died would be shown as if they were true now.
     const isRun = withLive(view).nodes[0]!.status === "RUNNING"
     const routes = routeViews(pipeline.routes, execution?.progress ?? null, isRun)
     const dead_letters = await this.#deadLetters(execution, routes)
     return { state, view: { ...view, routes, dead_letters } }
+  }
+
+  async #withUnseen(jobId: string, plan: Plan, view: GraphView): Promise<GraphView> {
+    if (plan.providers.length === 0) return view
+    const found = await this.#parts.journal.providers.unseenSubmissions({ jobId })
+    if (found.length === 0) return view
+    const unseen = found.map(({ node, item, provider, since, slotUntil: held_until }) => {
+      const of = { node: plan.nodes[node]!.id, ...(item === undefined ? {} : { item }) }
+      return { ...of, provider, since, held_until }
+    })
+    return { ...view, unseen_operations: unseen }
   }
 
   /** Asked of the store only if there have been any. Of very many, those that were replayed are counted too. */

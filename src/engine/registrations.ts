@@ -59,6 +59,8 @@ export interface RegistrationsParts {
   readonly handlers: HandlerCatalog
   readonly adapters?: AdapterCatalog
   readonly now: () => number
+  /** Throws if the plan uses a provider that is not for jobs of this owner. */
+  readonly mustBeFor?: (plan: Plan, owner: string) => void
   /** For aliases with weights. */
   readonly random?: () => number
 }
@@ -93,6 +95,11 @@ export class Registrations {
   /** As `register`, for whoever has compiled it. */
   async registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
     return registered(await this.#store(plan, owner, pushedBy))
+  }
+
+  /** What `register` would refuse for this owner alone. */
+  check(plan: Plan, owner: string): void {
+    this.#parts.mustBeFor?.(plan, owner)
   }
 
   resolve(source: WorkflowSource | WorkflowText, owner: string): Promise<StoredPlan> {
@@ -137,6 +144,7 @@ export class Registrations {
   }
 
   async #store(plan: Plan, owner: string, pushedBy = "local"): Promise<NewlyStored> {
+    this.#parts.mustBeFor?.(plan, owner)
     const definition = JSON.stringify(plan.document)
     const row = await this.#parts.journal.putWorkflow({
       owner,

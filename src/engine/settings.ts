@@ -45,6 +45,8 @@ export interface EngineSettings {
   readonly pollConcurrency: number
   /** A look whose place in the provider's rate is further away than this is put off. */
   readonly pollMaxWaitSeconds: number
+  /** Places in a provider's rate are this much, shared by the requests of a second, further apart than the rate asks. */
+  readonly rateGuardMs: number
   /** How often slots, parked webhooks and abandoned operations are looked after. */
   readonly providerSweepSeconds: number
   /** How often a provider is asked to cancel an operation. */
@@ -86,6 +88,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   slotLeaseSeconds: amount("UMBRA_SLOT_LEASE_SECONDS", 3600),
   pollConcurrency: wholeNumber("UMBRA_POLL_CONCURRENCY", 50),
   pollMaxWaitSeconds: amount("UMBRA_POLL_MAX_WAIT_SECONDS", 30),
+  rateGuardMs: amount("UMBRA_RATE_GUARD_MS", 50),
   providerSweepSeconds: amount("UMBRA_PROVIDER_SWEEP_SECONDS", 10),
   cancelTries: wholeNumber("UMBRA_CANCEL_TRIES", 10),
   cell: {

@@ -97,11 +97,15 @@ export class Slots {
 
   #terms(provider: string) {
     const { clock, leaseMs, providers } = this.#parts
-    return { provider, limit: providers.terms(provider)?.concurrency ?? 0, leaseMs, at: clock.now() }
+    const terms = providers.terms(provider)
+    const { concurrency = 0, concurrencyPerOwner: limitPerOwner = null } = terms ?? {}
+    return { provider, limit: concurrency ?? NO_LIMIT, limitPerOwner, leaseMs, at: clock.now() }
   }
 }
 
 const MOST_AT_ONCE = 500
+/** Of a provider that limits each owner and not all of them together. */
+const NO_LIMIT = 2 ** 31 - 1
 
 function nameOf({ jobId, node, item }: SlotKey): string {
   return `${jobId}/${node}/${item}`

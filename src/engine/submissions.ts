@@ -92,7 +92,7 @@ export class Submissions {
     this.#engine.mustBeOpen()
     checkOptions(options)
     const stored = await this.registrations.resolve(source, options.owner)
-    this.#mustFit(stored.plan)
+    this.#mustFit(stored.plan, options.owner)
     const checked = await checkSubmission(stored.plan, input, options)
     await this.#engine.whenReady()
     const command = this.#command(stored, checked, options)

@@ -6,10 +6,13 @@ import type {
   TaskName,
   TaskNews,
 } from "../broker/port.ts"
+import { nameOf } from "../broker/task-name.ts"
 import type { Attempted, Command, External } from "../core/commands.ts"
+import type { Fault } from "../core/faults.ts"
 import { isCurrent, placeOf } from "../core/item-list.ts"
 import type { Json } from "../core/json.ts"
 import type { ExternalWork } from "./external-work.ts"
+import { partitionOf } from "./ids.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
 import { commandOf } from "./outcome-command.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
@@ -20,9 +23,11 @@ export interface TaskReportsParts {
   /** For those who need no answer. What should not happen sets the job aside. */
   readonly command: (job: LiveJob, command: Command, outputText?: string) => void
   readonly durable: (job: LiveJob) => Promise<void>
+  /** What should not happen: the job cannot go on. */
+  readonly failed: (job: LiveJob, error: unknown) => void
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly undecided: Undecided
-  readonly external: Pick<ExternalWork, "providers" | "capacity">
+  readonly external: Pick<ExternalWork, "providers" | "capacity" | "left">
   /** null: no handler runs it now. */
   readonly running: (task: TaskName) => RunningTask | null
   /** A process has died while it ran something for jobs that is no node. */
@@ -34,6 +39,10 @@ export interface TaskReportsParts {
 /** What workers say, as commands to the jobs concerned. */
 export class TaskReports implements RemoteTaskEvents {
   readonly #parts: TaskReportsParts
+  /** By name of a task: it waits for a place in its provider's rate. */
+  readonly #asked = new Map<string, Promise<void>>()
+  /** Names of tasks whose operation is being claimed. */
+  readonly #claiming = new Set<string>()
 
   constructor(parts: TaskReportsParts) {
     this.#parts = parts
@@ -53,7 +62,26 @@ export class TaskReports implements RemoteTaskEvents {
       ...(task.alone === undefined ? {} : { alone: task.alone }),
       ...(ranMs === undefined ? {} : { ranMs }),
     })
-    return task.announce ? this.#parts.durable(job) : Promise.resolve()
+    return task.announce ? this.#mayBegin(job, task) : Promise.resolve()
+  }
+
+  /** A worker that hears nothing asks again, and means the same place in the rate. Who is only joined sends nothing. */
+  #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
+    if (task.alone === false) return this.#parts.durable(job)
+    const name = nameOf(task)
+    const asked = this.#asked.get(name)
+    if (asked !== undefined) return asked
+    const { capacity, providers } = this.#parts.external
+    const { provider } = job.plan.nodes[task.node]!
+    const terms = provider === null ? undefined : providers.terms(provider)
+    const durable = this.#parts.durable(job)
+    if (terms === undefined) return durable
+    const { owner } = job.state
+    const answer = durable
+      .then(() => capacity.turn({ provider: provider!, owner, ...terms }))
+      .finally(() => this.#asked.delete(name))
+    this.#asked.set(name, answer)
+    return answer
   }
 
   progress(task: TaskName, progress: Progress): void {
@@ -82,8 +110,10 @@ export class TaskReports implements RemoteTaskEvents {
 
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#jobOf(task)
+    const { command, observer, undecided, external } = this.#parts
+    if (this.#isLeft(job, task))
+      undecided.add(partitionOf(task.jobId), external.left.finished(job, task, outcome))
     if (job === null) return
-    const { command, observer, undecided } = this.#parts
     const key = taskKey(task)
     job.running.delete(key)
     job.progress?.delete(key)
@@ -91,7 +121,10 @@ export class TaskReports implements RemoteTaskEvents {
       const { usage } = outcome
       const at = { ...attemptedBy(task), times, ...(usage === undefined ? {} : { usage }) }
       undecided.add(job.partition, observer.childWanted(job, at, outcome))
-    } else {
+    } else if (this.#isLeft(job, task)) return
+    else if (outcome.type === "submitted")
+      undecided.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
+    else {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
@@ -99,11 +132,50 @@ export class TaskReports implements RemoteTaskEvents {
     }
   }
 
+  /** Is the operation that the task submitted being claimed right now? */
+  isClaiming(task: TaskName): boolean {
+    return this.#claiming.has(nameOf(task))
+  }
+
+  /** The operation is claimed for the job's owner before it is recorded. The job may end meanwhile. */
+  async #submitted(
+    job: LiveJob,
+    task: TaskName & { readonly times: AttemptTimes },
+    outcome: Extract<Outcome, { type: "submitted" }>,
+  ): Promise<void> {
+    const { command, failed, external } = this.#parts
+    const { provider } = job.plan.nodes[task.node]!
+    const at = attemptedBy(task)
+    const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+    this.#claiming.add(nameOf(task))
+    try {
+      const operation = { provider: provider!, externalId: outcome.externalId }
+      const isOwn = terms === undefined || (await external.capacity.claims(job, operation))
+      if (!isCurrent(job.state, at)) await external.left.finished(job, task, outcome)
+      else if (isOwn) command(job, commandOf(at, outcome, terms, task.times))
+      else
+        command(
+          job,
+          commandOf(at, { ...outcome, type: "failed", fault: notOwn(provider!) }, terms, task.times),
+        )
+    } catch (error) {
+      failed(job, error)
+    } finally {
+      this.#claiming.delete(nameOf(task))
+    }
+  }
+
+  /** For an attempt that its job does not want any more. */
+  #isLeft(job: LiveJob | null, task: TaskName): boolean {
+    return job === null || !isCurrent(job.state, attemptedBy(task))
+  }
+
   lost(tasks: readonly TaskName[], callsToo: boolean): void {
     if (callsToo) this.#parts.callsLost()
     const byJob = new Map<LiveJob, Attempted[]>()
     for (const task of tasks) {
       const job = this.#jobOf(task)
+      if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
       if (job === null) continue
       job.progress?.delete(taskKey(task))
       const lost = byJob.get(job)
@@ -120,8 +192,9 @@ export class TaskReports implements RemoteTaskEvents {
   /** What is known to have begun is a new attempt. The rest just goes to somebody else. */
   returned(task: TaskName): void {
     const job = this.#jobOf(task)
-    if (job === null) return
     const attempted = attemptedBy(task)
+    if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
+    if (job === null) return
     job.progress?.delete(taskKey(task))
     this.#parts.command(job, { type: "hand_over", only: [attempted] })
     job.running.delete(taskKey(task))
@@ -147,4 +220,15 @@ export class TaskReports implements RemoteTaskEvents {
 
 function attemptedBy({ node, item, attempt }: TaskName): Attempted {
   return item === undefined ? { node, attempt } : { node, item, attempt }
+}
+
+/** The id itself is not repeated: it is the other owner's. */
+function notOwn(provider: string): Fault {
+  return {
+    code: "E425",
+    message:
+      `The operation that was submitted to provider "${provider}" has the id of an operation that belongs to another owner. ` +
+      "It is neither followed nor cancelled for this job.",
+    retryable: false,
+  }
 }

@@ -6,7 +6,8 @@ import type { DueCancel, OperationName, SlotKey } from "../journal/provider-stor
 import type { Log } from "../log.ts"
 import type { Capacity } from "./capacity.ts"
 import type { Clock } from "./clock.ts"
-import type { Providers } from "./providers.ts"
+import type { LeftSubmissions } from "./left-submissions.ts"
+import { type Providers, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
 export interface UpkeepParts {
@@ -16,6 +17,7 @@ export interface UpkeepParts {
   readonly providers: Providers
   readonly capacity: Capacity
   readonly slots: Slots
+  readonly left: Pick<LeftSubmissions, "sweep">
   readonly partitions: () => readonly number[]
   readonly told: (partitions: readonly number[]) => void
   /** Is somebody of this process at work with the slot? */
@@ -37,6 +39,7 @@ export interface UpkeepParts {
 export class Upkeep {
   readonly #parts: UpkeepParts
   readonly #cancelling = new Set<string>()
+  readonly #settling = new Set<Promise<void>>()
   #abort = new AbortController()
   #cancelTimer = () => {}
   #isStopped = false
@@ -49,10 +52,17 @@ export class Upkeep {
     if (this.#parts.providers.names().length > 0) this.#schedule()
   }
 
-  stop(): void {
+  /** Resolves when cancellations that were answered are stored: each holds a slot until then. */
+  async stop(): Promise<void> {
     this.#isStopped = true
     this.#cancelTimer()
     this.#abort.abort()
+    await Promise.allSettled(this.#settling)
+  }
+
+  /** Their last owner may have died while operations of theirs were to be cancelled, which hold slots. */
+  partitionsCame(): void {
+    if (this.#parts.providers.names().length > 0) this.abandoned()
   }
 
   #schedule(): void {
@@ -70,6 +80,7 @@ export class Upkeep {
     await this.#remind()
     told(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
     await this.#cancelDue()
+    await this.#parts.left.sweep(partitions())
   }
 
   /**
@@ -97,7 +108,8 @@ export class Upkeep {
 
   async #grant(provider: string): Promise<void> {
     const { providers, slots } = this.#parts
-    if (providers.terms(provider)?.concurrency != null) await slots.grant(provider)
+    const terms = providers.terms(provider)
+    if (terms !== undefined && usesSlots(terms)) await slots.grant(provider)
   }
 
   /** The operation is on record: has its webhook been here before? */
@@ -139,13 +151,15 @@ export class Upkeep {
 
   async #cancel(cancel: DueCancel): Promise<void> {
     const { journal, clock, providers, capacity, cancelTries, log, nodeId } = this.#parts
-    const { provider, externalId, jobId, node, tries } = cancel
-    const later = await capacity.goAhead(provider, providers.terms(provider)?.rate ?? null, MAX_WAIT_MS)
+    const { provider, externalId, jobId, node, tries, owner } = cancel
+    const { rate = null, ratePerOwner = null } = providers.terms(provider) ?? {}
+    const request = { provider, owner, rate, ratePerOwner }
+    const later = await capacity.goAhead(request, MAX_WAIT_MS)
     if (later !== null) return
     const id = (await nodeId(jobId, node)) ?? ""
     const fault: Fault | null = await providers.cancel(
       { provider, externalId, jobId, nodeId: id },
-      this.#abort.signal,
+      { signal: this.#abort.signal, place: () => capacity.turn(request) },
     )
     if (this.#isStopped && fault !== null) return
     if (fault !== null) capacity.complain(provider, "cancel", fault)
@@ -158,10 +172,14 @@ export class Upkeep {
         "an operation could not be cancelled",
       )
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
-    await journal.providers.settleCancel({
+    const settling = journal.providers.settleCancel({
       ...{ provider, externalId, jobId, ...which(cancel) },
       again: fault === null || isLast ? null : clock.now() + wait,
     })
+    this.#settling.add(settling)
+    await settling.finally(() => this.#settling.delete(settling))
+    // It held its slot until now: the provider had it.
+    if (fault === null || isLast) this.freed([provider])
   }
 
   /** What fails here is done by the next sweep. */

@@ -73,14 +73,18 @@ function hasOperations({ begun = [], left = [] }: Batch): boolean {
 
 function begunRecord(operation: BegunOperation): string {
   const { partition, provider, externalId, jobId, node, attempt, submittedAt, endedAt, cancelAt } = operation
-  const times = [submittedAt, endedAt ?? "", cancelAt ?? ""]
+  const { slotUntil, unseen } = operation
+  const times = [submittedAt, endedAt ?? "", cancelAt ?? "", slotUntil ?? ""]
   const place = [jobId, node, itemColumn(operation)]
-  return [partition, plain(provider), plain(externalId), ...place, attempt, ...times].join(FIELD)
+  const submission = [unseen !== undefined, unseen?.operation ?? 0]
+  return [partition, plain(provider), plain(externalId), ...place, attempt, ...times, ...submission].join(
+    FIELD,
+  )
 }
 
 function leftRecord(left: LeftBehind): string {
-  const { partition, jobId, node, at, operation } = left
-  return [partition, jobId, node ?? "", itemColumn(left), at, operation].join(FIELD)
+  const { partition, jobId, node, at, operation, slotUntil } = left
+  return [partition, jobId, node ?? "", itemColumn(left), at, operation, slotUntil ?? ""].join(FIELD)
 }
 
 /** -1: of the node itself. */

@@ -29,7 +29,11 @@ export function appendToMemory(store: MemoryStore, batch: port.Batch): port.Appe
   })
   for (const operation of batch.begun ?? [])
     if (held.has(operation.partition))
-      store.operations.set(operationKey(operation), { ...operation, tries: 0 })
+      store.operations.set(operationKey(operation), {
+        ...operation,
+        slotUntil: operation.slotUntil ?? null,
+        tries: 0,
+      })
   for (const left of batch.left ?? []) if (held.has(left.partition)) leave(store, left)
   return { held, inserted }
 }
@@ -44,9 +48,10 @@ function leave(store: MemoryStore, left: LeftBehind): void {
   const { jobId, node, at, operation } = left
   const isLeft = (slot: SlotKey) => node !== null && isSame(slot, { ...left, node })
   for (const known of operation === "none" ? [] : store.operations.values()) {
-    if (!isLeft(known) || known.endedAt !== null) continue
+    if (!isLeft(known) || known.endedAt !== null || known.unseen !== undefined) continue
     known.endedAt = at
     known.cancelAt = operation === "cancel" ? at : null
+    known.slotUntil = left.slotUntil ?? null
   }
   for (const [key, slot] of store.slots)
     if (node === null ? slot.jobId === jobId : isLeft(slot)) store.slots.delete(key)

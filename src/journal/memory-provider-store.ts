@@ -1,4 +1,4 @@
-import type { MemoryStore, StoredOperation, StoredSlot } from "./memory-store.ts"
+import { type MemoryStore, pair, type StoredOperation, type StoredSlot } from "./memory-store.ts"
 import type { NewMessage } from "./port.ts"
 import type {
   DueCancel,
@@ -10,6 +10,7 @@ import type {
   SlotKey,
   SlotRequest,
   SlotTerms,
+  UnseenSubmission,
   WebhookEventRow,
 } from "./provider-store.ts"
 
@@ -44,12 +45,22 @@ export class MemoryProviderStore implements ProviderStore {
     return partitionsOf(this.#grant(terms, () => true))
   }
 
-  #grant({ provider, limit, leaseMs, at }: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
+  #grant(terms: SlotTerms, isTold: (slot: StoredSlot) => boolean): StoredSlot[] {
+    const { provider, limit, limitPerOwner = null, leaseMs, at } = terms
     const all = this.#slotsOf(provider)
-    const held = all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at).length
-    const next = all.filter(slot => slot.heldUntil === null).slice(0, Math.max(0, limit - held))
+    const held = [
+      ...all.filter(slot => slot.heldUntil !== null && slot.heldUntil > at),
+      ...this.#leftAt(provider, at),
+    ]
+    const { slotTurns } = this.#store()
+    const next = inTurn(all, held, slotTurns)
+      .filter(({ turn }) => limitPerOwner === null || turn <= limitPerOwner)
+      .slice(0, Math.max(0, limit - held.length))
+      .map(({ slot }) => slot)
     if (next.length > 0) for (const slot of all) if (hasEnded(slot, at)) this.#ended(slot)
+    const lastTurn = Math.max(0, ...slotTurns.values()) + 1
     for (const slot of next) {
+      slotTurns.set(pair(provider, slot.owner), lastTurn)
       slot.grantedAt = at
       slot.heldUntil = at + leaseMs
       if (!isTold(slot)) continue
@@ -63,7 +74,7 @@ export class MemoryProviderStore implements ProviderStore {
   #ended(slot: StoredSlot): void {
     const { slots, operations } = this.#store()
     const key = slotKey(slot.provider, slot)
-    const isRunning = [...operations.values()].some(each => each.endedAt === null && isSame(each, slot))
+    const isRunning = [...operations.values()].some(each => isRunningAt(each) && isSame(each, slot))
     slots.delete(key)
     if (!isRunning) slots.set(key, { ...slot, grantedAt: 0, heldUntil: null })
   }
@@ -84,7 +95,7 @@ export class MemoryProviderStore implements ProviderStore {
 
   async idleSlots({ partitions, grantedBefore }: Parameters<ProviderStore["idleSlots"]>[0]) {
     const { slots, operations } = this.#store()
-    const open = [...operations.values()].filter(({ endedAt }) => endedAt === null)
+    const open = [...operations.values()].filter(isRunningAt)
     return [...slots.values()].flatMap(({ partition, grantedAt, heldUntil, ...slot }) => {
       const isHeld = heldUntil !== null && grantedAt < grantedBefore
       const isIdle = isHeld && partitions.includes(partition) && !open.some(each => isSame(each, slot))
@@ -93,13 +104,33 @@ export class MemoryProviderStore implements ProviderStore {
   }
 
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
-    const waiting = this.#slotsOf(slot.provider).filter(({ heldUntil }) => heldUntil === null)
-    const index = waiting.findIndex(other => isSame(other, slot))
+    const all = this.#slotsOf(slot.provider)
+    const held = all.filter(({ heldUntil }) => heldUntil !== null)
+    const index = inTurn(all, held, this.#store().slotTurns).findIndex(waiting => isSame(waiting.slot, slot))
     return index === -1 ? null : index + 1
+  }
+
+  /** What ended jobs still hold of the provider. */
+  #leftAt(provider: string, at: number) {
+    const { operations, jobs } = this.#store()
+    return [...operations.values()]
+      .filter(operation => operation.provider === provider && (operation.slotUntil ?? 0) > at)
+      .map(operation => ({ ...operation, owner: jobs.get(operation.jobId)?.owner ?? "" }))
   }
 
   #slotsOf(provider: string): StoredSlot[] {
     return [...this.#store().slots.values()].filter(slot => slot.provider === provider)
+  }
+
+  async claimOperation(claim: Parameters<ProviderStore["claimOperation"]>[0]): Promise<boolean> {
+    const { claims, operations } = this.#store()
+    const key = claimKey(claim)
+    const known = claims.get(key)
+    const isOthers = known !== undefined && known.owner !== claim.owner
+    const isRecorded = () => [...operations.values()].some(operation => claimKey(operation) === key)
+    if (isOthers && (known.claimedAt >= claim.abandonedBefore || isRecorded())) return false
+    claims.set(key, { owner: claim.owner, claimedAt: claim.at })
+    return true
   }
 
   async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
@@ -144,7 +175,7 @@ export class MemoryProviderStore implements ProviderStore {
       if (operation !== null && !isOf(event, operation)) continue
       const operations = [...this.#store().operations.values()].filter(known => isOf(event, known))
       if (operations.length === 0) continue
-      const open = operations.filter(({ endedAt }) => endedAt === null)
+      const open = operations.filter(known => known.endedAt === null && this.#isOwners(known))
       event.verdict = open.length > 0 ? "delivered" : "late"
       for (const { partition, jobId, node, item } of open) {
         const which = item === undefined ? "" : `"item":${item},`
@@ -154,6 +185,12 @@ export class MemoryProviderStore implements ProviderStore {
       told.push(...open)
     }
     return partitionsOf(told)
+  }
+
+  #isOwners(operation: StoredOperation): boolean {
+    const { claims, jobs } = this.#store()
+    const claim = claims.get(claimKey(operation))
+    return claim === undefined || claim.owner === jobs.get(operation.jobId)?.owner
   }
 
   async listEvents({ provider, limit }: Parameters<ProviderStore["listEvents"]>[0]) {
@@ -177,7 +214,8 @@ export class MemoryProviderStore implements ProviderStore {
       .sort((a, b) => a.cancelAt! - b.cancelAt!)
       .slice(0, limit)
       .map(({ provider, externalId, attempt, tries, ...operation }): DueCancel => {
-        return { provider, externalId, ...keyOf(operation), attempt, tries }
+        const owner = this.#store().jobs.get(operation.jobId)?.owner ?? ""
+        return { provider, externalId, ...keyOf(operation), attempt, tries, owner }
       })
   }
 
@@ -185,7 +223,53 @@ export class MemoryProviderStore implements ProviderStore {
     const operation = this.#store().operations.get(operationKey(cancel))
     if (operation === undefined) return
     operation.cancelAt = cancel.again
+    if (cancel.again === null) operation.slotUntil = null
     operation.tries++
+  }
+
+  async settleSubmission(outcome: Parameters<ProviderStore["settleSubmission"]>[0]) {
+    const { operations, claims, jobs } = this.#store()
+    const { attempt, externalId, at } = outcome
+    const [key, submission] =
+      [...operations].find(([, each]) => each.unseen && each.attempt === attempt && isSame(each, outcome)) ??
+      []
+    if (key === undefined || submission === undefined) return null
+    operations.delete(key)
+    const { provider } = submission
+    if (externalId === null) return { provider, isToCancel: false }
+    const { unseen: _, ...named } = { ...submission, externalId, endedAt: at, cancelAt: at }
+    const owner = jobs.get(outcome.jobId)?.owner ?? ""
+    const claim = claims.get(claimKey(named))
+    const isToCancel = !operations.has(operationKey(named)) && (claim === undefined || claim.owner === owner)
+    if (isToCancel) {
+      claims.set(claimKey(named), { owner, claimedAt: at })
+      operations.set(operationKey(named), named)
+    }
+    return { provider, isToCancel }
+  }
+
+  async unseenSubmissions(query: Parameters<ProviderStore["unseenSubmissions"]>[0]) {
+    const { operations, jobs } = this.#store()
+    return [...operations.values()]
+      .filter(({ unseen }) => unseen !== undefined)
+      .filter(({ jobId, partition, slotUntil }) =>
+        "jobId" in query
+          ? jobId === query.jobId
+          : query.partitions.includes(partition) && (slotUntil ?? 0) > query.at,
+      )
+      .map(({ provider, attempt, unseen, submittedAt: since, slotUntil, ...slot }): UnseenSubmission => {
+        const owner = jobs.get(slot.jobId)?.owner ?? ""
+        const until = slotUntil ?? 0
+        return {
+          provider,
+          ...keyOf(slot),
+          attempt,
+          operation: unseen!.operation,
+          owner,
+          since,
+          slotUntil: until,
+        }
+      })
   }
 
   async noteError({ provider, ...error }: ProviderErrorRow & { readonly provider: string }): Promise<void> {
@@ -200,8 +284,19 @@ export class MemoryProviderStore implements ProviderStore {
       heldUntil !== null && heldUntil > at ? [{ ...keyOf(slot), owner, grantedAt, heldUntil }] : [],
     )
     const operations = [...this.#store().operations.values()]
+    const left = this.#leftAt(provider, at)
     return {
-      held,
+      held: [
+        ...held,
+        ...left.map(({ owner, submittedAt, slotUntil, ...slot }) => {
+          return { ...keyOf(slot), owner, grantedAt: submittedAt, heldUntil: slotUntil! }
+        }),
+      ],
+      unseen: left
+        .filter(({ unseen }) => unseen !== undefined)
+        .map(({ owner, submittedAt: since, slotUntil, ...slot }) => {
+          return { ...keyOf(slot), owner, since, slotUntil: slotUntil! }
+        }),
       waiting: waiting.length,
       oldestAskedAt: waiting[0]?.askedAt ?? null,
       operations: operations.filter(known => known.provider === provider && known.endedAt === null).length,
@@ -209,6 +304,36 @@ export class MemoryProviderStore implements ProviderStore {
       errors: this.#store().providerErrors.get(provider) ?? [],
     } satisfies ProviderOverview
   }
+}
+
+function isRunningAt({ endedAt, unseen }: StoredOperation): boolean {
+  return endedAt === null && unseen === undefined
+}
+
+/** Who waits, in the order of the grants; `turn`: how many its owner holds once it has its slot. */
+function inTurn(
+  all: readonly StoredSlot[],
+  held: readonly { readonly owner: string }[],
+  slotTurns: MemoryStore["slotTurns"],
+) {
+  const turns = new Map<string, number>()
+  const next = (owner: string) => {
+    const turn = (turns.get(owner) ?? 0) + 1
+    turns.set(owner, turn)
+    return turn
+  }
+  for (const { owner } of held) next(owner)
+  const waiting = all.filter(({ heldUntil }) => heldUntil === null)
+  return waiting
+    .map(slot => {
+      const { provider, owner } = slot
+      return { slot, turn: next(owner), lastTurn: slotTurns.get(pair(provider, owner)) ?? 0 }
+    })
+    .sort((a, b) => a.turn - b.turn || a.lastTurn - b.lastTurn)
+}
+
+export function claimKey({ provider, externalId }: OperationName): string {
+  return pair(provider, externalId)
 }
 
 export function operationKey(operation: OperationName & SlotKey): string {

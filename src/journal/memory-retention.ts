@@ -1,5 +1,7 @@
 /** Retention in memory: what `ended_jobs.sql`, `purge.sql`, `tidy.sql` and `pipeline_trim.sql` do. */
+
 import type { StoredExecution } from "./memory-pipelines.ts"
+import { claimKey } from "./memory-provider-store.ts"
 import { isOpen, type MemoryStore } from "./memory-store.ts"
 import { ABANDONED_MS, nameOf } from "./pipeline-rules.ts"
 import type * as port from "./port.ts"
@@ -8,7 +10,9 @@ export function endedInMemory(store: MemoryStore, query: Parameters<port.Journal
   const partitions = new Set(query.partitions)
   const isThere = (id: string | null) => id !== null && store.jobs.has(id)
   const toCancel = new Set(
-    [...store.operations.values()].flatMap(({ jobId, cancelAt }) => (cancelAt === null ? [] : jobId)),
+    [...store.operations.values()].flatMap(({ jobId, cancelAt, unseen }) =>
+      cancelAt === null && unseen === undefined ? [] : jobId,
+    ),
   )
   const isSettled = (job: port.JobRow) =>
     job.wakeAt === null && (!toCancel.has(job.id) || endedBefore(job, query.unsettledBefore))
@@ -53,6 +57,9 @@ export function tidyMemory(
     store.inbox.delete(message.id)
     store.causes.delete(message.cause)
   }
+  const recorded = new Set([...store.operations.values()].map(claimKey))
+  for (const [key, { claimedAt }] of store.claims)
+    if (claimedAt < before && !recorded.has(key)) store.claims.delete(key)
   const keptFrom = ({ verdict }: { verdict: string }) =>
     verdict === "parked" ? Math.min(before, unsettledBefore) : before
   const kept = store.events.filter(event => event.receivedAt >= keptFrom(event))

@@ -32,8 +32,12 @@ export interface MemoryStore {
   readonly tokens: Map<string, TokenRow>
   /** In the order they were asked for. */
   readonly slots: Map<string, StoredSlot>
+  /** By provider and owner: the grant in which it last had its turn. */
+  readonly slotTurns: Map<string, number>
   readonly pace: Map<string, { readonly nextAt: number; readonly factor: number }>
   readonly operations: Map<string, StoredOperation>
+  /** By provider and external id: whose the operation is. */
+  readonly claims: Map<string, { readonly owner: string; readonly claimedAt: number }>
   readonly events: StoredEvent[]
   readonly providerErrors: Map<string, ProviderErrorRow[]>
   readonly executions: Map<number, StoredExecution>
@@ -54,9 +58,11 @@ export interface StoredSlot extends SlotKey {
   heldUntil: number | null
 }
 
-export interface StoredOperation extends BegunOperation {
+export interface StoredOperation extends Omit<BegunOperation, "slotUntil"> {
   endedAt: number | null
   cancelAt: number | null
+  /** Until then it counts as a slot. */
+  slotUntil: number | null
   tries: number
 }
 
@@ -87,8 +93,10 @@ export function createMemoryStore(options: { readonly partitions?: number } = {}
     aliasMoves: new Map(),
     tokens: new Map(),
     slots: new Map(),
+    slotTurns: new Map(),
     pace: new Map(),
     operations: new Map(),
+    claims: new Map(),
     events: [],
     providerErrors: new Map(),
     executions: new Map(),

@@ -3,7 +3,9 @@
  * belongs to a fact (an operation that began or ended, a slot that comes free) is part of `append`; the rest is here.
  *
  * 1. Every verb is safe to send twice.
- * 2. Slots are leases: what is held is what live leases say. Never more than the limit at once, whoever asks when.
+ * 2. Slots are leases: what is held is what live leases say. Never more than the limit at once, whoever asks when. The
+ *    next slot goes to an owner that holds the fewest, of those that hold equally many to the one whose last turn was
+ *    longest ago, and within an owner to who asked first.
  * 3. A webhook is stored before it is looked at. Webhook and submission each commit first and then look for the other
  *    (`deliverEvents`), so that one of them finds the other.
  * 4. Verbs that leave messages in inboxes answer with the partitions: other processes are notified, this one is not.
@@ -31,6 +33,18 @@ export interface ProviderStore {
   }): Promise<readonly (SlotKey & { readonly partition: number })[]>
   /** From 1; null: it does not wait for one. */
   slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null>
+
+  /**
+   * Before an operation is recorded: it belongs to this owner from now on, as long as there is a record of it. False: it
+   * belongs to another. A claim without a record can be taken over by another owner once it is older than `abandonedBefore`.
+   */
+  claimOperation(
+    claim: OperationName & {
+      readonly owner: string
+      readonly at: number
+      readonly abandonedBefore: number
+    },
+  ): Promise<boolean>
 
   /** A place in the provider's outbound rate. Not taken: it would be more than `maxWaitMs` away. */
   takeRate(take: {
@@ -62,8 +76,20 @@ export interface ProviderStore {
     readonly at: number
     readonly limit: number
   }): Promise<DueCancel[]>
-  /** `again`: when it is tried once more; null: it is done. */
+  /** `again`: when it is tried once more; null: it is done, and what it held of the provider comes free. */
   settleCancel(cancel: OperationName & SlotKey & { readonly again: number | null }): Promise<void>
+
+  /**
+   * The outcome of a submission whose job has ended. An operation with an id is to be cancelled from now on; null: nothing
+   * was begun, or it is over. The answer is null if nobody waits for this outcome.
+   */
+  settleSubmission(
+    outcome: SlotKey & { readonly attempt: number; readonly externalId: string | null; readonly at: number },
+  ): Promise<{ readonly provider: string; readonly isToCancel: boolean } | null>
+  /** Submissions of ended jobs whose outcome is not known: those that hold a slot, or all of one job. */
+  unseenSubmissions(
+    query: { readonly partitions: readonly number[]; readonly at: number } | { readonly jobId: string },
+  ): Promise<UnseenSubmission[]>
 
   noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void>
   overview(query: { readonly provider: string; readonly at: number }): Promise<ProviderOverview>
@@ -84,13 +110,15 @@ export interface OperationName {
 export interface SlotTerms {
   readonly provider: string
   readonly limit: number
+  /** Absent or null: no limit of its own. */
+  readonly limitPerOwner?: number | null
   readonly leaseMs: number
   readonly at: number
 }
 
 export interface SlotRequest extends SlotKey {
   readonly partition: number
-  /** Whose job it is, for those who look. */
+  /** Whose job it is: owners take turns. */
   readonly owner: string
 }
 
@@ -120,6 +148,20 @@ export interface WebhookEventRow {
 export interface DueCancel extends OperationName, SlotKey {
   readonly attempt: number
   readonly tries: number
+  /** Whose job it was. */
+  readonly owner: string
+}
+
+/** An operation may be running at the provider, and nobody knows its id. */
+export interface UnseenSubmission extends SlotKey {
+  readonly provider: string
+  readonly attempt: number
+  /** The number in its idempotency key. */
+  readonly operation: number
+  readonly owner: string
+  /** When the job ended. */
+  readonly since: number
+  readonly slotUntil: number
 }
 
 export interface ProviderErrorRow {
@@ -135,6 +177,12 @@ export interface ProviderOverview {
     readonly owner: string
     readonly grantedAt: number
     readonly heldUntil: number
+  })[]
+  /** Of those that are held: by submissions of ended jobs whose outcome is not known. */
+  readonly unseen: readonly (SlotKey & {
+    readonly owner: string
+    readonly since: number
+    readonly slotUntil: number
   })[]
   readonly waiting: number
   readonly oldestAskedAt: number | null
@@ -154,6 +202,10 @@ export interface BegunOperation extends OperationName, SlotKey {
   /** Set if it ended within the same batch. */
   readonly endedAt: number | null
   readonly cancelAt: number | null
+  /** Until then the row counts as a slot: it is to be cancelled, or unseen. */
+  readonly slotUntil?: number
+  /** A submission whose outcome was not known when its job ended: `externalId` stands for an id that is not known. */
+  readonly unseen?: { readonly operation: number }
 }
 
 /** … and what nodes and jobs leave behind: their slots come free, and their operation has ended or is to be cancelled. */
@@ -165,4 +217,6 @@ export interface LeftBehind {
   readonly item?: number
   readonly at: number
   readonly operation: "none" | "ended" | "cancel"
+  /** Of an operation that is to be cancelled: until then its row counts as a slot. */
+  readonly slotUntil?: number
 }

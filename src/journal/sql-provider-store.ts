@@ -50,10 +50,11 @@ export class SqlProviderStore implements ProviderStore {
 
   /** Until the count was right: somebody else may have granted meanwhile. */
   async #grant(terms: SlotTerms, version: number, askers: readonly SlotKey[]): Promise<GrantedSlot[]> {
-    const { provider, limit, at, leaseMs } = terms
+    const { provider, limit, limitPerOwner = null, at, leaseMs } = terms
+    const perOwner = limitPerOwner === null ? null : `${limitPerOwner}`
     for (;;) {
       const figures = [provider, `${version}`, `${limit}`, `${at}`, `${leaseMs}`]
-      const found = await this.#database.query("grantSlots", [...figures, ...keys(askers)])
+      const found = await this.#database.query("grantSlots", [...figures, ...keys(askers), perOwner])
       if (found.some(row => row[0] === "settled")) return grantedIn(found)
       const [row] = await this.#database.query("providerVersion", [provider])
       version = rows.number(row, 0)
@@ -83,6 +84,12 @@ export class SqlProviderStore implements ProviderStore {
   async slotPosition(slot: SlotKey & { readonly provider: string }): Promise<number | null> {
     const [row] = await this.#database.query("slotPosition", [slot.provider, ...keyOf(slot)])
     return row === undefined ? null : rows.number(row, 0)
+  }
+
+  async claimOperation(claim: Parameters<ProviderStore["claimOperation"]>[0]): Promise<boolean> {
+    const { provider, externalId, owner, at, abandonedBefore } = claim
+    const parameters = [provider, externalId, owner, `${at}`, `${abandonedBefore}`]
+    return rows.number((await this.#database.query("claimOperation", parameters))[0], 0) > 0
   }
 
   async takeRate(take: Parameters<ProviderStore["takeRate"]>[0]) {
@@ -137,6 +144,7 @@ export class SqlProviderStore implements ProviderStore {
       ...slotOf(row, 2),
       attempt: rows.number(row, 5),
       tries: rows.number(row, 6),
+      owner: rows.text(row, 7),
     }))
   }
 
@@ -144,6 +152,27 @@ export class SqlProviderStore implements ProviderStore {
     const { provider, externalId, again } = cancel
     const parameters = [provider, externalId, ...keyOf(cancel), again === null ? null : `${again}`]
     await this.#database.query("settleCancel", parameters)
+  }
+
+  async settleSubmission(outcome: Parameters<ProviderStore["settleSubmission"]>[0]) {
+    const { attempt, externalId, at } = outcome
+    const parameters = [...keyOf(outcome), `${attempt}`, externalId, `${at}`]
+    const [row] = await this.#database.query("settleSubmission", parameters)
+    return row === undefined ? null : { provider: rows.text(row, 0), isToCancel: row[1] === "t" }
+  }
+
+  async unseenSubmissions(query: Parameters<ProviderStore["unseenSubmissions"]>[0]) {
+    const parameters =
+      "jobId" in query ? ["{}", "0", query.jobId] : [arrayLiteral(query.partitions), `${query.at}`, null]
+    return (await this.#database.query("unseenSubmissions", parameters)).map(row => ({
+      provider: rows.text(row, 0),
+      ...slotOf(row, 1),
+      attempt: rows.number(row, 4),
+      operation: rows.number(row, 5),
+      since: rows.number(row, 6),
+      slotUntil: rows.number(row, 7),
+      owner: rows.text(row, 8),
+    }))
   }
 
   async noteError(error: ProviderErrorRow & { readonly provider: string }): Promise<void> {
@@ -193,12 +222,19 @@ function overviewOf(found: readonly Row[]): ProviderOverview {
   const of = (kind: string) => found.filter(row => row[0] === kind)
   const [waiting] = of("waiting")
   const [pace] = of("pace")
+  const unseen = of("unseen")
   return {
-    held: of("held").map(row => ({
+    held: [...of("held"), ...unseen].map(row => ({
       ...slotOf(row),
       owner: rows.text(row, 4),
       grantedAt: rows.number(row, 5),
       heldUntil: rows.number(row, 6),
+    })),
+    unseen: unseen.map(row => ({
+      ...slotOf(row),
+      owner: rows.text(row, 4),
+      since: rows.number(row, 5),
+      slotUntil: rows.number(row, 6),
     })),
     waiting: rows.number(waiting, 1),
     oldestAskedAt: waiting === undefined ? null : rows.maybeNumber(waiting, 2),

@@ -6,7 +6,7 @@
  */
 import type { OperationResult } from "../core/commands.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
-import type { Operation, Providers, ProviderTerms } from "../engine/providers.ts"
+import type { Operation, ProviderCall, Providers, ProviderTerms } from "../engine/providers.ts"
 import type { Log } from "../log.ts"
 import { HandlerError } from "../worker/fail.ts"
 import { Redactor } from "../worker/redact.ts"
@@ -39,9 +39,9 @@ export class ProviderCalls implements Providers {
     return this.#parts.registry.terms(provider)
   }
 
-  async poll(operation: Operation, signal: AbortSignal): Promise<OperationResult> {
+  async poll(operation: Operation, given: ProviderCall): Promise<OperationResult> {
     const provider = this.#parts.registry.get(operation.provider)
-    const call = this.#call(operation, signal)
+    const call = this.#call(operation, given)
     try {
       const news = await call.within(() =>
         provider!.poll!({ externalId: operation.externalId }, call.context),
@@ -49,6 +49,8 @@ export class ProviderCalls implements Providers {
       return resultOf(news, { ...this.#parts, redactor: call.redactor() })
     } catch (thrown) {
       const fault = this.#faultOf(thrown, call.redactor())
+      // Nothing is known of the operation: it is looked at once more, with a place of its own.
+      if (call.lacksPlace) return { type: "hint" }
       return fault.code === ANSWER_TOO_LARGE
         ? { type: "error", fault, isFinal: true }
         : { type: "error", fault }
@@ -57,10 +59,10 @@ export class ProviderCalls implements Providers {
     }
   }
 
-  async cancel(operation: Operation, signal: AbortSignal): Promise<Fault | null> {
+  async cancel(operation: Operation, given: ProviderCall): Promise<Fault | null> {
     const provider = this.#parts.registry.get(operation.provider)
     if (provider?.cancel === undefined) return null
-    const call = this.#call(operation, signal)
+    const call = this.#call(operation, given)
     try {
       await call.within(() => provider.cancel!({ externalId: operation.externalId }, call.context))
       return null
@@ -77,13 +79,13 @@ export class ProviderCalls implements Providers {
     return faultOf(thrown, redactor === null ? about : { ...about, clean: redactor.clean })
   }
 
-  #call({ provider, jobId, nodeId }: Operation, signal: AbortSignal): Call {
+  #call({ provider, jobId, nodeId }: Operation, given: ProviderCall): Call {
     const { registry, secrets, now, log } = this.#parts
     const seconds = registry.get(provider)?.timeoutSeconds ?? registry.settings.providerTimeoutSeconds
     return new Call({
+      ...given,
       jobId,
       nodeId,
-      signal,
       seconds,
       secrets,
       now,
@@ -95,8 +97,7 @@ export class ProviderCalls implements Providers {
 /** The next answer will not be smaller: a result only grows. */
 const ANSWER_TOO_LARGE = "E413"
 
-interface CallParts extends Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
-  readonly signal: AbortSignal
+interface CallParts extends ProviderCall, Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
   readonly seconds: number
   readonly secrets: ProviderSecretSource
 }
@@ -104,6 +105,8 @@ interface CallParts extends Pick<ProviderContext, "jobId" | "nodeId" | "now" | "
 /** One call: its context, its time, and the secrets that it asked for. */
 class Call {
   readonly context: ProviderContext
+  /** Did the function ask for another place where there is none to be had? */
+  lacksPlace = false
   readonly #seconds: number
   readonly #known = new Map<string, string>()
   readonly #abort = new AbortController()
@@ -120,6 +123,11 @@ class Call {
     this.#outer.addEventListener("abort", this.#stop, { once: true })
     this.context = {
       ...{ jobId, nodeId, now, log, signal: this.#abort.signal },
+      place: async () => {
+        this.lacksPlace = parts.place === undefined
+        if (parts.place === undefined) throw new Error("There is no place in the rate to be had from here.")
+        await parts.place()
+      },
       secret: name => {
         const value = providerSecret(name, secrets)
         this.#known.set(name, value)

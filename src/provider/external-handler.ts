@@ -64,8 +64,8 @@ function providerOf(registry: ProviderRegistry, { provider: name }: HandlerConte
 }
 
 function contextOf(ctx: HandlerContext, secret: SubmitContext["secret"]): SubmitContext {
-  const { jobId, nodeId, signal, now, log, idempotencyKey } = ctx
-  return { jobId, nodeId, signal, now, log, idempotencyKey, secret }
+  const { jobId, nodeId, signal, now, log, idempotencyKey, place } = ctx
+  return { jobId, nodeId, signal, now, log, idempotencyKey, place, secret }
 }
 
 async function conclude(

@@ -6,6 +6,7 @@ import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
 import { compileTemplate, compileValue } from "../template/index.ts"
 import { type HttpProviderDefinition, type HttpProviderSpec, httpProviderSchema } from "./http-spec.ts"
+import { hasOpenOrigin } from "./http-url.ts"
 
 /** Throws E605. */
 export function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpec {
@@ -15,7 +16,12 @@ export function checkedSpec(definition: HttpProviderDefinition): HttpProviderSpe
     const problems = error.issues.map(({ path, message }) => `${path.join(".") || "provider"}: ${message}`)
     throw new UmbraError("E605", `Provider ${name} is not right. ${problems.join("; ")}.`)
   }
-  const problem = syntaxProblem(data) ?? nameProblem(data) ?? textProblem(data) ?? endlessProblem(data)
+  const problem =
+    syntaxProblem(data) ??
+    nameProblem(data) ??
+    textProblem(data) ??
+    originProblem(data) ??
+    endlessProblem(data)
   if (problem === undefined) return data
   throw new UmbraError("E605", `Provider ${name}: ${problem}`)
 }
@@ -65,6 +71,22 @@ function textProblem(spec: HttpProviderSpec): string | undefined {
     if (other !== undefined && isText(status)) return wrong("status", `values such as ${other}`)
   }
   return undefined
+}
+
+/** With credentials, whoever writes a workflow must not decide where they go. */
+function originProblem(spec: HttpProviderSpec): string | undefined {
+  const part = (["submit", "poll", "cancel"] as const).find(name => {
+    const request = spec[name]
+    return request !== undefined && hasOpenOrigin(request) && readsSecrets(request)
+  })
+  return (
+    part && `${part} reads secrets, so the host of ${part}.url must be written out, or be a secret itself.`
+  )
+}
+
+function readsSecrets(request: object): boolean {
+  const { templates } = compileValue(request as Json).value
+  return templates.some(({ template }) => template.references.some(({ name }) => name === "secrets"))
 }
 
 function endlessProblem({ submit, poll, webhook }: HttpProviderSpec): string | undefined {

@@ -1,6 +1,6 @@
 /** How a REST provider's answer or webhook becomes news of an operation. */
 import type { Json } from "../core/json.ts"
-import { compileValue, type Scope } from "../template/index.ts"
+import { compileValue, type Encode, type Scope } from "../template/index.ts"
 import type { OperationNews } from "./provider.ts"
 
 export interface OutcomeSpec {
@@ -54,8 +54,12 @@ function attempt(source: unknown, names: { readonly [name: string]: Json }): Jso
   }
 }
 
-export function render(source: unknown, names: { readonly [name: string]: Json }): Json {
-  return compileValue(source as Json).value.render(scopeOf(names))
+export function render(
+  source: unknown,
+  names: { readonly [name: string]: Json },
+  options?: { readonly encode: Encode },
+): Json {
+  return compileValue(source as Json).value.render(scopeOf(names), options)
 }
 
 function scopeOf(names: { readonly [name: string]: Json }): Scope {

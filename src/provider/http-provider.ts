@@ -5,13 +5,13 @@
 import type { Json } from "../core/json.ts"
 import { compileValue } from "../template/index.ts"
 import { activeTraceHeader } from "../trace.ts"
-import { HandlerError } from "../worker/fail.ts"
 import { bodyOf, statusFault } from "../worker/http/answer.ts"
 import { HttpClient, type HttpResponse } from "../worker/http/client.ts"
 import { workerSettings } from "../worker/settings.ts"
 import { checkedSpec } from "./http-check.ts"
 import { newsOf, render } from "./http-outcome.ts"
 import type { HttpProviderDefinition, HttpProviderSpec, RequestSpec, SignatureSpec } from "./http-spec.ts"
+import { renderUrl, writtenOrigins } from "./http-url.ts"
 import { defineProvider, type Provider, type ProviderContext, type ProviderDefinition } from "./provider.ts"
 import type { Signature } from "./signature.ts"
 
@@ -28,9 +28,14 @@ export function httpProvider(
   const { allowPrivateAddresses = workerSettings().allowPrivateAddresses } = options
   const http = new HttpClient({ allowPrivateAddresses })
   const client = { http, spec }
+  const secrets = [spec.submit, spec.poll, spec.cancel].flatMap(request =>
+    request === undefined ? [] : secretNames(request),
+  )
   return defineProvider({
     name: spec.name,
-    secrets: [spec.submit, spec.poll, spec.cancel].flatMap(request => (request ? secretNames(request) : [])),
+    secrets,
+    // Without credentials there is nothing that another origin could make use of.
+    origins: secrets.length === 0 && spec.origins === undefined ? null : originsOf(spec),
     ...figuresOf(spec),
     ...(spec.submit === undefined ? {} : submitPart(client, spec.submit)),
     ...(spec.poll === undefined ? {} : pollPart(client, spec.poll)),
@@ -39,11 +44,19 @@ export function httpProvider(
   })
 }
 
+function originsOf(spec: HttpProviderSpec): string[] {
+  return [...writtenOrigins(spec), ...(spec.origins ?? [])]
+}
+
 function figuresOf(spec: HttpProviderSpec): Partial<ProviderDefinition> {
   const { concurrency, rate, poll_seconds, poll_jitter, max_poll_errors, ttl_seconds } = spec
   return {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(rate === undefined ? {} : { rate }),
+    ...(spec.owners === undefined ? {} : { owners: spec.owners }),
+    concurrencyPerOwner: spec.concurrency_per_owner ?? null,
+    ratePerOwner: spec.rate_per_owner ?? null,
+    honoursKeys: spec.honours_keys,
     ...(poll_seconds === undefined ? {} : { pollSeconds: poll_seconds }),
     ...(poll_jitter === undefined ? {} : { pollJitter: poll_jitter }),
     ...(max_poll_errors === undefined ? {} : { maxPollErrors: max_poll_errors }),
@@ -140,11 +153,11 @@ interface Sending {
 async function send({ http, spec }: Client, sending: Sending): Promise<HttpResponse> {
   const { request, ctx, alsoFine } = sending
   const names = { ...sending.names, secrets: secretsIn(request, ctx) }
-  const { url, query, headers, json } = request
+  const { headers, json } = request
   const own = render(headers ?? {}, names) as Readonly<Record<string, Json>>
   const response = await http.send({
     method: request.method,
-    url: urlOf(String(render(url, names)), render(query ?? {}, names) as Readonly<Record<string, Json>>),
+    url: renderUrl(request, names),
     headers: {
       accept: "application/json",
       ...(json === undefined ? {} : { "content-type": "application/json" }),
@@ -156,6 +169,7 @@ async function send({ http, spec }: Client, sending: Sending): Promise<HttpRespo
     maxRedirects: 5,
     maxResponseBytes: spec.max_response_bytes,
     signal: ctx.signal,
+    again: () => ctx.place(),
   })
   const isFine = (response.status >= 200 && response.status < 300) || alsoFine?.has(response.status)
   if (!isFine) throw statusFault(response, ctx.now())
@@ -170,17 +184,6 @@ function secretNames(request: RequestSpec): string[] {
   return compileValue(request as unknown as Json).value.templates.flatMap(({ template }) =>
     template.references.filter(({ name }) => name === "secrets").map(({ path }) => String(path[0])),
   )
-}
-
-function urlOf(text: string, query: Readonly<Record<string, Json>>): URL {
-  if (!URL.canParse(text) || !/^https?:$/.test(new URL(text).protocol))
-    throw new HandlerError("The provider's URL is not an http or https URL once it is rendered.", {
-      code: "E422",
-      retryable: false,
-    })
-  const url = new URL(text)
-  for (const [name, value] of Object.entries(query)) url.searchParams.append(name, String(value))
-  return url
 }
 
 function answerNames(response: HttpResponse): { readonly response: Json; readonly body: Json } {

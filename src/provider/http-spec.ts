@@ -56,6 +56,17 @@ export const httpProviderSchema = z.strictObject({
   name: z.string(),
   concurrency: z.int().min(1).nullable().optional(),
   rate: seconds.nullable().optional(),
+  owners: z
+    .array(z.string().min(1))
+    .min(1)
+    .optional()
+    .describe("Whose jobs may use it; left out: everybody's."),
+  concurrency_per_owner: z.int().min(1).nullable().optional().describe("Slots that one owner may hold."),
+  rate_per_owner: seconds.nullable().optional().describe("Requests a second for one owner."),
+  origins: z
+    .array(z.url({ protocol: /^https?$/ }))
+    .optional()
+    .describe("Where `call_external_service` may submit to, beside the origins of the URLs below."),
   poll_seconds: z.array(seconds).min(1).optional(),
   poll_jitter: z.number().min(0).max(1).optional(),
   max_poll_errors: z.int().min(0).nullable().optional(),
@@ -66,6 +77,10 @@ export const httpProviderSchema = z.strictObject({
     .min(1)
     .max(16 * 1024 * 1024)
     .default(10 * 1024 * 1024),
+  honours_keys: z
+    .boolean()
+    .default(false)
+    .describe("A submission that is repeated with the same idempotency key begins no second operation."),
   submit: request("POST")
     .extend({
       external_id: template.describe("Where the answer has the operation's name: `{{ body.id }}`."),

@@ -14,6 +14,8 @@ export interface ProviderContext {
   secret(name: string): string
   /** Milliseconds since 1970, by the engine's clock. */
   now(): number
+  /** Waits for another place in the provider's rate, before every request but the first. Rejects where there is none to be had. */
+  place(): Promise<void>
   readonly log: Log
 }
 
@@ -90,6 +92,12 @@ export interface ProviderDefinition {
   readonly concurrency?: number | null
   /** Requests a second, over all processes; null: no limit. */
   readonly rate?: number | null
+  /** Whose jobs may use it; left out: everybody's. */
+  readonly owners?: readonly string[]
+  /** Slots that one owner may hold; null: all of them. */
+  readonly concurrencyPerOwner?: number | null
+  /** Requests a second for one owner's operations; null: no limit of its own. */
+  readonly ratePerOwner?: number | null
   /** When operations are looked at: after each of these, and then always after the last. */
   readonly pollSeconds?: readonly number[]
   readonly pollJitter?: number
@@ -99,8 +107,12 @@ export interface ProviderDefinition {
   readonly ttlSeconds?: number | null
   /** For one call of poll or cancel. */
   readonly timeoutSeconds?: number
+  /** A submission that is repeated with the same idempotency key never begins a second operation. Default: not known. */
+  readonly honoursKeys?: boolean
   /** For `call_external_service` with this provider: the external id in the answer. */
   readonly externalIdOf?: (response: Json) => string | undefined
+  /** Where `call_external_service` with this provider may submit to; null: anywhere, for a provider without credentials. */
+  readonly origins?: readonly string[] | null
 }
 
 export interface Provider extends ProviderDefinition {
@@ -123,7 +135,7 @@ export function isProvider(value: unknown): value is Provider {
 const functions = ["submit", "poll", "cancel", "webhook", "externalIdOf"] as const
 
 function problemOf(definition: ProviderDefinition): string | undefined {
-  const { name, verify, webhook, poll, webhookIsHint, pollSeconds } = definition
+  const { name, verify, webhook, poll, webhookIsHint, pollSeconds, owners, origins } = definition
   if (typeof name !== "string" || !/^[a-z0-9][a-z0-9._-]{0,99}$/i.test(name))
     return 'a name is needed: letters, digits, ".", "_" and "-", at most 100. It is part of the webhook\'s URL.'
   const wrong = functions.find(key => definition[key] !== undefined && typeof definition[key] !== "function")
@@ -136,21 +148,30 @@ function problemOf(definition: ProviderDefinition): string | undefined {
     return `provider "${name}" has webhookIsHint, so it needs poll: somebody must be asked.`
   if (pollSeconds !== undefined && !(pollSeconds.length > 0 && pollSeconds.every(seconds => seconds > 0)))
     return `pollSeconds of provider "${name}" must be a list of numbers above 0.`
+  if (owners !== undefined && !(owners.length > 0 && owners.every(owner => typeof owner === "string")))
+    return `owners of provider "${name}" must be a list of at least one owner; leave it out for all of them.`
+  if (origins != null && !origins.every(isOrigin))
+    return `origins of provider "${name}" must be a list of http or https URLs, such as https://api.example.com.`
   return numberProblem(definition)
+}
+
+function isOrigin(origin: unknown): boolean {
+  return typeof origin === "string" && URL.canParse(origin) && /^https?:$/.test(new URL(origin).protocol)
 }
 
 function numberProblem(definition: ProviderDefinition): string | undefined {
   const { name, concurrency, rate, pollJitter, maxPollErrors, ttlSeconds, timeoutSeconds } = definition
+  const { concurrencyPerOwner, ratePerOwner } = definition
   const isCount = (value: number | null | undefined, least: number) =>
     value == null || (Number.isInteger(value) && value >= least)
   const isAmount = (value: number | null | undefined) =>
     value == null || (Number.isFinite(value) && value > 0)
-  if (!isCount(concurrency, 1))
-    return `concurrency of provider "${name}" must be a whole number of at least 1, or null.`
+  if (!isCount(concurrency, 1) || !isCount(concurrencyPerOwner, 1))
+    return `concurrency and concurrencyPerOwner of provider "${name}" must be whole numbers of at least 1, or null.`
   if (!isCount(maxPollErrors, 0))
     return `maxPollErrors of provider "${name}" must be a whole number, or null.`
-  if (![rate, ttlSeconds, timeoutSeconds].every(isAmount))
-    return `rate, ttlSeconds and timeoutSeconds of provider "${name}" must be numbers above 0.`
+  if (![rate, ratePerOwner, ttlSeconds, timeoutSeconds].every(isAmount))
+    return `rate, ratePerOwner, ttlSeconds and timeoutSeconds of provider "${name}" must be numbers above 0.`
   const isShare = pollJitter === undefined || (pollJitter >= 0 && pollJitter <= 1)
   return isShare ? undefined : `pollJitter of provider "${name}" must be between 0 and 1.`
 }

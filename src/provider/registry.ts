@@ -46,8 +46,13 @@ function termsOf(provider: Provider, settings: ProviderSettings): ProviderTerms 
   return {
     concurrency: concurrency === undefined ? settings.providerConcurrency : concurrency,
     rate: rate === undefined ? settings.providerRate : rate,
+    owners: provider.owners ?? null,
+    concurrencyPerOwner: provider.concurrencyPerOwner ?? null,
+    ratePerOwner: provider.ratePerOwner ?? null,
     poll: pollPolicy(provider, settings),
     ttlSeconds: ttlSeconds ?? null,
+    timeoutSeconds: provider.timeoutSeconds ?? settings.providerTimeoutSeconds,
+    honoursKeys: provider.honoursKeys ?? false,
   }
 }
 

@@ -4,6 +4,7 @@ import type { ProviderStore } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
 import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../worker/environment-secrets.ts"
 import { defineHandler, type Handler } from "../worker/handler.ts"
+import type { SubmissionRules } from "../worker/handlers/call-external-service.ts"
 import { builtinHandlers } from "../worker/handlers/index.ts"
 import type { ProviderSecretSource, SecretSource } from "../worker/secrets.ts"
 import type { WorkerSettings } from "../worker/settings.ts"
@@ -44,7 +45,7 @@ export class ExternalServices {
   /** The built-in ones: some of them submit. */
   handlers(): Handler[] {
     return [
-      ...builtinHandlers(this.#worker, (name, answer) => this.#registry.get(name)?.externalIdOf?.(answer)),
+      ...builtinHandlers(this.#worker, name => submissionRules(this.#registry.get(name))),
       externalHandler(this.#registry, this.#providerSecrets),
     ]
   }
@@ -58,7 +59,7 @@ export class ExternalServices {
         name: pollQueue(provider),
         run: (config: unknown, { jobId, nodeId, signal }) => {
           const { external_id: externalId } = config as { external_id: string }
-          return calls.poll({ provider, externalId, jobId, nodeId }, signal)
+          return calls.poll({ provider, externalId, jobId, nodeId }, { signal })
         },
       }),
     )
@@ -89,5 +90,15 @@ export class ExternalServices {
       maxOutputBytes,
       maxPreviewBytes,
     }
+  }
+}
+
+/** A provider that does not say where it is may be followed nowhere: its polls and cancels carry the operator's credentials. */
+function submissionRules(provider: Provider | undefined): SubmissionRules | null {
+  const { externalIdOf, origins } = provider ?? {}
+  if (externalIdOf === undefined) return null
+  return {
+    externalId: answer => externalIdOf(answer),
+    origins: origins === null ? null : new Set((origins ?? []).map(origin => new URL(origin).origin)),
   }
 }

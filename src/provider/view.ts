@@ -4,9 +4,12 @@ import type { ProviderOverview } from "../journal/provider-store.ts"
 /** A provider as `GET /providers` shows it. */
 export interface ProviderView {
   readonly name: string
+  /** Whose jobs may use it; null: everybody's. */
+  readonly owners: readonly string[] | null
   readonly slots: {
     /** null: no limit. */
     readonly limit: number | null
+    readonly limit_per_owner: number | null
     readonly held: readonly {
       readonly job_id: string
       readonly owner: string
@@ -19,11 +22,19 @@ export interface ProviderView {
   readonly rate: {
     /** Requests a second; null: no limit. */
     readonly limit: number | null
+    readonly limit_per_owner: number | null
     /** Share of it in use: less than 1 after the provider has said that it has too much to do. */
     readonly pace: number
   }
   /** Operations that are not over. */
   readonly operations: number
+  /** Of jobs that have ended: submissions without an answer, so that an operation may be running unseen. They hold slots. */
+  readonly unseen_operations: readonly {
+    readonly job_id: string
+    readonly owner: string
+    readonly since: string
+    readonly held_until: string
+  }[]
   /** Newest first. */
   readonly recent_errors: readonly {
     readonly at: string
@@ -37,8 +48,10 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
   const { held, waiting, oldestAskedAt, operations, pace, errors } = overview
   return {
     name,
+    owners: terms.owners,
     slots: {
       limit: terms.concurrency,
+      limit_per_owner: terms.concurrencyPerOwner,
       held: held.map(({ jobId, owner, grantedAt, heldUntil }) => ({
         job_id: jobId,
         owner,
@@ -49,8 +62,14 @@ export function providerView(name: string, terms: ProviderTerms, overview: Provi
       oldest_asked_at: oldestAskedAt === null ? null : iso(oldestAskedAt),
     },
     // Where there is no limit there is no share of it: nothing would ever bring it back to 1.
-    rate: { limit: terms.rate, pace: terms.rate === null ? 1 : pace },
+    rate: { limit: terms.rate, limit_per_owner: terms.ratePerOwner, pace: terms.rate === null ? 1 : pace },
     operations,
+    unseen_operations: overview.unseen.map(({ jobId, owner, since, slotUntil }) => ({
+      job_id: jobId,
+      owner,
+      since: iso(since),
+      held_until: iso(slotUntil),
+    })),
     recent_errors: errors.map(error => ({ ...error, at: iso(error.at) })),
   }
 }

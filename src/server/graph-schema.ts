@@ -269,6 +269,21 @@ export const graph = z
           "Of a pipeline: messages that failed for good and that no job has replayed, and the first of them by route and number.",
       }),
     live: liveGraph,
+    unseen_operations: z
+      .array(
+        z.object({
+          node: z.string(),
+          item: z.number().int().optional(),
+          provider: z.string(),
+          since: time,
+          held_until: time.meta({ description: "Until when it holds a slot of its provider." }),
+        }),
+      )
+      .optional()
+      .meta({
+        description:
+          "Operations that may be running at a provider, whose id nobody knows: the job ended while the submission was in flight.",
+      }),
   })
   .meta({
     id: "Graph",

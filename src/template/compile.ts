@@ -34,7 +34,7 @@ export class CompiledTemplate implements Template {
     const { expression, body, depth } = this.#program
     try {
       run.nested(depth)
-      if (expression !== null) return evaluateData(run, expression, null)
+      if (expression !== null && run.encode === null) return evaluateData(run, expression, null)
       const output: Output = { text: "" }
       execute(run, body, new Frame(null), output)
       return output.text

@@ -1,6 +1,6 @@
 /** The interpreter of statements: appends text to an output. */
 import type { Json } from "../core/json.ts"
-import type { Body, For, SetBlock, Statement, Target } from "./ast.ts"
+import type { Body, Expression, For, SetBlock, Statement, Target } from "./ast.ts"
 import { applyTo, evaluate, evaluateData, evaluateText, holds } from "./evaluate.ts"
 import { Frame } from "./frame.ts"
 import { cannot, type Run } from "./run.ts"
@@ -24,7 +24,7 @@ function executeOne(run: Run, statement: Statement, frame: Frame, output: Output
       append(run, output, statement.text)
       break
     case "output":
-      append(run, output, evaluateText(run, statement.expression, frame))
+      append(run, output, encoded(run, statement.expression, evaluateText(run, statement.expression, frame)))
       break
     case "if": {
       const branch = statement.branches.find(({ test }) => holds(run, test, frame))
@@ -41,6 +41,18 @@ function executeOne(run: Run, statement: Statement, frame: Frame, output: Output
       assign(run, statement.target, blockValue(run, statement, frame), frame)
       break
   }
+}
+
+/** Constants and plain secrets belong to whoever wrote the template, so they are printed as they are. */
+function encoded({ encode }: Run, expression: Expression, text: string): string {
+  if (encode === null || expression.kind === "constant" || isSecret(expression)) return text
+  return encode(text, expression.kind === "apply" ? expression.title : null)
+}
+
+function isSecret(expression: Expression): boolean {
+  let root = expression
+  while (root.kind === "member" || root.kind === "item") root = root.object
+  return root !== expression && root.kind === "name" && root.name === "secrets"
 }
 
 function append(run: Run, output: Output, text: string): void {

@@ -6,7 +6,7 @@
  * 3. Faults never quote values, only types and names: a value may be a secret.
  */
 import type { ErrorCode } from "../errors.ts"
-import type { Limits, Scope } from "./types.ts"
+import type { Encode, Limits, Scope } from "./types.ts"
 
 /** The worst templates found (test/template/hostile.test.ts) spend these in under 50 ms and 50 MB. */
 export const defaultLimits: Limits = { steps: 200_000, characters: 5_000_000, items: 1_000_000, depth: 200 }
@@ -38,6 +38,8 @@ const RECORD = 64
 export class Run {
   readonly scope: Scope
   readonly limits: Limits
+  /** Encodes the values of expressions; null: they are printed as they are. */
+  readonly encode: Encode | null
   /** The template reads secrets: faults then show no computed key and no key of a value. */
   discreet = false
   /** Offset of what is being evaluated, for messages. */
@@ -47,9 +49,10 @@ export class Run {
   #items: number
   readonly #keys = new Map<object, readonly string[]>()
 
-  constructor(scope: Scope, limits: Limits) {
+  constructor(scope: Scope, limits: Limits, encode: Encode | null = null) {
     this.scope = scope
     this.limits = limits
+    this.encode = encode
     this.#steps = limits.steps
     this.#characters = limits.characters
     this.#items = limits.items

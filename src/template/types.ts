@@ -33,6 +33,9 @@ export interface Limits {
   readonly depth: number
 }
 
+/** Encodes what an expression yields for the text around it. `filter`: the last filter of the expression, if it has one. */
+export type Encode = (text: string, filter: string | null) => string
+
 export interface Template {
   readonly source: string
   /** One whole expression: renders to its native value, not to text. */
@@ -54,6 +57,11 @@ export interface ValueTemplate {
    */
   render(
     scope: Scope,
-    options?: { readonly limits?: Limits; readonly late?: (template: Template, path: ValuePath) => Json },
+    options?: {
+      readonly limits?: Limits
+      readonly late?: (template: Template, path: ValuePath) => Json
+      /** Applied to the value of every expression except constants and plain secrets (`{{ secrets.NAME }}`). */
+      readonly encode?: Encode
+    },
   ): Json
 }

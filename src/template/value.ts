@@ -8,7 +8,7 @@ import { type CompiledTemplate, compileTemplate, isTemplate } from "./compile.ts
 import { withPath } from "./failure.ts"
 import { defaultLimits, Run } from "./run.ts"
 import { TemplateSyntaxError } from "./syntax-error.ts"
-import type { Limits, Scope, Template, ValuePath, ValueTemplate } from "./types.ts"
+import type { Encode, Limits, Scope, Template, ValuePath, ValueTemplate } from "./types.ts"
 import { isList, put } from "./values.ts"
 
 interface ValueProblem {
@@ -33,6 +33,12 @@ type Shape =
 
 type Late = (template: Template, path: ValuePath) => Json
 
+interface RenderOptions {
+  readonly limits?: Limits
+  readonly late?: Late
+  readonly encode?: Encode
+}
+
 class CompiledValue implements ValueTemplate {
   readonly source: Json
   readonly templates: readonly Found[]
@@ -44,9 +50,9 @@ class CompiledValue implements ValueTemplate {
     this.#shape = shape
   }
 
-  render(scope: Scope, options: { readonly limits?: Limits; readonly late?: Late } = {}): Json {
+  render(scope: Scope, options: RenderOptions = {}): Json {
     if (this.#shape === null) return this.source
-    return build(this.#shape, new Run(scope, options.limits ?? defaultLimits), options.late)
+    return build(this.#shape, new Run(scope, options.limits ?? defaultLimits, options.encode), options.late)
   }
 }
 

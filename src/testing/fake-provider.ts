@@ -46,6 +46,15 @@ export interface FakeDelivery {
   readonly status: number | null
 }
 
+/** One request that was received. */
+export interface FakeRequest {
+  /** Milliseconds since 1970. */
+  readonly at: number
+  readonly method: string
+  readonly url: string
+  readonly authorization: string | null
+}
+
 export async function startFakeProvider(options: FakeProviderOptions = {}): Promise<FakeProvider> {
   const fake = new FakeProvider(options)
   await fake.listen()
@@ -55,6 +64,8 @@ export async function startFakeProvider(options: FakeProviderOptions = {}): Prom
 export class FakeProvider {
   readonly operations = new Map<string, FakeOperation>()
   readonly deliveries: FakeDelivery[] = []
+  /** Everything that was asked of it, in order, also what it does not know. */
+  readonly requests: FakeRequest[] = []
   readonly secret: string
   webhookUrl: FakeProviderOptions["webhookUrl"] | null
   /** Most operations that ran at once, and how often that was more than the limit. */
@@ -70,6 +81,7 @@ export class FakeProvider {
   readonly #server: Server
   readonly #pauses = new Map<NodeJS.Timeout, () => void>()
   readonly #wrong: { what: Misbehaviour; left: number }[] = []
+  readonly #held = new Map<string, () => void>()
   #isClosed = false
 
   constructor(options: FakeProviderOptions) {
@@ -144,6 +156,11 @@ export class FakeProvider {
     this.running--
   }
 
+  /** Ends a step `hold` of the operation's script. */
+  release(id: string): void {
+    this.#held.get(id)?.()
+  }
+
   /** Resolves when every script that has begun has been played to its end. */
   async played(): Promise<void> {
     while (this.#performances.size > 0) await Promise.all(this.#performances)
@@ -184,6 +201,7 @@ export class FakeProvider {
 
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const release of this.#held.values()) release()
     for (const [timer, wake] of this.#pauses) {
       clearTimeout(timer)
       wake()
@@ -193,8 +211,14 @@ export class FakeProvider {
   }
 
   async #receive(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { method = "", url = "" } = request
+    this.requests.push({ at: Date.now(), method, url, authorization: request.headers.authorization ?? null })
     const body = await textOf(request)
-    const id = /^\/operations\/([\w-]+)$/.exec(request.url ?? "")?.[1]
+    const id = /^\/operations\/([\w-]+)$/.exec(url)?.[1]
+    if (id === undefined && url !== "/operations") {
+      answer(response, null)
+      return
+    }
     const route = id === undefined ? "submit" : request.method === "DELETE" ? "cancel" : "poll"
     const submission = route === "submit" ? submissionOf(request, body) : null
     const key = submission?.key ?? this.operations.get(id!)?.key
@@ -259,6 +283,8 @@ export class FakeProvider {
     switch (step.do) {
       case "wait":
         return this.#pause(step.ms)
+      case "hold":
+        return new Promise(resolve => this.#held.set(id, resolve))
       case "await_polls":
         return this.#polled(operation, operation.polls + step.count)
       case "show":

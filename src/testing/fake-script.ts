@@ -50,6 +50,8 @@ export type FakeStep =
   /** The submission is answered now. Without this step it is before all others. */
   | { readonly do: "answer" }
   | { readonly do: "wait"; readonly ms: number }
+  /** Until `release` is called with the operation's id. */
+  | { readonly do: "hold" }
   /** Until it has been looked at so many more times. */
   | { readonly do: "await_polls"; readonly count: number }
   | { readonly do: "show"; readonly progress?: number; readonly preview?: Json }

@@ -7,6 +7,7 @@ export {
   type FakeDelivery,
   FakeProvider,
   type FakeProviderOptions,
+  type FakeRequest,
   type Misbehaviour,
   startFakeProvider,
 } from "./fake-provider.ts"

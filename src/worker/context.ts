@@ -36,6 +36,8 @@ export interface Call {
 export interface Reports {
   /** Progress and previews count as heartbeats too. */
   heartbeat(): void
+  /** Resolves when there is another place in the rate of the node's provider; absent: nobody here can ask. */
+  place?(): Promise<void>
   progress(progress: Progress): void
   preview(data: Json): void
   log(level: LogLevel, fields: Record<string, unknown>, message: string | undefined): void
@@ -166,6 +168,16 @@ export class Context implements HandlerContext {
         this.#amounts[key] = sum
       }
       this.#options.reports.usage?.(this.used!)
+    }
+  }
+
+  get place(): HandlerContext["place"] {
+    return async () => {
+      const { call, reports } = this.#options
+      if (call.provider === undefined) return
+      if (reports.place === undefined)
+        throw new Error("A handler in a thread has the place of its first request alone.")
+      await reports.place()
     }
   }
 

@@ -41,6 +41,11 @@ export interface HandlerContext {
   preview(data: unknown): void
   /** Numbers to be summed per key on the node and the job: `usage({ tokens: 120, usd: 0.002 })`. */
   usage(amounts: Readonly<Record<string, number>>): void
+  /**
+   * Of a node with `provider`: waits for another place in the provider's rate, before every request but the first. The
+   * first has its place when `run` is called.
+   */
+  place(): Promise<void>
   readonly log: Log
 }
 

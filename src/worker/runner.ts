@@ -99,6 +99,10 @@ export class TaskRunner implements Runner {
     })
   }
 
+  now(): number {
+    return this.#now()
+  }
+
   close(): Promise<void> {
     return this.#threads.close()
   }
@@ -183,6 +187,7 @@ export class TaskRunner implements Runner {
 function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
   return {
     started: () => events.started(),
+    place: () => events.place(),
     progress: progress => events.progress(progress),
     preview: data => events.preview(data),
     ended: outcome => span.end(outcome, () => events.ended(outcome)),
@@ -212,6 +217,10 @@ class EventReports implements Reports {
   /** The longest time between two heartbeats until `now`. */
   silentMs(now: number): number {
     return Math.max(this.#longestMs, now - (this.heartbeatAt ?? this.#begunAt))
+  }
+
+  place(): Promise<void> {
+    return this.#events.place()
   }
 
   progress(progress: Progress): void {

@@ -64,14 +64,19 @@ export function waitForSignal(
 export function submitted(externalId: string): Wait {
   if (!isExternalId(externalId))
     throw new TypeError(
-      "submitted expects the provider's name for the operation: 1 to 500 characters, none of them a control character.",
+      'submitted expects the provider\'s id of the operation: 1 to 500 characters, no control character, and not "." or "..".',
     )
   return { [brand]: "external", externalId }
 }
 
-/** Names are stored and compared as text. */
+/** Ids are stored and compared as text. "." and ".." are rejected: in a path no encoding keeps them from being resolved. */
 export function isExternalId(value: unknown): value is string {
-  return typeof value === "string" && /^[^\p{Cc}\p{Surrogate}]{1,500}$/u.test(value)
+  return (
+    typeof value === "string" &&
+    /^[^\p{Cc}\p{Surrogate}]{1,500}$/u.test(value) &&
+    value !== "." &&
+    value !== ".."
+  )
 }
 
 export function isWait(value: unknown): value is Wait {

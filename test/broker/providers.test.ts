@@ -71,4 +71,54 @@ describe("external work in a fleet", () => {
     fake.complete(id!, { film: "done" })
     expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
   })
+
+  it("J16 X5 a worker does not abort a submission whose job is cancelled; the operation is, and its slot is held until then", async () => {
+    const stage = new FleetStage()
+    const fake = await fakeProvider({
+      limit: 1,
+      script: ({ request }) =>
+        (request as { scene: string }).scene === "film" ? { steps: [{ do: "hold" }, { do: "answer" }] } : {},
+    })
+    const { providers, providerSecrets } = optionsFor(fake, { over: { ...soon, concurrency: 1 } })
+    const umbra = await stage.engine({ providers: providers!, providerSecrets: providerSecrets! })
+    const worker = { providers: providers!, providerSecrets: providerSecrets! }
+    stage.worker({ ...worker, queues: ["external"] })
+    await stage.served(umbra, "external")
+    const job = await umbra.submit(make())
+    await until("the provider has it", () => fake.operations.size === 1)
+    const other = await umbra.submit(make(["next"]))
+    await until("the other waits", async () => (await umbra.graph(other.id)).waiting_for[0]?.kind === "slot")
+    await job.cancel()
+    expect((await job.wait({ timeoutMs: 8000 })).status).toBe("CANCELLED")
+    expect((await umbra.graph(job.id)).unseen_operations?.length).toBe(1)
+    const [first] = fake.operations.values()
+    fake.release(first!.id)
+    await until("the other is at the provider", () => fake.operations.size === 2)
+    expect(first).toMatchObject({ status: "canceled", submissions: 1 })
+    expect([fake.mostAtOnce, fake.overLimit]).toEqual([1, 0])
+  })
+
+  it("S7 J16 X5 an engine that takes over does not have the worker abort it either", async () => {
+    const stage = new FleetStage()
+    const fake = await fakeProvider({
+      limit: 1,
+      script: () => ({ steps: [{ do: "hold" }, { do: "answer" }] }),
+    })
+    const { providers, providerSecrets } = optionsFor(fake, { over: { ...soon, concurrency: 1 } })
+    const engine = () => stage.engine({ providers: providers!, providerSecrets: providerSecrets! })
+    const before = await engine()
+    stage.worker({ providers: providers!, providerSecrets: providerSecrets!, queues: ["external"] })
+    await stage.served(before, "external")
+    const job = await before.submit(make())
+    await until("the provider has it", () => fake.operations.size === 1)
+    await before.cancel(job.id)
+    await before.wait(job.id, { timeoutMs: 8000 })
+    await before.close()
+    const umbra = await engine()
+    await stage.served(umbra, "external")
+    const [first] = fake.operations.values()
+    fake.release(first!.id)
+    await until("it was cancelled", () => first!.status === "canceled")
+    expect(first!.submissions).toBe(1)
+  })
 })

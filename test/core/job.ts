@@ -66,6 +66,7 @@ export class Job {
         dispatch: (node, attempt) => void this.dispatched.push(`${this.idOf(node)}#${attempt}`),
         abort: (node, attempt) => void this.aborted.push(`${this.idOf(node)}#${attempt}`),
         abandon: (node, { external_id }) => void this.abandoned.push(`${this.idOf(node)}:${external_id}`),
+        unanswered: () => {},
         operationFailed: () => {},
         end: () => void this.ends++,
       })

@@ -32,6 +32,7 @@ function run(graph: Graph): Fact[] {
     dispatch: (node: number) => void ready.push(node),
     abort() {},
     abandon() {},
+    unanswered() {},
     operationFailed() {},
     end() {},
   }

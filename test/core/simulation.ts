@@ -197,6 +197,7 @@ export class Simulation {
       abort: (node, attempt) => void this.effects.aborted.push(name(node, attempt)),
       abandon: (node, { external_id }) =>
         void this.effects.abandoned.push(`${this.graph.nodes[node]!.id}:${external_id}`),
+      unanswered: () => {},
       operationFailed: () => {},
       end: () => void this.effects.ends++,
     }

@@ -22,7 +22,7 @@ function rowsOf(maxAttempts: number, commands: readonly Command[]): OperationRow
     ...{ id: "job", partition: 0, plan: plan!, state: newJobState(plan!), projected: null },
     ...{ seq: 0, at: 0, size: 0 },
   })
-  const rows = new OperationRows()
+  const rows = new OperationRows(1000)
   const submit = { type: "submit", owner: "ada", workflow: "make", workflowVersion: 1, input: {} } as const
   for (const command of [{ ...submit, ttlSeconds: null, priority: 0 }, ...commands]) {
     takeDueRetries(job.state, 1000)

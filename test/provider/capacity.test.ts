@@ -52,7 +52,7 @@ describe("a provider that has too much to do", () => {
     const umbra = await openWith(fake, { clock, over: { rate: 2, concurrency: 10 } })
     await umbra.submit(make(["a", "b", "c", "d", "e", "f"]))
     await until("the first has gone out", () => fake.operations.size === 1)
-    clock.advance(500)
+    clock.advance(525)
     await until("the second was refused", async () => (await umbra.providers())[0]!.rate.pace === 0.5)
     for (let passed = 0; passed < 19_500; passed += 500) {
       clock.advance(500)
@@ -111,7 +111,7 @@ describe("a provider that has too much to do", () => {
     })
     expect(clock.now()).toBeGreaterThanOrEqual(until429)
     await waiting(first, fake, after.id, 1)
-    expect((await first.providers())[0]!.rate).toEqual({ limit: null, pace: 1 })
+    expect((await first.providers())[0]!.rate).toEqual({ limit: null, limit_per_owner: null, pace: 1 })
   })
 
   it("X6 is waited for longer than there are tries, and slowed down for by any Retry-After", async () => {
@@ -178,7 +178,7 @@ describe("a provider that has too much to do", () => {
     await umbra.submit(make(["a", "b", "c", "d", "e"]))
     await until("the first has gone out", () => fake.operations.size === 1)
     for (const expected of [2, 3, 4, 5]) {
-      clock.advance(499)
+      clock.advance(524)
       await new Promise(resolve => setTimeout(resolve, 10))
       expect(fake.operations.size).toBe(expected - 1)
       clock.advance(1)

@@ -19,6 +19,7 @@ async function startServer(answer: (asked: Asked, response: ServerResponse) => v
 const ctx: SubmitContext = {
   ...{ idempotencyKey: "job/a", jobId: "job", nodeId: "a", signal: new AbortController().signal },
   ...{ secret: name => `secret ${name}`, now: Date.now, log: silentLog },
+  place: async () => {},
 }
 const signature = { scheme: "standard-webhooks" as const, secrets: ["S"] }
 const allow = { allowPrivateAddresses: true }

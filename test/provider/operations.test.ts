@@ -207,12 +207,18 @@ describe("cancellation", () => {
     const began = new Promise<void>(resolve => {
       begin = resolve
     })
+    let answer: () => void = () => {}
+    const answered = new Promise<void>(resolve => {
+      answer = resolve
+    })
     const taken: string[] = []
+    let isAborted: boolean | undefined
     const slow = defineProvider({
       name: "slow",
       async submit(_, { signal }) {
         begin()
-        await new Promise(resolve => signal.addEventListener("abort", resolve))
+        await answered
+        isAborted = signal.aborted
         return { externalId: "op-1" }
       },
       poll: () => ({ status: "running" }),
@@ -222,8 +228,12 @@ describe("cancellation", () => {
     const job = await umbra.submit(flow([{ id: "a", handler: "external", provider: "slow" }]))
     await began
     await job.cancel()
+    expect((await job.wait()).status).toBe("CANCELLED")
+    expect((await umbra.providers())[0]!.slots.held).toMatchObject([{ job_id: job.id }])
+    answer()
     await until("it was taken back", () => taken.length === 1)
-    expect((await umbra.providers())[0]!.slots.held).toEqual([])
+    await until("its slot is free", async () => (await umbra.providers())[0]!.slots.held.length === 0)
+    expect(isAborted).toBe(false)
   })
 })
 

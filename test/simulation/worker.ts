@@ -60,6 +60,14 @@ export class SimulatedWorker implements Broker {
     else begin()
   }
 
+  has(task: TaskName): boolean {
+    return this.#running.has(keyOf(task))
+  }
+
+  withdraw(): boolean {
+    return false
+  }
+
   cancel(task: TaskName): void {
     const key = keyOf(task)
     this.#running.get(key)?.()

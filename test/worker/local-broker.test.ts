@@ -225,6 +225,35 @@ describe("isolated tasks", () => {
     ])
   })
 
+  it("X6 one that waits for its place in a provider's rate is joined by the next after its time", async () => {
+    const { handler, gates, order } = held("held")
+    const place = gate()
+    const durable = async ({ jobId, alone }: { jobId: string; alone?: boolean }) =>
+      jobId === "waits" && alone ? place.promise : undefined
+    const { broker, of } = worker([handler], { durable })
+    broker.dispatch({ ...suspect("waits", { seconds: 0.05 }), provider: "acme" })
+    broker.dispatch(suspect("next"))
+    await expect.poll(() => order, { timeout: 10_000 }).toEqual(["next"])
+    place.open()
+    await expect.poll(() => order, { timeout: 10_000 }).toEqual(["next", "waits"])
+    for (const one of gates) one.open()
+    expect(starts(of)).toEqual([
+      ["waits", true],
+      ["waits", false],
+      ["next", true],
+    ])
+  })
+
+  it("X6 one that asks for another place is announced as alone, as before", async () => {
+    const asks = defineHandler({ name: "asks", run: (_, ctx) => ctx.place() })
+    const { run, of } = worker([asks])
+    await run(task("asks", { jobId: "a", provider: "acme", announce: true, isolation }))
+    expect(starts(of)).toEqual([
+      ["a", true],
+      ["a", true],
+    ])
+  })
+
   it("one that nobody waits behind is not joined", async () => {
     const { handler, gates } = held("held")
     const { run, of } = worker([handler])

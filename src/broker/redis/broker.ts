@@ -1,5 +1,6 @@
 import type { TaskWait } from "../../core/view.ts"
 import type { Log } from "../../log.ts"
+import { LATE_MS } from "../local.ts"
 import type {
   BrokerHost,
   Call,
@@ -171,6 +172,14 @@ export class RedisBroker implements RemoteWorkers {
     if (found.state !== "queued") this.#stop(found)
   }
 
+  withdraw(task: TaskName): boolean {
+    const found = this.#tasks.get(nameOf(task))
+    if (found === undefined) return true
+    if (found.state !== "queued") return false
+    this.#forget(found)
+    return true
+  }
+
   release(task: TaskName): void {
     const found = this.#tasks.get(nameOf(task))
     if (found !== undefined) this.#forget(found)
@@ -260,7 +269,7 @@ export class RedisBroker implements RemoteWorkers {
   async #send(keys: Keys, task: Outstanding): Promise<void> {
     try {
       const epoch = this.#parts.host.epoch(this.#parts.partitionOf(task.task.jobId)) ?? 0
-      const fields = encodeTask(task.content!, { name: task.name, epoch })
+      const fields = encodeTask(timely(task.content!, task.queuedAt), { name: task.name, epoch })
       task.refused = null
       const entry = await this.#link.send(["XADD", keys.tasks(task.handler), "*", ...fields])
       task.entry = entry as string
@@ -361,7 +370,8 @@ export class RedisBroker implements RemoteWorkers {
         { ...task, announce, ...(alone !== undefined && { alone }) },
         worker,
       )
-      if (announce) this.#say({ type: "begin", name: nameOf(task) })
+      const joined = alone === false ? ({ joined: true } as const) : {}
+      if (announce) this.#say({ type: "begin", name: nameOf(task), ...joined })
     } catch {
       // Not durable: the worker does not begin, and asks again as long as it waits.
     }
@@ -383,7 +393,8 @@ export class RedisBroker implements RemoteWorkers {
   /** Out of the stream, and out of the hands of whoever works on it. */
   #stop({ handler, entry, name, abortReason: reason }: Outstanding): void {
     if (entry !== null) this.#remove(handler, [entry])
-    this.#say({ type: "cancel", names: [name], ...(reason === undefined ? {} : { reason }) })
+    const why = reason === undefined ? {} : { reason }
+    this.#say({ type: "cancel", names: [name], ...why, submissions: true })
   }
 
   /** An entry that stays behind is found by the next look. */
@@ -402,6 +413,12 @@ export class RedisBroker implements RemoteWorkers {
     this.#parts.host.served(handler)
     this.#wake()
   }
+}
+
+/** A task whose place in the rate of its provider has passed while it waited here asks for another before it begins. */
+function timely(task: Task, queuedAt: number): Task {
+  const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
+  return isLate ? { ...task, announce: true } : task
 }
 
 /**

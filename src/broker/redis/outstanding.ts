@@ -21,6 +21,8 @@ export interface Outstanding extends Queued {
   refusals: number
   isCancelled: boolean
   abortReason?: string | undefined
+  /** When this process had it to send, by `performance.now()`. */
+  readonly queuedAt: number
 }
 
 /**
@@ -65,7 +67,8 @@ export class OutstandingTasks {
     const name = nameOf(task)
     if (this.#byName.has(name)) return false
     const { handler, owner, workflow, priority } = task
-    const waiting = { name, task, handler, content: task, owner, workflow, priority }
+    const queuedAt = performance.now()
+    const waiting = { name, task, handler, content: task, owner, workflow, priority, queuedAt }
     const fresh = { entry: null, begun: null, refused: null, refusals: 0, isCancelled: false, removed: false }
     this.#queue({ ...waiting, state: "queued", ...fresh })
     return true
@@ -75,7 +78,15 @@ export class OutstandingTasks {
   adopt(task: TaskName, handler: string): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
-    const unknown = { owner: "", workflow: "", priority: 0, content: null, entry: null, begun: null }
+    const unknown = {
+      owner: "",
+      workflow: "",
+      priority: 0,
+      content: null,
+      entry: null,
+      begun: null,
+      queuedAt: 0,
+    }
     const adopted = {
       name,
       task,

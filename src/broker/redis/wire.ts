@@ -66,11 +66,20 @@ export function decodeReport(said: string, text: string): { readonly report: Rep
 
 /** What an engine tells the workers. */
 export type Control =
-  /** `reason`: of the abort signal of those that run. */
-  | { readonly type: "cancel"; readonly names: readonly string[]; readonly reason?: string }
+  /**
+   * `reason`: of the abort signal of those that run. Without `submissions` those that are under way go on: their outcome is
+   * wanted also when their job has ended.
+   */
+  | {
+      readonly type: "cancel"
+      readonly names: readonly string[]
+      readonly reason?: string
+      readonly submissions?: true
+    }
   /** Partitions have new owners. */
   | { readonly type: "epochs"; readonly epochs: readonly (readonly [partition: number, epoch: number])[] }
-  | { readonly type: "begin"; readonly name: string }
+  /** `joined`: not the handler may begin, but an isolated task beside it. */
+  | { readonly type: "begin"; readonly name: string; readonly joined?: true }
 
 /** What a worker tells all engines at once. */
 export type WorkerNews =

@@ -44,12 +44,12 @@ interface Held {
   readonly task: Task
   entry: string
   readonly epoch: number
-  /** Set while the handler, or an isolated task beside it, may not run yet: the engine says when. */
+  /** Set while the handler may not run, or send its next request, yet: the engine says when. */
   begin: (() => void) | null
+  /** Set while an isolated task beside it may not run yet. */
+  join: (() => void) | null
   /** Do the engines know that its handler has begun? */
   isToldBegun: boolean
-  /** As it was last announced. */
-  alone?: boolean
 }
 
 /**
@@ -223,9 +223,11 @@ export class RedisWorker implements TaskEvents {
   }
 
   #obey(control: Control): void {
-    if (control.type === "begin") this.#begin(control.name)
+    if (control.type === "begin") this.#begin(control.name, control.joined === true ? "join" : "begin")
     else if (control.type === "epochs") this.#ownersChanged(control.epochs)
-    else if (control.type === "cancel") for (const name of control.names) this.#drop(name, control.reason)
+    else if (control.type === "cancel")
+      for (const name of control.names)
+        if (control.submissions === true || !this.#isSubmitting(name)) this.#drop(name, control.reason)
   }
 
   /** The new owners do not know yet which handlers run. */
@@ -234,9 +236,15 @@ export class RedisWorker implements TaskEvents {
     for (const held of this.#held.values()) held.isToldBegun = false
   }
 
+  /** Has it begun to submit to a provider? */
+  #isSubmitting(name: string): boolean {
+    const task = this.#held.get(name)?.task
+    return task?.provider !== undefined && this.#pool.isRunningHere(task)
+  }
+
   /** Not alive: what is held back until the next beat is announced again, or somebody else's. */
-  #begin(name: string): void {
-    if (this.#presence.isAlive) this.#held.get(name)?.begin?.()
+  #begin(name: string, what: Asked): void {
+    if (this.#presence.isAlive) this.#held.get(name)?.[what]?.()
   }
 
   /** Nobody wants it any more. */
@@ -245,6 +253,7 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return
     this.#pool.cancel(held.task, reason)
     held.begin?.()
+    held.join?.()
     this.#letGo(name)
   }
 
@@ -287,7 +296,7 @@ export class RedisWorker implements TaskEvents {
       this.#refuse(label, { handler: task.handler, entry }, cause)
       return
     }
-    this.#held.set(name, { task, entry, epoch, begin: null, isToldBegun: false })
+    this.#held.set(name, { task, entry, epoch, begin: null, join: null, isToldBegun: false })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
@@ -330,10 +339,12 @@ export class RedisWorker implements TaskEvents {
     void this.#report(name, startReport(announce, alone))
     const held = this.#held.get(name)
     if (!announce || held === undefined) return Promise.resolve()
+    const asked: Asked = alone === false ? "join" : "begin"
+    const before = held[asked]
     return new Promise(resolve => {
-      if (alone !== undefined) held.alone = alone
-      held.begin = () => {
-        held.begin = null
+      held[asked] = () => {
+        held[asked] = null
+        before?.()
         resolve()
       }
     })
@@ -364,7 +375,7 @@ export class RedisWorker implements TaskEvents {
     if (held === undefined) return Promise.resolve()
     const { jobId, handler } = held.task
     const fields = encodeReport(report, { worker: this.#presence.id, name, handler, entry: held.entry })
-    const topic = NEWS.has(report.kind) ? `${report.kind} ${name}` : undefined
+    const topic = NEWS.has(report.kind) ? `${topicOf(report)} ${name}` : undefined
     return this.#outbox.send(this.#parts.partitionOf(jobId), fields, topic)
   }
 
@@ -393,9 +404,19 @@ export class RedisWorker implements TaskEvents {
   /** The answer may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
-    for (const [name, { begin, alone }] of this.#held)
+    for (const [name, { task, begin, join }] of this.#held) {
+      const alone = task.isolation === undefined ? undefined : true
       if (begin !== null) void this.#report(name, startReport(true, alone))
+      if (join !== null) void this.#report(name, startReport(true, false))
+    }
   }
+}
+
+/** What is asked of the engine with an announced start. */
+type Asked = "begin" | "join"
+
+function topicOf(report: Report): string {
+  return report.kind === "started" && report.alone === false ? "joined" : report.kind
 }
 
 function startReport(announce: boolean, alone: boolean | undefined): Report {

@@ -3,6 +3,7 @@ import { withLive } from "../../core/live-view.ts"
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
 import type { GraphView, NodeView, WorkerWait } from "../../core/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
+import { isoGraph } from "../../engine/iso-times.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
@@ -31,9 +32,11 @@ export async function show(jobId: string, options: ShowOptions): Promise<number>
   ])
   const { workflow_status, progress_pct, routes, dead_letters } = graph
   const ofPipeline = routes === undefined ? {} : { routes, dead_letters }
+  const { unseen_operations } = isoGraph(graph)
+  const unseen = unseen_operations === undefined ? {} : { unseen_operations }
   process.stdout.write(
     options.json
-      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), ...ofPipeline }, null, 2)}\n`
+      ? `${JSON.stringify({ ...job, workflow_status, progress_pct, nodes: graph.nodes.map(nodeSummary), ...ofPipeline, ...unseen }, null, 2)}\n`
       : text(job, graph),
   )
   return exitCode.ok
@@ -62,7 +65,15 @@ function text(job: JobSnapshot, graph: GraphView): string {
   const head = facts
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
-  return `${[...head, "", ...partLines(graph, paint)].join("\n")}\n`
+  return `${[...head, "", ...partLines(graph, paint), ...unseenLines(graph, paint)].join("\n")}\n`
+}
+
+function unseenLines({ unseen_operations = [] }: GraphView, paint: Paint): string[] {
+  return unseen_operations.map(({ node, provider, held_until }) => {
+    const until = new Date(held_until).toISOString()
+    const text = `node ${node}: an operation may be running unseen at provider ${provider}; its slot is held until ${until}`
+    return `${paint.yellow("⚠")} ${printable(text)}`
+  })
 }
 
 function deadText(left: DeadLettersView): string {

@@ -4,13 +4,15 @@ import type { AttemptView } from "../../core/attempt-history.ts"
 import type { JobEvent } from "../../core/events.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { LiveGraph, LiveNode } from "../../core/live-view.ts"
-import type { GraphView, NodeView, WaitingOn } from "../../core/view.ts"
+import type { GraphView, NodeView, UnseenOperation, WaitingOn } from "../../core/view.ts"
 import type { NodeDetails } from "../../engine/queries.ts"
 
-export function graphFrom({ live, ...graph }: RemoteGraph): GraphView {
+export function graphFrom({ live, unseen_operations, ...graph }: RemoteGraph): GraphView {
+  const unseen = unseen_operations?.map(each => timed(each, ["since", "held_until"]) as UnseenOperation)
   return {
     ...graph,
     ...(live === undefined ? {} : { live: live === null ? null : liveFrom(live) }),
+    ...(unseen === undefined ? {} : { unseen_operations: unseen }),
     nodes: graph.nodes.map(nodeFrom),
     waiting_for: graph.waiting_for.map(waiting => timed(waiting, waits)) as GraphView["waiting_for"],
   }

@@ -108,11 +108,12 @@ messages as (
 ),
 begun as (
   insert into umbra.operations (
-    partition, provider, external_id, job_id, node, item, attempt, submitted_at, ended_at, cancel_at
+    partition, provider, external_id, job_id, node, item, attempt, submitted_at, ended_at, cancel_at,
+    slot_until, unseen, operation
   )
   select
     o[1]::int, o[2], o[3], o[4]::uuid, o[5]::int, o[6]::int, o[7]::int, o[8]::bigint,
-    nullif(o[9], '')::bigint, nullif(o[10], '')::bigint
+    nullif(o[9], '')::bigint, nullif(o[10], '')::bigint, nullif(o[11], '')::bigint, o[12]::boolean, o[13]::int
   from (
     select string_to_array(record, chr(31)) as o
     from unnest(string_to_array($10::text, chr(30))) as u (record)
@@ -120,11 +121,14 @@ begun as (
   ) as n
   where o[1]::int = any ((select ids from held)::int[])
   on conflict (provider, external_id, job_id, node, item) do update
-  set attempt = excluded.attempt, ended_at = excluded.ended_at, cancel_at = excluded.cancel_at
+  set
+    attempt = excluded.attempt, ended_at = excluded.ended_at, cancel_at = excluded.cancel_at,
+    slot_until = excluded.slot_until
 ),
 leaving as materialized (
   select
-    o[2]::uuid as job_id, nullif(o[3], '')::int as node, o[4]::int as item, o[5]::bigint as at, o[6] as operation
+    o[2]::uuid as job_id, nullif(o[3], '')::int as node, o[4]::int as item, o[5]::bigint as at, o[6] as operation,
+    nullif(o[7], '')::bigint as slot_until
   from (
     select string_to_array(record, chr(31)) as o
     from unnest(string_to_array($11::text, chr(30))) as u (record)
@@ -134,10 +138,10 @@ leaving as materialized (
 ),
 over as (
   update umbra.operations as o
-  set ended_at = l.at, cancel_at = case when l.operation = 'cancel' then l.at end
+  set ended_at = l.at, cancel_at = case when l.operation = 'cancel' then l.at end, slot_until = l.slot_until
   from leaving as l
   where o.job_id = l.job_id and o.node = l.node and o.item = l.item
-    and o.ended_at is null and l.operation <> 'none'
+    and o.ended_at is null and l.operation <> 'none' and not o.unseen
 ),
 released as (
   delete from umbra.slots as s

@@ -1,6 +1,6 @@
 -- Parked webhooks whose operation is known by now: each becomes a message to its job, or is late. $1 provider and $2
 -- external id, or both null for all; $3 now. Whoever commits second, the webhook or the submission, finds the other
--- here; of two at once one waits, and then finds nothing parked.
+-- here; of two at once one waits, and then finds nothing parked. Only jobs of the owner that has the operation are told.
 with parked as materialized (
   select e.id, e.provider, e.external_id, e.news
   from umbra.webhook_events as e
@@ -16,6 +16,10 @@ found as materialized (
   select p.id, p.news, o.job_id, o.node, o.item, o.partition, o.ended_at
   from parked as p
   join umbra.operations as o on o.provider = p.provider and o.external_id = p.external_id
+  left join umbra.jobs as j on j.id = o.job_id
+  left join umbra.operation_claims as c on c.provider = p.provider and c.external_id = p.external_id
+  -- An earlier release records operations without a claim.
+  where c.owner is null or c.owner = j.owner
   order by p.id
 ),
 told as (

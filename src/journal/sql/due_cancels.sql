@@ -1,6 +1,7 @@
 -- Operations of these partitions ($1) that nobody wants any more and whose provider, one of $4, is to be told by now ($2).
-select provider, external_id, job_id, node, item, attempt, cancel_tries
-from umbra.operations
-where partition = any ($1::text::int[]) and cancel_at <= $2::text::bigint and provider = any ($4::text::text[])
-order by cancel_at
+select o.provider, o.external_id, o.job_id, o.node, o.item, o.attempt, o.cancel_tries, coalesce(j.owner, '')
+from umbra.operations as o
+left join umbra.jobs as j on j.id = o.job_id
+where o.partition = any ($1::text::int[]) and o.cancel_at <= $2::text::bigint and o.provider = any ($4::text::text[])
+order by o.cancel_at
 limit $3::text::bigint

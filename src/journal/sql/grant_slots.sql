@@ -1,19 +1,59 @@
--- Gives free slots of provider $1 to those who wait, in order. $2 version, $3 limit, $4 now, $5 lease in ms;
--- $6, $7, $8 jobs, nodes and items of those who ask: told by the answer; the others by a message to their partition.
+-- Gives free slots of provider $1 to those who wait. $2 version, $3 limit, $4 now, $5 lease in ms; $6, $7, $8 jobs, nodes
+-- and items of those who ask: told by the answer; the others by a message to their partition. $9 limit per owner, or null.
+--
+-- Owners take turns: the next slot goes to an owner that holds the fewest, of those that hold equally many to the one
+-- whose last turn was longest ago (slot_turns), and within an owner to who asked first. Who
+-- waits is read owner by owner, each no further than there are slots to give: a long queue costs no more than a short one.
 --
 -- `fence` makes the count right: leases granted after this statement's snapshot have raised the version, and then it
 -- updates no row and nothing is written. With nothing to give the version stays: whoever counts at the same time need
 -- not count again. Who waits and is being released right now is passed over, never waited for: so an append, which
 -- releases, and a grant cannot wait for each other. A lease that has ended is gone if its operation runs on; else its
 -- node may want it yet, and waits anew: told of the grant, one that does not gives it back.
-with free as materialized (
-  select greatest(0, $3::text::bigint - count(*)) as number
-  from umbra.slots
-  where provider = $1::text and held_until > $4::text::bigint
+with recursive held as materialized (
+  select h.owner, count(*) as number
+  from (
+    select s.owner from umbra.slots as s where s.provider = $1::text and s.held_until > $4::text::bigint
+    union all
+    -- Of jobs that have ended: being cancelled, or unseen.
+    select coalesce(j.owner, '')
+    from umbra.operations as o
+    left join umbra.jobs as j on j.id = o.job_id
+    where o.provider = $1::text and o.slot_until > $4::text::bigint
+  ) as h
+  group by h.owner
+),
+free as materialized (
+  select greatest(0, $3::text::bigint - coalesce(sum(number), 0))::bigint as number from held
+),
+waiting (owner) as (
+  select min(s.owner) from umbra.slots as s
+  where s.provider = $1::text and s.held_until is null and (select number from free) > 0
+  union all
+  select (
+    select min(s.owner) from umbra.slots as s
+    where s.provider = $1::text and s.held_until is null and s.owner > w.owner
+  )
+  from waiting as w
+  where w.owner is not null
+),
+line as materialized (
+  select l.job_id, l.node, l.item, l.id, coalesce(h.number, 0) + l.place as turn, coalesce(t.version, 0) as last_turn
+  from waiting as w
+  left join held as h on h.owner = w.owner
+  left join umbra.slot_turns as t on t.provider = $1::text and t.owner = w.owner
+  cross join lateral (
+    select s.job_id, s.node, s.item, s.id, row_number() over (order by s.id) as place
+    from umbra.slots as s
+    where s.provider = $1::text and s.owner = w.owner and s.held_until is null
+    order by s.id
+    -- `least` passes over a null.
+    limit greatest(0, least((select number from free), $9::text::bigint - coalesce(h.number, 0)))
+  ) as l
+  where w.owner is not null
 ),
 wanted as materialized (
-  select (select number from free) > 0
-    and exists (select from umbra.slots where provider = $1::text and held_until is null) as is_so
+  select exists (select from line) as is_so
 ),
 fence as materialized (
   update umbra.providers set version = version + 1
@@ -23,7 +63,7 @@ fence as materialized (
 ended as materialized (
   select s.job_id, s.node, s.item, exists (
     select from umbra.operations as o
-    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null
+    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null and not o.unseen
   ) as is_running
   from umbra.slots as s
   where s.provider = $1::text and s.held_until <= $4::text::bigint and exists (select from fence)
@@ -43,10 +83,10 @@ waiting_anew as (
 ),
 next as materialized (
   select s.job_id, s.node, s.item
-  from umbra.slots as s
-  where s.provider = $1::text and s.held_until is null and exists (select from fence)
-  order by s.id
-  limit (select number from free)
+  from (select * from line order by turn, last_turn, id limit (select number from free)) as l
+  join umbra.slots as s
+    on s.provider = $1::text and s.job_id = l.job_id and s.node = l.node and s.item = l.item
+  where s.held_until is null and exists (select from fence)
   for update of s skip locked
 ),
 granted as (
@@ -54,7 +94,12 @@ granted as (
   set granted_at = $4::text::bigint, held_until = $4::text::bigint + $5::text::bigint
   from next
   where s.provider = $1::text and s.job_id = next.job_id and s.node = next.node and s.item = next.item
-  returning s.id, s.job_id, s.node, s.item, s.partition
+  returning s.id, s.job_id, s.node, s.item, s.partition, s.owner
+),
+turns as (
+  insert into umbra.slot_turns (provider, owner, version)
+  select distinct $1::text, g.owner, $2::text::bigint + 1 from granted as g
+  on conflict (provider, owner) do update set version = excluded.version
 ),
 told as (
   insert into umbra.inbox (partition, job_id, sent_at, cause, command)

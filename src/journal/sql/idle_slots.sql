@@ -6,5 +6,5 @@ where s.partition = any ($1::text::int[])
   and s.granted_at < $2::text::bigint
   and not exists (
     select from umbra.operations as o
-    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null
+    where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null and not o.unseen
   )

@@ -1,8 +1,15 @@
--- For people: who holds slots of provider $1 ($2 now), how many wait, its pace, its last failures. Told apart by the
+-- For people: who holds slots of provider $1 ($2 now), also after the end of its job; how many wait, its pace, its last failures. Told apart by the
 -- first column.
 select 'held', s.job_id::text, s.node::text, s.item::text, s.owner, s.granted_at::text, s.held_until::text
 from umbra.slots as s
 where s.provider = $1::text and s.held_until > $2::text::bigint
+union all
+select
+  case when o.unseen then 'unseen' else 'held' end,
+  o.job_id::text, o.node::text, o.item::text, coalesce(j.owner, ''), o.submitted_at::text, o.slot_until::text
+from umbra.operations as o
+left join umbra.jobs as j on j.id = o.job_id
+where o.provider = $1::text and o.slot_until > $2::text::bigint
 union all
 select 'waiting', count(*)::text, min(s.asked_at)::text, null, null, null, null
 from umbra.slots as s

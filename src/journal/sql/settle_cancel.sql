@@ -1,5 +1,7 @@
--- The provider was told ($6 null), or is told again at $6.
+-- The provider was told ($6 null), so that the operation holds no slot any more; or is told again at $6.
 update umbra.operations
-set cancel_at = $6::text::bigint, cancel_tries = cancel_tries + 1
+set
+  cancel_at = $6::text::bigint, cancel_tries = cancel_tries + 1,
+  slot_until = case when $6::text is not null then slot_until end
 where provider = $1::text and external_id = $2::text
   and job_id = $3::text::uuid and node = $4::text::int and item = $5::text::int

@@ -1,4 +1,4 @@
--- What belongs to no job, or to none that is there: keys, settled messages and webhooks older than $1, parked ones older
+-- What belongs to no job, or to none that is there: keys, claims of operations, settled messages and webhooks older than $1, parked ones older
 -- than $3; engines that own nothing and whose beat has not moved since the last time, nor since $2 (one that lives after
 -- all comes back with its next beat).
 with keys as (
@@ -7,6 +7,13 @@ with keys as (
 ),
 settled as (
   delete from umbra.inbox where sent_at < $1::text::bigint and (answer is not null or withdrawn)
+),
+claims as (
+  delete from umbra.operation_claims as c
+  where c.claimed_at < $1::text::bigint
+    and not exists (
+      select from umbra.operations as o where o.provider = c.provider and o.external_id = c.external_id
+    )
 ),
 events as (
   delete from umbra.webhook_events

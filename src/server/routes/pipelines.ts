@@ -79,7 +79,7 @@ function replayRoute(app: App, { umbra, unfinished, settings }: RouteParts): voi
         body: pipeline.replay.nullish(),
         response: schema.answers({ 201: pipeline.replayed }, [
           ...looking,
-          ...(["E304", "E305", "E502", "E610", "E611", "E613", "E614", "E635", "E636"] as const),
+          ...(["E304", "E305", "E426", "E502", "E610", "E611", "E613", "E614", "E635", "E636"] as const),
           ...(["E646", "E702", "E708", "E710", "E711"] as const),
         ]),
       },

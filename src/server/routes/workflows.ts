@@ -189,6 +189,7 @@ export function workflowRoutes(app: App, { umbra, settings }: RouteParts): void 
     },
     async request => {
       const plan = await planOf(request.body, request.headers["content-type"])
+      umbra.checkPlan(plan, request.caller.owner)
       const { name, hash, nodes, pipeline } = plan
       const counts = pipeline === null ? [nodes.length, 0] : [0, pipeline.routes.length]
       return { valid: true, name, hash, nodes: counts[0], routes: counts[1] }

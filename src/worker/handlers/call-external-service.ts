@@ -2,32 +2,57 @@
 import type { z } from "zod"
 import type { Json } from "../../core/json.ts"
 import { activeTraceHeader } from "../../trace.ts"
+import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { bodyOf, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
-import { submitted } from "../waiting.ts"
+import { isExternalId, submitted } from "../waiting.ts"
 import { callExternalServiceSpec } from "./call-external-service-spec.ts"
 
 type Config = z.output<typeof callExternalServiceSpec.config>
 
 const repeatable = new Set(["GET", "HEAD", "OPTIONS"])
 
-/** Which operation an answer of this provider names; undefined: the answer is the node's output. */
-export type ExternalIdOf = (provider: string, answer: Json) => string | undefined
+/** How a request of this handler becomes a submission to the node's provider. */
+export interface SubmissionRules {
+  /** The operation that an answer names; undefined: the answer is the node's output. */
+  externalId(answer: Json): string | undefined
+  /** Where the request may go; null: anywhere. */
+  readonly origins: ReadonlySet<string> | null
+}
 
-export const callExternalService = (http: HttpClient, externalIdOf: ExternalIdOf = () => undefined) =>
+/** null: the provider follows no operations of this handler. */
+export type SubmissionRulesOf = (provider: string) => SubmissionRules | null
+
+export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf = () => null) =>
   defineHandler({
     ...callExternalServiceSpec,
     async run(config, ctx) {
-      const response = await requestAnswer(http, config, ctx)
+      const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
+      const origins = rules?.origins ?? null
+      const caller = callerOf(ctx)
+      const response = await requestAnswer(http, config, origins === null ? caller : { ...caller, origins })
       const answer = { status: response.status, headers: { ...response.headers }, ...bodyOf(response) }
-      const externalId = ctx.provider === null ? undefined : externalIdOf(ctx.provider, answer)
-      return externalId === undefined ? answer : submitted(externalId)
+      const externalId = rules?.externalId(answer)
+      if (externalId === undefined) return answer
+      if (isExternalId(externalId)) return submitted(externalId)
+      throw new HandlerError(
+        `The answer has no id of an operation that can be used (external_id of provider "${ctx.provider}").`,
+        { code: "E422", retryable: false },
+      )
     },
   })
 
 /** What a request needs to know of whoever makes it. */
-export type Caller = Pick<HandlerContext, "signal" | "idempotencyKey" | "now">
+export interface Caller
+  extends Pick<HandlerContext, "signal" | "idempotencyKey" | "now">,
+    Pick<HttpRequest, "origins" | "again"> {}
+
+/** With a provider, whatever is sent beyond the first takes a place in its rate. */
+export function callerOf({ signal, idempotencyKey, now, provider, place }: HandlerContext): Caller {
+  const caller = { signal, idempotencyKey, now }
+  return provider === null ? caller : { ...caller, again: place }
+}
 
 /** The answer, with one of the statuses that were expected. */
 export async function requestAnswer(http: HttpClient, config: Config, ctx: Caller): Promise<HttpResponse> {
@@ -59,7 +84,12 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: follow_redirects === true ? 5 : Number(follow_redirects),
     maxResponseBytes: max_response_bytes,
     signal: ctx.signal,
+    ...extrasOf(ctx),
   }
+}
+
+export function extrasOf({ origins, again }: Caller): Pick<HttpRequest, "origins" | "again"> {
+  return { ...(origins === undefined ? {} : { origins }), ...(again === undefined ? {} : { again }) }
 }
 
 function contentType(config: Config): Record<string, string> {

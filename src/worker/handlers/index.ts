@@ -2,13 +2,13 @@
 import type { Handler } from "../handler.ts"
 import { HttpClient } from "../http/client.ts"
 import type { WorkerSettings } from "../settings.ts"
-import { callExternalService, type ExternalIdOf } from "./call-external-service.ts"
+import { callExternalService, type SubmissionRulesOf } from "./call-external-service.ts"
 import { llmService } from "./llm-service.ts"
 import { input, output, pipeline, sleep, transform, waitForSignalHandler, workflow } from "./plain.ts"
 
 export function builtinHandlers(
   settings: Pick<WorkerSettings, "allowPrivateAddresses">,
-  externalIdOf?: ExternalIdOf,
+  submissionRules?: SubmissionRulesOf,
 ): Handler[] {
   const http = new HttpClient(settings)
   return [
@@ -19,7 +19,7 @@ export function builtinHandlers(
     waitForSignalHandler,
     workflow,
     pipeline,
-    callExternalService(http, externalIdOf),
+    callExternalService(http, submissionRules),
     llmService(http),
   ]
 }

@@ -5,7 +5,7 @@ import { HandlerError } from "../fail.ts"
 import { defineHandler, type HandlerContext } from "../handler.ts"
 import { parsed, statusFault } from "../http/answer.ts"
 import type { HttpClient, HttpRequest, HttpResponse } from "../http/client.ts"
-import type { Caller } from "./call-external-service.ts"
+import { type Caller, callerOf, extrasOf } from "./call-external-service.ts"
 import { jsonAnswer } from "./llm-json.ts"
 import { llmServiceSpec } from "./llm-service-spec.ts"
 
@@ -42,7 +42,11 @@ type Completion = z.output<typeof completion>
 export const llmService = (http: HttpClient) =>
   defineHandler({
     ...llmServiceSpec,
-    run: (config, ctx) => completeChat(http, config, ctx),
+    run: (config, ctx: HandlerContext & { readonly owner?: string }) => {
+      const { jobId, usage, owner } = ctx
+      const of = { jobId, usage, ...(owner === undefined ? {} : { owner }) }
+      return completeChat(http, config, { ...callerOf(ctx), ...of })
+    },
   })
 
 /** `usage` is reported even if the answer cannot be used. `owner`: of the job; adapters know its id only. */
@@ -86,6 +90,7 @@ function requestOf(config: Config, ctx: Caller): HttpRequest {
     maxRedirects: 0,
     maxResponseBytes,
     signal: ctx.signal,
+    ...extrasOf(ctx),
   }
 }
 

@@ -24,6 +24,10 @@ export interface HttpRequest {
   readonly maxRedirects: number
   readonly maxResponseBytes: number
   readonly signal: AbortSignal
+  /** Asked before everything that is sent beyond the first: a repetition on a new connection, a redirect. Rejects: not now. */
+  readonly again?: () => Promise<void>
+  /** Where it may go, redirects included; absent: to every allowed address. */
+  readonly origins?: ReadonlySet<string>
 }
 
 export interface HttpResponse {
@@ -66,6 +70,7 @@ export class HttpClient {
 
   async #follow(request: HttpRequest): Promise<HttpResponse> {
     for (let current = request, hops = 0; ; hops++) {
+      checkOrigin(current)
       checkHost(current.url, this.#policy)
       const protocol = current.url.protocol as "http:" | "https:"
       const response = await exchange(current, this.#agents[protocol])
@@ -75,6 +80,7 @@ export class HttpClient {
       if (hops >= request.maxRedirects)
         throw refused(request, `redirected more than ${request.maxRedirects} times`)
       current = redirected(current, response.status, location)
+      await request.again?.()
     }
   }
 }
@@ -111,6 +117,16 @@ function headerProblem(name: string, value: string): string | undefined {
   } catch {
     return "its value has a line break or another character that HTTP does not allow. Encode it"
   }
+}
+
+function checkOrigin({ url, origins }: HttpRequest): void {
+  if (origins === undefined || origins.has(url.origin)) return
+  const own = origins.size === 0 ? "none is known" : [...origins].join(", ")
+  throw new HandlerError(
+    `${url.origin} is not an origin of the node's provider (${own}), so nothing was sent there. ` +
+      "Use the provider's own URL; an operator can add others to `origins` of the provider.",
+    { code: "E424", retryable: false },
+  )
 }
 
 function redirected(request: HttpRequest, status: number, location: string): HttpRequest {

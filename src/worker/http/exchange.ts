@@ -28,9 +28,14 @@ async function answerTo(request: HttpRequest, agent: Agent): Promise<IncomingMes
   } catch (error) {
     const wasStale = first.sent.reusedSocket && (error as { code?: unknown }).code === "ECONNRESET"
     if (!wasStale || request.signal.aborted) throw error
+    const mayGo = request.again === undefined || (await request.again().then(yes, no))
+    if (!mayGo) throw error
     return begin(request, agent).answer
   }
 }
+
+const yes = () => true
+const no = () => false
 
 function begin({ url, method, headers, body, signal }: HttpRequest, agent: Agent) {
   const send = url.protocol === "https:" ? httpsRequest : httpRequest

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { BegunOperation, LeftBehind, NewWebhookEvent } from "../../../src/journal/provider-store.ts"
 import { batch, fact, type Held, hold, newId, newJob, type Stage, store } from "../fixture.ts"
 import { itemOperationsContract } from "./item-operations.ts"
+import { providerOwnersContract } from "./provider-owners.ts"
 import { providerRecordsContract } from "./provider-records.ts"
 
 const NOW = 5_000_000
@@ -163,6 +164,7 @@ export function providersContract(stage: () => Stage): void {
   })
 
   itemOperationsContract(stage, common)
+  providerOwnersContract(stage, common)
   providerRecordsContract(stage, common)
 
   describe("outbound rates", () => {

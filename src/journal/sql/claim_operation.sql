@@ -1,0 +1,18 @@
+-- Claims operation $2 at provider $1 for owner $3, at $4. The answer is 0 if it belongs to another owner: its claim has an
+-- operation on record, or is not older than $5 (the submission was answered, and its record is on its way). A claim that
+-- a crash left without a record is taken over after that; its own owner may claim at any time.
+with claimed as (
+  insert into umbra.operation_claims as c (provider, external_id, owner, claimed_at)
+  values ($1::text, $2::text, $3::text, $4::text::bigint)
+  on conflict (provider, external_id) do update
+  set owner = excluded.owner, claimed_at = excluded.claimed_at
+  where c.owner = excluded.owner
+    or (
+      c.claimed_at < $5::text::bigint
+      and not exists (
+        select from umbra.operations as o where o.provider = c.provider and o.external_id = c.external_id
+      )
+    )
+  returning 1
+)
+select count(*) from claimed

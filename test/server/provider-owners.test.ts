@@ -1,0 +1,280 @@
+/** Two owners at one provider, over HTTP. The fake provider is the witness: what it was asked for is in its own log. */
+import { createServer, type RequestListener } from "node:http"
+import type { AddressInfo } from "node:net"
+import { describe, expect, it, onTestFinished } from "vitest"
+import { openMemory } from "../../src/journal/memory.ts"
+import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import type { HttpProviderDefinition } from "../../src/provider/http-spec.ts"
+import type { FakeProvider } from "../../src/testing/fake-provider.ts"
+import { openUmbra } from "../../src/umbra.ts"
+import { until } from "../engine/stage.ts"
+import { fakeProvider, optionsFor } from "../provider/stage.ts"
+import { openStage, type Stage } from "./stage.ts"
+
+const KEY = "operator-key"
+const providerSecrets = (name: string) =>
+  ({ FAKE_PROVIDER_SECRET: "fake-provider-secret", FAKE_KEY: KEY })[name] as string
+
+async function open(over: (fake: FakeProvider) => Partial<HttpProviderDefinition> = () => ({})) {
+  const fake = await fakeProvider()
+  const worker = { allowPrivateAddresses: true }
+  const umbra = optionsFor(fake, { providerSecrets, worker, over: { concurrency: null, ...over(fake) } })
+  const stage = await openStage({ withTokens: true, umbra })
+  onTestFinished(() => stage.close())
+  fake.webhookUrl = `${stage.server.url}/webhooks/fake`
+  const owner = async (name: string) => new Owner(stage, await stage.token(name, "manage", "submit", "read"))
+  return { fake, stage, owner, victim: await owner("victim"), attacker: await owner("attacker") }
+}
+
+const credentials = { authorization: "Bearer {{ secrets.FAKE_KEY }}" }
+const withCredentials = (fake: FakeProvider): Partial<HttpProviderDefinition> => {
+  const { submit, poll, cancel } = fake.definition()
+  return {
+    submit: { ...submit!, headers: credentials },
+    poll: { ...poll!, headers: credentials },
+    cancel: { ...cancel!, headers: credentials },
+  }
+}
+
+/** A server of the attacker's: it answers whatever it likes. */
+async function serverOf(answer: RequestListener): Promise<string> {
+  const server = createServer(answer)
+  await new Promise<void>(resolve => server.listen(0, "127.0.0.1", resolve))
+  onTestFinished(() => void server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const naming = (id: string) =>
+  serverOf((_, response) =>
+    response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ id })),
+  )
+
+class Owner {
+  readonly #stage: Stage
+  readonly token: string
+
+  constructor(stage: Stage, token: string) {
+    this.#stage = stage
+    this.token = token
+  }
+
+  push(nodes: readonly object[], name = "films") {
+    return this.#stage.ask("/workflows", { method: "POST", token: this.token, body: { name, nodes } })
+  }
+
+  async submit(nodes: readonly object[]): Promise<string> {
+    await this.push(nodes)
+    const body = { workflow: "films" }
+    const answer = await this.#stage.ask("/jobs", { method: "POST", token: this.token, body })
+    expect(answer.status, JSON.stringify(answer.body)).toBe(201)
+    return answer.body.job_id
+  }
+
+  async job(id: string) {
+    return (await this.#stage.ask(`/jobs/${id}`, { token: this.token })).body
+  }
+
+  async graph(id: string) {
+    return (await this.#stage.ask(`/jobs/${id}/graph`, { token: this.token })).body
+  }
+
+  async ended(id: string) {
+    await until("the job has ended", async () => (await this.job(id)).finished_at !== null)
+    return this.job(id)
+  }
+
+  async operation(id: string): Promise<string> {
+    let externalId = ""
+    await until("the operation is on record", async () => {
+      externalId = (await this.graph(id)).waiting_for[0]?.external_id ?? ""
+      return externalId !== ""
+    })
+    return externalId
+  }
+
+  cancel(id: string) {
+    return this.#stage.ask(`/jobs/${id}/cancel`, { method: "POST", token: this.token })
+  }
+}
+
+const film = { id: "film", handler: "external", provider: "fake", config: { scene: 1 } }
+const calling = (url: string, over: object = {}) => ({
+  id: "film",
+  handler: "call_external_service",
+  provider: "fake",
+  config: { method: "POST", url, json: { request: null }, ...over },
+})
+
+describe("an operation at a provider", () => {
+  it("of another owner is not followed: its result reaches the first owner alone, by webhook and by poll", async () => {
+    const { fake, victim, attacker } = await open(() => ({ poll_seconds: [0.2] }))
+    const job = await victim.submit([film])
+    const id = await victim.operation(job)
+    const theft = await attacker.submit([calling(await naming(id))])
+    expect(await attacker.ended(theft)).toMatchObject({ status: "FAILED", error: { code: "E425" } })
+    expect(JSON.stringify(await attacker.job(theft))).not.toContain(id)
+    fake.complete(id, { film: "the victim's" })
+    await fake.deliver(id)
+    expect(await victim.ended(job)).toMatchObject({
+      status: "COMPLETED",
+      output: { film: { film: "the victim's" } },
+    })
+    expect(await attacker.job(theft)).toMatchObject({ status: "FAILED", output: null })
+  })
+
+  it("of another owner is not cancelled with the job that named it", async () => {
+    const { fake, victim, attacker } = await open()
+    const job = await victim.submit([film])
+    const id = await victim.operation(job)
+    const theft = await attacker.submit([calling(await naming(id))])
+    await attacker.ended(theft)
+    await attacker.cancel(theft)
+    const own = await attacker.submit([film])
+    const ownId = await attacker.operation(own)
+    await attacker.cancel(own)
+    await until("the attacker's own is cancelled", () => fake.operations.get(ownId)?.status === "canceled")
+    expect(fake.operations.get(id)?.status).toBe("running")
+    expect((await victim.graph(job)).waiting_for[0]?.external_id).toBe(id)
+  })
+
+  it("that is over still belongs to its owner: nobody else can poll its result", async () => {
+    const { fake, victim, attacker } = await open(() => ({ poll_seconds: [0.2] }))
+    const job = await victim.submit([film])
+    const id = await victim.operation(job)
+    fake.complete(id, { film: "the victim's" })
+    await victim.ended(job)
+    const theft = await attacker.submit([calling(await naming(id))])
+    expect(await attacker.ended(theft)).toMatchObject({ status: "FAILED", error: { code: "E425" } })
+  })
+
+  it("may be waited for by several nodes of one owner", async () => {
+    const { fake, victim } = await open()
+    const job = await victim.submit([film])
+    const id = await victim.operation(job)
+    const second = await victim.submit([calling(await naming(id))])
+    expect(await victim.operation(second)).toBe(id)
+    fake.complete(id)
+    await fake.deliver(id)
+    for (const each of [job, second]) expect((await victim.ended(each)).status).toBe("COMPLETED")
+  })
+
+  it.each(["../../account/users/1", "..\\account", "x?admin=1", "x#y", "x/../../account", "%2e%2e/account"])(
+    "with the id %s stays within its segment of the operator's URLs",
+    async evil => {
+      const { fake, attacker } = await open(() => ({ poll_seconds: [0.05] }))
+      const job = await attacker.submit([calling(await naming(evil))])
+      await attacker.operation(job)
+      const isOf = (method: string) => fake.requests.some(request => request.method === method)
+      await until("it was polled", () => isOf("GET"))
+      await attacker.cancel(job)
+      await until("it was cancelled", () => isOf("DELETE"))
+      const urls = new Set(fake.requests.map(({ url }) => url))
+      expect([...urls]).toEqual([`/operations/${encodeURIComponent(evil)}`])
+    },
+  )
+
+  it.each([".", ".."])("with the id %s is rejected", async evil => {
+    const { fake, attacker } = await open()
+    const job = await attacker.submit([calling(await naming(evil))])
+    expect(await attacker.ended(job)).toMatchObject({ status: "FAILED", error: { code: "E422" } })
+    expect(fake.requests).toEqual([])
+  })
+})
+
+describe("a provider with credentials", () => {
+  it("is not submitted to at another origin, so that nobody else names operations there", async () => {
+    const { fake, attacker } = await open(withCredentials)
+    let asked = 0
+    const evil = await serverOf((_, response) => {
+      asked++
+      response.writeHead(200, { "content-type": "application/json" }).end('{"id":"op-1"}')
+    })
+    const job = await attacker.submit([calling(evil)])
+    expect(await attacker.ended(job)).toMatchObject({ status: "FAILED", error: { code: "E424" } })
+    expect([asked, fake.requests.length]).toEqual([0, 0])
+  })
+
+  it("is not submitted to through a redirect to another origin", async () => {
+    const evil = await naming("op-1")
+    const redirecting = await serverOf((_, response) => response.writeHead(303, { location: evil }).end())
+    const { fake, attacker } = await open(fake => ({ ...withCredentials(fake), origins: [redirecting] }))
+    const job = await attacker.submit([calling(redirecting, { follow_redirects: true })])
+    expect(await attacker.ended(job)).toMatchObject({ status: "FAILED", error: { code: "E424" } })
+    expect(fake.requests).toEqual([])
+  })
+
+  it("is submitted to at its own origin", async () => {
+    const { fake, victim } = await open(withCredentials)
+    const job = await victim.submit([calling(`${fake.url}/operations`)])
+    const id = await victim.operation(job)
+    fake.complete(id)
+    await fake.deliver(id)
+    expect((await victim.ended(job)).status).toBe("COMPLETED")
+  })
+})
+
+describe("a provider for some owners", () => {
+  it("is refused to the others by validate, push and submit, and its definition is not shown to them", async () => {
+    const { fake, stage, victim, attacker } = await open(() => ({ owners: ["victim"] }))
+    const body = { name: "films", nodes: [film] }
+    const { token } = attacker
+    for (const path of ["/workflows/validate", "/workflows"]) {
+      const answer = await stage.ask(path, { method: "POST", token, body })
+      expect([answer.status, answer.body.code]).toEqual([403, "E426"])
+      expect(JSON.stringify(answer.body)).not.toContain("victim")
+    }
+    const job = await victim.submit([film])
+    await victim.operation(job)
+    expect(fake.operations.size).toBe(1)
+  })
+
+  it("fails nodes of jobs that were there before the restriction", async () => {
+    const fake = await fakeProvider()
+    const store = createMemoryStore()
+    const before = await openUmbra(openMemory(store))
+    const { id } = await before.submit({ name: "films", nodes: [film] }, null, { owner: "attacker" })
+    await before.close()
+    const umbra = await openUmbra(openMemory(store), optionsFor(fake, { over: { owners: ["victim"] } }))
+    onTestFinished(() => umbra.close())
+    const ended = await umbra.wait(id, { timeoutMs: 20_000 })
+    expect(ended).toMatchObject({ status: "FAILED", error: { code: "E426" } })
+    expect(fake.requests).toEqual([])
+  })
+
+  it("limits how many operations one owner has at once, and others are not held up", async () => {
+    const { fake, victim, attacker } = await open(() => ({ concurrency: 3, concurrency_per_owner: 2 }))
+    const nodes = ["a", "b", "c", "d"].map(id => ({ ...film, id }))
+    const many = await attacker.submit(nodes)
+    await until("two run", () => fake.running === 2)
+    const one = await victim.submit([film])
+    const id = await victim.operation(one)
+    expect(fake.running).toBe(3)
+    const waiting = (await attacker.graph(many)).waiting_for.filter(
+      (wait: { kind: string }) => wait.kind === "slot",
+    )
+    expect(waiting.length).toBe(2)
+    fake.complete(id)
+    await fake.deliver(id)
+    expect((await victim.ended(one)).status).toBe("COMPLETED")
+    expect(fake.mostAtOnce).toBe(3)
+  })
+
+  it("gives its next slot to the owner that has none, whoever asked first", async () => {
+    const { fake, victim, attacker } = await open(() => ({ concurrency: 1 }))
+    const many = await attacker.submit(["a", "b", "c", "d"].map(id => ({ ...film, id })))
+    await until("one runs", () => fake.running === 1)
+    const graph = () => attacker.graph(many)
+    await until("the rest waits", async () => {
+      const { waiting_for } = await graph()
+      return waiting_for.filter((wait: { kind: string }) => wait.kind === "slot").length === 3
+    })
+    const one = await victim.submit([film])
+    await until("it waits", async () => (await victim.graph(one)).waiting_for[0]?.kind === "slot")
+    expect((await victim.graph(one)).live.nodes[0].waiting_on).toMatchObject({ kind: "slot", position: 1 })
+    const [first] = fake.operations.keys()
+    fake.complete(first!)
+    await fake.deliver(first!)
+    await victim.operation(one)
+    expect([...fake.operations.values()][1]?.key).toContain(one)
+  })
+})
