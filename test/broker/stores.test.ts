@@ -107,6 +107,24 @@ describe("a Redis that several stores use", () => {
   })
 })
 
+it("a worker that goes over to another store forgets the epochs of the one before", async () => {
+  const before = new FleetStage()
+  for (let owners = 0; owners < 5; owners++) before.rob()
+  const first = await before.engine()
+  const worker = before.worker({ handlers: [where("here")] })
+  await before.served(first, "where")
+  expect(await (await first.submit(one)).wait()).toMatchObject({ output: { a: "here" } })
+  const old = await worker.bound
+  await first.close()
+  const { connection } = await bareConnection(before)
+  // As after 30 s without an engine of it.
+  await connection.send(["HDEL", storesKey(before.redis.prefix!), old])
+  const fresh = beside(before)
+  const umbra = await fresh.engine()
+  await fresh.served(umbra, "where")
+  expect(await (await umbra.submit(one)).wait({ timeoutMs: 20_000 })).toMatchObject({ output: { a: "here" } })
+})
+
 describe("a worker of release 0.1", () => {
   it("is reported: in the log, and as outdated among the workers", async () => {
     const stage = new FleetStage()

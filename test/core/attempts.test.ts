@@ -175,7 +175,11 @@ describe("what ran for less than a second", () => {
       "attempt.lost 400",
       "node.queued 400",
     ])
-    expect(viewOf(job, "ran").last_attempt).toMatchObject({ outcome: "lost", duration_ms: null, worker: "w7" })
+    expect(viewOf(job, "ran").last_attempt).toMatchObject({
+      outcome: "lost",
+      duration_ms: null,
+      worker: "w7",
+    })
   })
 
   it("is named in the fact that ends it, at most 1,000 of them", () => {
