@@ -1,7 +1,7 @@
 import { apply } from "./apply.ts"
 import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { Fact, Ran, Waiting } from "./facts.ts"
-import { type Fault, lostTooOften } from "./faults.ts"
+import { executionsFull, type Fault, lostTooOften } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
@@ -42,9 +42,9 @@ export interface AttemptView {
   readonly waits: readonly AttemptWait[]
 }
 
-/** `until`: null: it waits still, or the attempt ended first. */
+/** `until`: null: it waits still. `executions`: for a place among the executions of pipelines. */
 export interface AttemptWait {
-  readonly kind: "retry" | "slot" | "items" | Waiting["kind"]
+  readonly kind: "retry" | "executions" | "slot" | "items" | Waiting["kind"]
   readonly from: number
   readonly until: number | null
   /** Of a slot and of an operation. */
@@ -142,7 +142,7 @@ class History {
       worker: null,
       error: null,
       usage: null,
-      waits: ready > queued_at ? [{ kind: "retry", from: queued_at, until: ready }] : [],
+      waits: ready > queued_at ? [{ kind: putOffBy(state, node), from: queued_at, until: ready }] : [],
       ranUntil: null,
     }
   }
@@ -157,7 +157,7 @@ class History {
     const isLost = open.outcome === "lost" || open.error?.code === lostTooOften
     // When its process died is not known: the fact was written when that was noticed.
     if (open.started_at !== null && !isLost) open.duration_ms = (open.ranUntil ?? fact.at) - open.started_at
-    if (open.outcome === "completed") closeWait(open, fact.at)
+    for (const wait of open.waits) wait.until = Math.min(wait.until ?? fact.at, fact.at)
     this.#open = null
     this.#queuedAt = null
     if (open.started_at === null && (open.outcome === "lost" || open.outcome === "handed_over")) {
@@ -186,8 +186,15 @@ function started(open: Draft, at: number | null, worker: string | null): void {
   open.started_at = at
   open.worker = worker
   if (at === null) return
-  const ready = open.waits[0]?.kind === "retry" ? open.waits[0].until! : open.queued_at
-  open.queued_ms = at - Math.min(at, ready)
+  const [wait] = open.waits
+  const isPutOff = wait?.kind === "retry" || wait?.kind === "executions"
+  // A place among the executions may come before the time at which it would be asked for again.
+  if (isPutOff) wait.until = Math.min(wait.until!, at)
+  open.queued_ms = at - (isPutOff ? wait.until! : open.queued_at)
+}
+
+function putOffBy({ faults }: JobState, node: number): "retry" | "executions" {
+  return faults.get(node)?.fault.code === executionsFull ? "executions" : "retry"
 }
 
 /** Does the fact name this node, or this item of it? */

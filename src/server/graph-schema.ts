@@ -155,7 +155,8 @@ const attempt = z
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
     usage: usage.nullable(),
     waits: z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })).meta({
-      description: "What it waited for: a retry time, a slot, a timer, a signal, a provider, a child, items.",
+      description:
+        "What it waited for: a retry time, a place among the executions, a slot, a timer, a signal, a provider, a child, items.",
     }),
   })
   .meta({ id: "Attempt", examples: [attemptExample] })

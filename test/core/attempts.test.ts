@@ -191,6 +191,29 @@ describe("what ran for less than a second", () => {
 })
 
 describe("the history of attempts", () => {
+  it("ends the waits of an attempt with the attempt, and leaves its owner's changes before its begin out", () => {
+    const job = new Job(chain("a"))
+    const start = job.now
+    fail(job, "a", { times: times(0) })
+    job.now += 1000
+    job.send({ type: "cancel" })
+    const { attempts } = historyOf(job, "a")
+    expect(attempts[1]).toMatchObject({
+      outcome: "cancelled",
+      ended_at: start + 1000,
+      waits: [{ kind: "retry", from: start, until: start + 1000 }],
+    })
+    const handedOver = new Job(chain("a"))
+    handedOver.now += 500
+    handedOver.send({ type: "recover" })
+    handedOver.now += 500
+    complete(handedOver, "a", { times: times(100) })
+    expect(historyOf(handedOver, "a")).toMatchObject({
+      total: 1,
+      attempts: [{ outcome: "completed", queued_at: start, queued_ms: 900, duration_ms: 100 }],
+    })
+  })
+
   it("has each with times, worker, outcome, error, usage and what it waited for", () => {
     const job = new Job([{ id: "a", dependencies: [], provider: "acme" }])
     const start = job.now

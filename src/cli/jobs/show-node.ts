@@ -89,6 +89,7 @@ function packed(parts: readonly string[], { columns, used }: { columns: number; 
 function waitText({ kind, from, until, provider, name, job_id, external_id }: AttemptWait): string {
   const what = {
     retry: "its retry time",
+    executions: "a place among the executions",
     slot: `a slot of provider ${provider}`,
     items: "its items",
     timer: "its time",
