@@ -22,6 +22,7 @@ it("the README's pipeline without UMBRA_ALLOW_FILES ends with ⚠, the cure and 
   const lost = await umbra(["run", "titles.yaml", ...input], { cwd })
   expect(lost.code).toBe(1)
   expect(lost.stdout).toMatch(/⚠ titles completed with dead letters/)
+  expect(lost.stdout + lost.stderr).not.toContain("✓")
   expect(lost.stdout).toMatch(
     /⚠ 1 message failed for good\. See why: umbra dead-letters \S+\n {2}read:1: E721 /,
   )

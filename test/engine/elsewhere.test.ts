@@ -69,7 +69,7 @@ describe("a process without an engine", () => {
     const other = await openOn(store, { roles: api })
     const { stored } = await front.accept(quick, { n: 1 }, { labels: { team: "a" }, priority: 3 })
     expect(stored?.began).toMatchObject({
-      status: "PENDING",
+      status: "PROCESSING",
       labels: { team: "a" },
       priority: 3,
       finished_at: null,

@@ -29,7 +29,9 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
     ["error", node.error === null ? "" : `${node.error.code} ${node.error.message}`],
     ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
   ] as const
-  const head = facts
+  // The figures are the node's; of an item only the attempts are known here.
+  const ownFacts = node.item === undefined ? facts : facts.slice(0, 2)
+  const head = ownFacts
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
   const older = node.attempts_total - node.attempts.length

@@ -1,5 +1,6 @@
 /** A job as plain lines, one per event that matters: for pipes, files and CI. */
 import type { JobEvent } from "../../core/events.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
 import { duration, type Paint, printable } from "../terminal.ts"
 import { type Board, faultText, waitingText } from "./board.ts"
 
@@ -18,7 +19,7 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
       // Only what still runs: a start that is told with its end needs no line of its own.
       return payload.started_at === undefined ? undefined : `${paint.cyan("▸")} ${name} is running${nth}`
     case "node.completed":
-      return `${paint.green("✓")} ${name} completed${took(event, board)}${nth}`
+      return `${deadLettered(payload.output) > 0 ? paint.yellow("⚠") : paint.green("✓")} ${name} completed${took(event, board)}${nth}`
     case "node.skipped":
       return `– ${name} skipped`
     case "node.waiting":
@@ -38,6 +39,18 @@ function nodeLine(event: JobEvent, board: Board, paint: Paint): string | undefin
     default:
       return undefined
   }
+}
+
+/** Of a pipeline, or of a node that ran one: messages that failed for good, in all its routes. */
+function deadLettered(output: Json | undefined): number {
+  const routes = (output as { routes?: JsonObject } | null | undefined)?.routes
+  if (typeof routes !== "object" || routes === null) return 0
+  let dead = 0
+  for (const route of Object.values(routes)) {
+    const count = (route as { dead_lettered?: Json } | null)?.dead_lettered
+    if (typeof count === "number") dead += count
+  }
+  return dead
 }
 
 function queuedLine({ payload, at }: JobEvent, name: string, paint: Paint): string | undefined {
