@@ -38,6 +38,8 @@ async function sendingStage() {
     },
   })
   onTestFinished(() => broker.close())
+  // An engine announces its store once it owns something.
+  broker.came([0])
   await until("the worker is known", () => broker.runs("write"))
   return { broker, engine, begun }
 }
