@@ -179,6 +179,8 @@ export interface RemoteWorkers {
   adopt(task: TaskName, handler: string): boolean
   /** Is the task there, as opposed to in this process? */
   has(task: TaskName): boolean
+  /** The live worker that has the task in hand, as its last beat said; null: none. It may have a task of another engine's. */
+  holder(task: TaskName): string | null
   /** The jobs of these partitions are here now: news of their tasks are wanted. */
   came(partitions: readonly number[]): void
   left(partitions: readonly number[]): void

@@ -15,6 +15,7 @@ import { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import { Owner } from "./owner.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
+import type { AwayOwner } from "./owners.ts"
 import { Ownership } from "./ownership.ts"
 import { Plans } from "./plans.ts"
 import { noProviders } from "./providers.ts"
@@ -243,6 +244,11 @@ export class Engine {
   /** Is there a partition for new jobs, here or in another process? */
   get hasTaker(): boolean {
     return this.#ownership.count > 0 || this.#elsewhere.hasTaker
+  }
+
+  /** The last owner of a job that no live engine owns; null: one does, or this process is about to take the job over. */
+  awayOwner(jobId: string): AwayOwner | null {
+    return this.#parts.takesPartitions ? null : this.#elsewhere.awayOwner(jobId)
   }
 
   newJobId(): string {

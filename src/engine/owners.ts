@@ -17,6 +17,8 @@ export class Owners {
   /** Who left a question without an answer, and the beat that was known then: one more, and it is asked again. */
   readonly #silent = new Map<string, number>()
   #anyLives = false
+  #engines: Pulse["engines"] = []
+  #owned: Pulse["partitions"] = []
   #isKnown = false
   #isStopped = false
   #waiters: (() => void)[] = []
@@ -31,6 +33,8 @@ export class Owners {
   }
 
   receive({ engines, partitions }: Pulse): void {
+    this.#engines = engines
+    this.#owned = partitions
     const living = this.#peers.alive(engines)
     this.#stale.receive(engines)
     const isLive = (row: EngineBeat) => living.has(row.engine) && !this.#stale.has(row)
@@ -66,6 +70,13 @@ export class Owners {
   /** Is there anybody who could answer, now or after a take-over? Before the first beat nobody knows. */
   get mayAnswer(): boolean {
     return this.#anyLives || !this.#isKnown
+  }
+
+  /** The last owner of a partition of which no live engine can know anything. null: an engine lives, or none is known yet. */
+  awayOwner(partition: number): AwayOwner | null {
+    if (this.mayAnswer) return null
+    const engine = this.#owned.find(row => row.partition === partition)?.owner ?? null
+    return { engine, beat: this.#engines.find(row => row.engine === engine)?.beat ?? null }
   }
 
   /** Does an engine that lives take jobs? */
@@ -116,6 +127,13 @@ export class Owners {
   #anyPlace(): number {
     return Math.floor(this.#random() * PLACES)
   }
+}
+
+/** An engine that owned a job, and does not live any more; `engine` null: it stopped in order. */
+export interface AwayOwner {
+  readonly engine: string | null
+  /** The time of its last beat, by its own clock; null: not known. */
+  readonly beat: number | null
 }
 
 interface Taker {

@@ -1,3 +1,4 @@
+import type { TaskName } from "../broker/port.ts"
 import { type AttemptView, attemptsOf } from "../core/attempt-history.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import type { Fault } from "../core/faults.ts"
@@ -18,7 +19,7 @@ import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.
 import { jobErrorText, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, lacksOutput, previewsOf, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
-import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
+import { awayOverlay, type Overlay, type OverlayQuestion } from "./live-overlay.ts"
 import {
   decodeRows,
   type FoldedJob,
@@ -30,6 +31,7 @@ import {
   readOutput,
   readWhole,
 } from "./load.ts"
+import type { AwayOwner } from "./owners.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
@@ -44,9 +46,11 @@ export interface QueryParts extends LoadParts {
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be asked. */
   overlay?(question: OverlayQuestion): Promise<Overlay | null>
+  /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
+  awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
+  /** The live worker that has a task in hand; null: none is known here. */
+  holder?(task: TaskName): string | null
   now(): number
-  /** Nobody else can have the store open: what seems to run was left by a process that died. */
-  readonly isAlone?: boolean
 }
 
 export interface ItemPageQuery {
@@ -126,7 +130,7 @@ export class Queries {
   /** `only`: of the others it need not say where they stand in queues for slots. */
   async #shown(jobId: string, only?: string): Promise<{ state: JobState; view: GraphView }> {
     const { plan, state } = await this.#durable(jobId)
-    const view = await this.#withOverlay(jobId, graphView(state, { now: this.#parts.now() }), only)
+    const view = await this.#withOverlay(jobId, state, only)
     const { pipeline } = plan
     if (pipeline === null) return { state, view: await this.#withUnseen(jobId, plan, view) }
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
@@ -168,15 +172,11 @@ export class Queries {
     return job !== undefined && !job.gone && job.undurable === 0 ? job : this.fold(jobId)
   }
 
-  async #withOverlay(jobId: string, view: GraphView, only?: string): Promise<GraphView> {
+  async #withOverlay(jobId: string, state: JobState, only?: string): Promise<GraphView> {
+    const view = graphView(state, { now: this.#parts.now() })
     if (jobHasEnded(view.status)) return view
     const byId = new Map(view.nodes.map((node, position) => [node.id, { node, position }]))
-    const live = (await this.#overlay({ jobId }, () => ({
-      at: this.#parts.now(),
-      nodes: view.nodes
-        .filter(({ status }) => status === "RUNNING")
-        .map(({ id, handler }) => ({ id, ...forWorker(handler) })),
-    }))) as LiveGraph | null
+    const live = (await this.#overlay({ jobId }, state)) as LiveGraph | null
     if (live === null) return { ...view, live }
     // Facts may have been read before others that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
@@ -188,10 +188,11 @@ export class Queries {
     }
   }
 
-  /** `nobody`: the overlay of a job that nothing can run, since this process alone has the store open. */
-  #overlay(question: OverlayQuestion, nobody: () => Overlay): Promise<Overlay | null> {
-    if (this.#parts.isAlone === true) return Promise.resolve(nobody())
-    return this.#parts.overlay?.(question) ?? Promise.resolve(null)
+  async #overlay(question: OverlayQuestion, state: JobState): Promise<Overlay | null> {
+    const { overlay, awayOwner, holder = () => null, now } = this.#parts
+    const owner = (await awayOwner?.(question.jobId)) ?? null
+    if (owner !== null) return awayOverlay(state, question, { owner, holder, now: now() })
+    return (await overlay?.(question)) ?? null
   }
 
   /** X5: where nodes or items stand in the queues for slots. */
@@ -246,26 +247,20 @@ export class Queries {
     const node = this.#position(jobId, state, id)
     const list = state.lists.get(node)
     const { status } = state
-    const { handler } = state.graph.nodes[node]!
     const items = list === undefined ? [] : itemViews(list, { after, limit, now: this.#parts.now() })
     const last = after + items.length
     const next = items.length > 0 && last + 1 < list!.items.length ? last : null
     if (jobHasEnded(status)) return { items, next }
-    return { items, next, live: await this.#itemsOverlay({ jobId, node, after, limit }, items, handler) }
+    return { items, next, live: await this.#itemsOverlay({ jobId, node, after, limit }, items, state) }
   }
 
   async #itemsOverlay(
     question: Required<OverlayQuestion>,
     items: readonly ItemView[],
-    handler: string,
+    state: JobState,
   ): Promise<LiveItems | null> {
     if (items.length === 0) return { at: this.#parts.now(), items: [] }
-    const live = (await this.#overlay(question, () => ({
-      at: this.#parts.now(),
-      items: items
-        .filter(({ status }) => status === "RUNNING")
-        .map(({ index }) => ({ index, ...forWorker(handler) })),
-    }))) as LiveItems | null
+    const live = (await this.#overlay(question, state)) as LiveItems | null
     if (live === null) return null
     const { jobId, node, after } = question
     const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
@@ -393,10 +388,6 @@ const notBegun: LiveTask = {
   started_at: null,
   progress: null,
   waiting_on: null,
-}
-
-function forWorker(handler: string): LiveTask {
-  return { ...notBegun, waiting_on: { kind: "worker", handler } }
 }
 
 export function noSuchJob(jobId: string): UmbraError {

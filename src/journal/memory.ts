@@ -178,9 +178,9 @@ class MemoryJournal implements port.Journal {
     const { engines, partitions, inbox } = this.#store
     engines.set(engine, { place, beat, follows, purgedBeat: engines.get(engine)?.purgedBeat ?? null })
     const open = new Set([...inbox.values()].filter(isOpen).map(message => message.partition))
-    const others = [...engines].filter(([id]) => id !== engine)
+    const others = (await this.readEngines()).filter(row => row.engine !== engine)
     return {
-      engines: others.map(([id, { purgedBeat: _, ...other }]) => ({ engine: id, ...other })),
+      engines: others,
       partitions: await this.readPartitions(),
       inbox: [...partitions.keys()].filter(id => partitions[id]?.owner === engine && open.has(id)),
     }
@@ -207,6 +207,10 @@ class MemoryJournal implements port.Journal {
       const row = this.#store.partitions[partition]
       if (row?.owner === release.engine && row.epoch === epoch) row.owner = null
     }
+  }
+
+  async readEngines(): Promise<port.EngineBeat[]> {
+    return [...this.#store.engines].map(([engine, { purgedBeat: _, ...beat }]) => ({ engine, ...beat }))
   }
 
   async readPartitions(): Promise<port.PartitionRow[]> {

@@ -202,6 +202,10 @@ export class RedisBroker implements RemoteWorkers {
     return this.#tasks.has(nameOf(task))
   }
 
+  holder(task: TaskName): string | null {
+    return this.#roster.holder(nameOf(task))
+  }
+
   came(partitions: readonly number[]): void {
     this.#results.came(partitions)
     this.#reconciliation.came(partitions)

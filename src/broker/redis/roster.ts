@@ -108,6 +108,11 @@ export class Roster {
     return new Map(this.live.flatMap(({ held }) => held))
   }
 
+  /** The live worker that has the task in hand. */
+  holder(name: string): string | null {
+    return this.live.find(({ held }) => held.some(([task]) => task === name))?.id ?? null
+  }
+
   /** Redis has lost its memory: nobody is dead because of that. */
   forget(): void {
     const until = performance.now() + this.#parts.deadMs
