@@ -80,6 +80,9 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   }
 }
 
+/** With Redis, or the database, away the process starts without knowing them. */
+const WORKERS_KNOWN_MS = 2000
+
 export class Umbra {
   readonly handlers: FleetCatalog
   /** What pipelines may be made of. */
@@ -123,6 +126,8 @@ export class Umbra {
     await this.#live.start()
     await this.#overlays.start()
     await this.#engine.start()
+    // Workflows may name the handlers of workers that are there already.
+    await this.#engine.whenWorkersKnown(WORKERS_KNOWN_MS)
   }
 
   /**

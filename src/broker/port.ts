@@ -170,6 +170,8 @@ export interface Broker {
 
 /** Workers in other processes: what they have in hand outlives the engine that sent it. */
 export interface RemoteWorkers {
+  /** Resolves once it is known which workers live, or after `patienceMs`. */
+  whenKnown(patienceMs: number): Promise<void>
   readonly live: readonly RemoteWorker[]
   /** Who died not long ago. */
   readonly dead: readonly RemoteWorker[]

@@ -154,6 +154,7 @@ function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
     get outdated() {
       return remote.outdated
     },
+    whenKnown: patienceMs => remote.whenKnown(patienceMs),
     adopt: (task, handler) => broker.isElsewhere(handler) && remote.adopt(task, handler),
     has: task => remote.has(task),
     holder: task => remote.holder(task),

@@ -61,6 +61,10 @@ export class Elsewhere {
     return this.#owners.whenKnown(this.#impatientMs)
   }
 
+  whenHeard(patienceMs: number): Promise<void> {
+    return this.#owners.whenHeard(patienceMs)
+  }
+
   stop(): void {
     this.#owners.stop()
   }

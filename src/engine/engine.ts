@@ -231,6 +231,12 @@ export class Engine {
     if (this.#ownership.count === 0) await this.#elsewhere.whenKnown()
   }
 
+  /** Resolves once it is known which workers live, of engines and elsewhere, or after `patienceMs`. */
+  async whenWorkersKnown(patienceMs: number): Promise<void> {
+    const engines = this.#pulse === null ? undefined : this.#elsewhere.whenHeard(patienceMs)
+    await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
+  }
+
   get ownedPartitions(): number {
     return this.#ownership.count
   }

@@ -95,6 +95,11 @@ export class Owners {
       await this.#nextBeat(until - performance.now())
   }
 
+  /** Resolves with the first beat, or after `patienceMs`. */
+  async whenHeard(patienceMs: number): Promise<void> {
+    if (!this.#isKnown && !this.#isStopped) await this.#nextBeat(patienceMs)
+  }
+
   #nextBeat(atMostMs?: number): Promise<void> {
     return new Promise(resolve => {
       const timer = atMostMs === undefined ? undefined : setTimeout(resolve, atMostMs)

@@ -120,7 +120,12 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   get live() {
-    return this.#roster.live
+    return [...this.#roster.live, ...this.#roster.awaited]
+  }
+
+  /** Resolves once it is known which workers live, or after `patienceMs`: Redis may be away. */
+  whenKnown(patienceMs: number): Promise<void> {
+    return this.#roster.whenKnown(patienceMs)
   }
 
   get dead() {

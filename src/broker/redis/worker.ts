@@ -106,6 +106,7 @@ export class RedisWorker implements TaskEvents {
     })
     this.#presence = new Presence({
       ...{ link: this.#link, log, deadMs: settings.workerDeadSeconds * 1000 },
+      shownDeadMs: settings.shownDeadSeconds * 1000,
       says: id => this.#says(id),
       comeBack: (keys, id) => this.#comeBack(keys, id),
       wasSilent: () => this.#giveBack(),
