@@ -1,5 +1,5 @@
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
-import { attemptEnded, ranUntil, used, wereRunning } from "./attempt-times.ts"
+import { attemptEnded, lostForGood, ranUntil, used, wereRunning } from "./attempt-times.ts"
 import { readPolicy } from "./backoff.ts"
 import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
@@ -13,7 +13,7 @@ import type {
   SignalReceived,
   TasksLost,
 } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { type Fault, lostTooOften } from "./faults.ts"
 import type { Json } from "./json.ts"
 import {
   abandonAll,
@@ -219,6 +219,7 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   forget(state, node)
   state.faults.set(node, { fault })
   if (fact.postponed !== true) state.tries[node]!++
+  if (fault.code === lostTooOften) lostForGood(state, node)
   progressed(state)
   if (fact.retry_at === undefined) {
     if (state.goesOn) failAlone(state, fact, at, effects)
