@@ -157,9 +157,11 @@ export class RedisWorker implements TaskEvents {
     return this.#store.bound
   }
 
-  /** Can it be given work? */
-  get isReady(): boolean {
-    return this.#link.keys !== null && this.#presence.isKnown
+  /** Why it cannot be given work; null: it can. */
+  get notReady(): string | null {
+    if (this.#store.problem !== null) return this.#store.problem
+    if (this.#link.keys === null) return "Redis cannot be reached"
+    return this.#presence.isKnown ? null : "this worker is not known to the engines yet"
   }
 
   /** Gives back what it has not begun, lets the rest end, and leaves. */
