@@ -179,6 +179,8 @@ export interface RemoteWorkers {
   readonly outdated: readonly RemoteWorker[]
   /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
+  /** Was the task adopted, and has no worker told yet whether its handler runs? After the death time of workers: no. */
+  isUncertain(task: TaskName): boolean
   /** Is the task there, as opposed to in this process? */
   has(task: TaskName): boolean
   /** The live worker that has the task in hand, as its last beat said; null: none. It may have a task of another engine's. */

@@ -19,7 +19,7 @@ export interface OverlayQuestion {
 export type Overlay = LiveGraph | LiveItems
 
 export interface OverlayParts {
-  readonly broker: Pick<Broker, "runningTask" | "waits">
+  readonly broker: Pick<Broker, "runningTask" | "waits" | "remote">
   /** What of a pipeline's needs is not in this process. */
   readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
   readonly now: () => number
@@ -123,11 +123,19 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
         worker: running.worker,
         started_at: now - Math.round(running.ranMs),
       }
+    const recorded = broker.remote?.isUncertain(current) === true ? recordedStart(job, task) : undefined
+    if (recorded !== undefined)
+      return { ...idle, status: "RUNNING", worker: recorded.worker, started_at: recorded.at }
     const node = plan.nodes[task.node]!
     const wait = waits.of(current, node.handler, unserved?.has(taskKey(task)) === true)
     const waiting = { ...workerWait(node), ...wait }
     return { ...idle, waiting_on: lacking === null ? waiting : withLacking(waiting, lacking) }
   }
+}
+
+function recordedStart({ state }: LiveJob, task: TaskPlace) {
+  const place = placeOf(state, task)!
+  return place.state.started.get(place.position)
 }
 
 /** One look at the tasks of one job. */

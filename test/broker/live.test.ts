@@ -158,6 +158,37 @@ describe("the live overlay in a fleet", () => {
     expect((await second.wait(job.id)).status).toBe("COMPLETED")
   })
 
+  it("a handler whose start is recorded stays RUNNING while its job goes to another engine", async () => {
+    const stage = new FleetStage(undefined, {
+      rosterSeconds: 0.05,
+      workerBeatSeconds: 0.5,
+      workerDeadSeconds: 60,
+    })
+    const first = await stage.engine()
+    const busy = gate()
+    stage.worker({ handlers: [busy.handler] })
+    await stage.served(first, "gate")
+    const job = await first.submit(flow([{ id: "a", handler: "gate" }]))
+    await busy.came()
+    await until(
+      "its start is recorded",
+      async () => (await first.graph(job.id)).nodes[0]!.status === "RUNNING",
+    )
+    await first.close()
+    const second = await stage.engine()
+    let isTold = false
+    const seen = new Set<string>()
+    await until("the worker has told the next owner", async () => {
+      const { live } = await second.graph(job.id)
+      for (const { status } of live?.nodes ?? []) seen.add(status)
+      isTold ||= second.activity(job.id).running.length === 1
+      return isTold && live !== null
+    })
+    expect([...seen]).toEqual(["RUNNING"])
+    busy.open()
+    expect((await second.wait(job.id)).status).toBe("COMPLETED")
+  })
+
   it("items that run are RUNNING on their page, and their node is as they are", async () => {
     const stage = new FleetStage()
     const [owner, api] = await ownerAndApi(stage)

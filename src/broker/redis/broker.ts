@@ -155,6 +155,11 @@ export class RedisBroker implements RemoteWorkers {
     return begun === null ? null : { worker: begun.worker, ranMs: performance.now() - begun.at }
   }
 
+  isUncertain(task: TaskName): boolean {
+    const found = this.#tasks.get(nameOf(task))
+    return found !== undefined && found.begun === null && found.unknownUntil > performance.now()
+  }
+
   waits(): TaskWaits {
     return remoteWaits(this.#tasks, { isUp: this.isUp, roster: this.#roster })
   }
@@ -191,7 +196,9 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   adopt(task: TaskName, handler: string): boolean {
-    this.#tasks.adopt(task, handler)
+    // A worker that does not tell within its death time is dead.
+    const deadMs = this.#parts.settings.workerDeadSeconds * 1000
+    this.#tasks.adopt(task, handler, performance.now() + deadMs)
     return true
   }
 
@@ -352,6 +359,7 @@ export class RedisBroker implements RemoteWorkers {
     this.#refusals += 1
     task.refused = cause
     task.begun = null
+    task.unknownUntil = 0
     task.refusals += 1
     if (task.refusals === 1) {
       this.#reconciliation.ask()

@@ -233,10 +233,11 @@ export class RedisWorker implements TaskEvents {
         if (control.submissions === true || !this.#isSubmitting(name)) this.#drop(name, control.reason)
   }
 
-  /** The new owners do not know yet which handlers run. */
+  /** The new owners do not know yet which handlers run, and are told at once. */
   #ownersChanged(epochs: Parameters<OwnerEpochs["changed"]>[0]): void {
     this.#owners.changed(epochs)
     for (const held of this.#held.values()) held.isToldBegun = false
+    this.#tellBegun()
   }
 
   /** Has it begun to submit to a provider? */
