@@ -20,6 +20,8 @@ import { nameOf } from "./task-name.ts"
 
 /** What a running attempt reports. None of these throws. */
 export interface AttemptEvents {
+  /** The handler begins only now: what it needs had to be loaded first. */
+  begun(): void
   started(): void
   /** Resolves when the attempt has another place in the rate of its provider. */
   place(): Promise<void>
@@ -30,6 +32,8 @@ export interface AttemptEvents {
 }
 
 export interface RunningAttempt {
+  /** The handler has not begun: `begun` follows, unless the attempt ends before. */
+  readonly isLoading?: boolean
   /** `ended(null)` follows, at the latest after the grace. */
   abort(reason: string): void
 }
@@ -389,6 +393,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
     failpoint("handler.before")
     const run = runner.start(this.#task, this)
     this.#run = run
+    if (run.isLoading === true) this.#begunAt = Number.NaN
     // Its own handler may have cancelled it before `start` returned.
     if (this.#cancelled !== null && this.isRunning) run.abort(this.#cancelled)
   }
@@ -408,6 +413,11 @@ class Attempt implements Queued, Lined, AttemptEvents {
   /** Of an attempt whose start is known this stores nothing. */
   place(): Promise<void> {
     return this.#tellStart(true)
+  }
+
+  begun(): void {
+    this.#begunAt = performance.now()
+    if (this.isolation !== undefined) this.#pool.begunAlone()
   }
 
   started(): void {
