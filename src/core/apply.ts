@@ -305,9 +305,14 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
     leaveFlight(state, node)
     mayRun(state, node)
     if (!isCounted) effects.abort(node, state.attempt[node]!)
-    attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at })
+    // One that had not begun is the same attempt to people: it has waited since it was first queued.
+    const hadBegun = state.startedAt[node]! > 0
+    const queuedAt = hadBegun ? fact.at : state.queuedAt[node]!
+    const retryAt = hadBegun ? undefined : (state.lastAttempts.get(node)?.retryAt ?? undefined)
+    attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at, retryAt })
     state.attempt[node]!++
     enqueue(state, node, fact.at, effects)
+    state.queuedAt[node] = queuedAt
   }
 }
 
