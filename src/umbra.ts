@@ -170,9 +170,9 @@ export class Umbra {
 
   /** What this process has in hand, and whether it can take more. */
   vitals(): Vitals {
-    const { owner, ownedPartitions: partitions, isReady, hasTaker } = this.#engine
+    const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#engine
     const { running, queued, refused } = this.#broker
-    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, running, queued, refused }
+    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
   /** S4: what happens to jobs, as it becomes durable, in whichever engine. */

@@ -300,13 +300,15 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
   const isCounted = fact.handed_over !== true
   wereRunning(state, fact)
   for (const node of fact.nodes) {
+    // A preview tells that it runs, and not since when.
+    const wasRunning = state.nodeStatus[node] === RUNNING
     if (isCounted) noteLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
     if (!isCounted) effects.abort(node, state.attempt[node]!)
     // One that had not begun is the same attempt to people: it has waited since it was first queued.
-    const hadBegun = state.startedAt[node]! > 0
+    const hadBegun = state.startedAt[node]! > 0 || wasRunning
     const queuedAt = hadBegun ? fact.at : state.queuedAt[node]!
     const retryAt = hadBegun ? undefined : (state.lastAttempts.get(node)?.retryAt ?? undefined)
     attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at, retryAt })

@@ -202,7 +202,7 @@ class EventList {
     const ran = this.#running(of, position)
     const started = of.started.get(position) ?? ran
     // Nothing had begun, as far as facts tell: to people it is the same attempt, which goes on waiting.
-    if (started === undefined) return
+    if (started === undefined && nodeStatusOf(of, position) === "QUEUED") return
     if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
       this.#tellBegun(of, position, which, ran)
     const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true
@@ -212,8 +212,7 @@ class EventList {
       ...which,
       attempt: shownAttempt(of, position),
       payload: {
-        started_at: started.at,
-        worker: started.worker,
+        ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
         ...(isHandedOver ? { handed_over: true } : {}),
       },
     })

@@ -51,6 +51,11 @@ export class Elsewhere {
     return this.#owners.hasTaker
   }
 
+  /** Has one done so since this process started? */
+  get hadTaker(): boolean {
+    return this.#owners.hadTaker
+  }
+
   /** Set if no live engine can know anything of the job. */
   awayOwner(jobId: string): AwayOwner | null {
     return this.#owners.awayOwner(partitionOf(jobId))

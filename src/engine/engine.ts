@@ -252,6 +252,11 @@ export class Engine {
     return this.#ownership.count > 0 || this.#elsewhere.hasTaker
   }
 
+  /** Was there one since this process started? An engine makes its own. */
+  get hadTaker(): boolean {
+    return this.#parts.takesPartitions || this.#elsewhere.hadTaker
+  }
+
   /** The last owner of a job that no live engine owns; null: one does, or this process is about to take the job over. */
   awayOwner(jobId: string): AwayOwner | null {
     return this.#parts.takesPartitions ? null : this.#elsewhere.awayOwner(jobId)

@@ -17,6 +17,7 @@ export class Owners {
   /** Who left a question without an answer, and the beat that was known then: one more, and it is asked again. */
   readonly #silent = new Map<string, number>()
   #anyLives = false
+  #hadTaker = false
   #engines: Pulse["engines"] = []
   #owned: Pulse["partitions"] = []
   #isKnown = false
@@ -46,6 +47,7 @@ export class Owners {
       .map(({ engine, beat }) => ({ engine, beat, partitions: owned.get(engine)! }))
       .filter(taker => taker.partitions.length > 0)
     this.#choose()
+    this.#hadTaker ||= this.hasTaker
     // One that is about to end still answers.
     this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
     this.#isKnown = true
@@ -82,6 +84,11 @@ export class Owners {
   /** Does an engine that lives take jobs? */
   get hasTaker(): boolean {
     return this.#partitions.length > 0
+  }
+
+  /** Has one done so since this process started? */
+  get hadTaker(): boolean {
+    return this.#hadTaker
   }
 
   /**
