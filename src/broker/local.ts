@@ -357,8 +357,9 @@ class Attempt implements Queued, Lined, AttemptEvents {
     this.#pool.running += 1
     this.lane.take()
     // Its place in the rate of its provider has passed while it waited: a burst of such tasks would exceed the rate.
-    const isLate = this.#task.provider !== undefined && this.#pool.now() - this.#placedAt > LATE_MS
-    if (this.#task.announce || isLate) this.#announce(runner)
+    const { provider, announce, isLate: wasLate = false } = this.#task
+    const isLate = provider !== undefined && (wasLate || this.#pool.now() - this.#placedAt > LATE_MS)
+    if (announce || isLate) this.#announce(runner, isLate)
     else this.#begin(runner, time)
   }
 
@@ -367,9 +368,10 @@ class Attempt implements Queued, Lined, AttemptEvents {
     return { worker: this.#pool.worker, ranMs: performance.now() - this.#begunAt }
   }
 
-  #announce(runner: Runner): void {
+  /** `isLate`: the place that it had in the rate has passed. */
+  #announce(runner: Runner, isLate: boolean): void {
     this.#announced = true
-    this.place().then(
+    this.#tellStart({ alone: true, place: isLate }).then(
       () => (this.#cancelled !== null ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
@@ -378,12 +380,12 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   /** Another isolated task is to run beside it. Resolves when that is durable. */
   join(): Promise<void> {
-    return this.#tellStart(false)
+    return this.#tellStart({ alone: false, place: false })
   }
 
-  #tellStart(alone: boolean): Promise<void> {
+  #tellStart({ alone, place }: { readonly alone: boolean; readonly place: boolean }): Promise<void> {
     const { events, worker } = this.#pool
-    const told = { ...this.#task, announce: true }
+    const told = { ...this.#task, announce: true, ...(place && { place }) }
     return events.started(this.isolation === undefined ? told : { ...told, alone }, worker)
   }
 
@@ -412,7 +414,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   /** Of an attempt whose start is known this stores nothing. */
   place(): Promise<void> {
-    return this.#tellStart(true)
+    return this.#tellStart({ alone: true, place: true })
   }
 
   begun(): void {

@@ -40,6 +40,8 @@ export interface Task {
   readonly operation?: number
   /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
   readonly announce: boolean
+  /** Its place in the rate of its provider has passed before a worker was given the task. */
+  readonly isLate?: boolean
   /** The node was known to run when its process died: of such tasks a process runs one at a time. */
   readonly isolation?: Isolation
 }
@@ -100,13 +102,16 @@ export interface TaskWaits {
 export interface TaskNews extends TaskName, Pick<Task, "announce"> {
   /** Of a task with `isolation`. true: it begins alone. false: it has run long enough, and is to be joined by another. */
   readonly alone?: boolean
+  /** With `announce`: it needs another place in the rate of its provider before it sends its next request. */
+  readonly place?: boolean
 }
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
   /**
-   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with a
-   * provider, when there is another place in its rate. With `alone: false` once more, before the next isolated task runs.
+   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with
+   * `place`, when there is another place in the rate of its provider. With `alone: false` once more, before the next
+   * isolated task runs.
    */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void

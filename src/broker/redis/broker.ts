@@ -379,12 +379,12 @@ export class RedisBroker implements RemoteWorkers {
 
   async #started(
     task: TaskName,
-    { announce, alone }: Extract<Report, { kind: "started" }>,
+    { announce, alone, place }: Extract<Report, { kind: "started" }>,
     worker: string,
   ): Promise<void> {
     try {
       await this.#parts.host.events.started(
-        { ...task, announce, ...(alone !== undefined && { alone }) },
+        { ...task, announce, ...(alone !== undefined && { alone }), ...(place && { place }) },
         worker,
       )
       const joined = alone === false ? ({ joined: true } as const) : {}
@@ -435,7 +435,7 @@ export class RedisBroker implements RemoteWorkers {
 /** A task whose place in the rate of its provider has passed while it waited here asks for another before it begins. */
 function timely(task: Task, queuedAt: number): Task {
   const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
-  return isLate ? { ...task, announce: true } : task
+  return isLate ? { ...task, isLate } : task
 }
 
 /**

@@ -46,6 +46,8 @@ interface Held {
   readonly epoch: number
   /** Set while the handler may not run, or send its next request, yet: the engine says when. */
   begin: (() => void) | null
+  /** Does `begin` also wait for a place in the rate of the task's provider? */
+  needsPlace: boolean
   /** Set while an isolated task beside it may not run yet. */
   join: (() => void) | null
   /** Do the engines know that its handler has begun? */
@@ -300,7 +302,11 @@ export class RedisWorker implements TaskEvents {
       this.#refuse(label, { handler: task.handler, entry }, cause)
       return
     }
-    this.#held.set(name, { task, entry, epoch, begin: null, join: null, isToldBegun: false })
+    this.#held.set(name, {
+      ...{ task, entry, epoch, begin: null, join: null },
+      needsPlace: false,
+      isToldBegun: false,
+    })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
@@ -338,12 +344,13 @@ export class RedisWorker implements TaskEvents {
 
   /** With `announce`: resolves when the engine has made it durable. */
   started(task: TaskNews): Promise<void> {
-    const { announce, alone } = task
+    const { announce, alone, place = false } = task
     const name = nameOf(task)
-    void this.#report(name, startReport(announce, alone))
+    void this.#report(name, startReport(announce, alone, place))
     const held = this.#held.get(name)
     if (!announce || held === undefined) return Promise.resolve()
     const asked: Asked = alone === false ? "join" : "begin"
+    if (asked === "begin") held.needsPlace = place
     const before = held[asked]
     return new Promise(resolve => {
       held[asked] = () => {
@@ -408,9 +415,9 @@ export class RedisWorker implements TaskEvents {
   /** The answer may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
-    for (const [name, { task, begin, join }] of this.#held) {
+    for (const [name, { task, begin, join, needsPlace }] of this.#held) {
       const alone = task.isolation === undefined ? undefined : true
-      if (begin !== null) void this.#report(name, startReport(true, alone))
+      if (begin !== null) void this.#report(name, startReport(true, alone, needsPlace))
       if (join !== null) void this.#report(name, startReport(true, false))
     }
   }
@@ -423,8 +430,8 @@ function topicOf(report: Report): string {
   return report.kind === "started" && report.alone === false ? "joined" : report.kind
 }
 
-function startReport(announce: boolean, alone: boolean | undefined): Report {
-  return { kind: "started", announce, ...(alone !== undefined && { alone }) }
+function startReport(announce: boolean, alone: boolean | undefined, place = false): Report {
+  return { kind: "started", announce, ...(alone !== undefined && { alone }), ...(place && { place }) }
 }
 
 const PROGRESS_MS = 200
