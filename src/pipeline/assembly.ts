@@ -72,7 +72,7 @@ export class Assembly implements Rows {
     const { progress, plan } = this.#routeOf(key)
     if (progress.settled.has(key.seq)) progress.waiting -= 1
     else progress.settled.add(key.seq)
-    if (!plan.deadLetter) this.#failJob(key, fault)
+    if (!plan.deadLetter) this.#failJob(key, progress, fault)
     this.#park(key, { attempts, dueAt: plan.deadLetter ? null : this.#now, fault })
   }
 
@@ -98,13 +98,14 @@ export class Assembly implements Rows {
     else progress.settled.add(delivery.seq)
     // Every so many tries are the last ones: after a retry of the job there are as many again.
     const isLast = !fault.retryable || attempts % plan.retry.maxAttempts === 0
-    if (isLast && !plan.deadLetter) this.#failJob(delivery, fault)
+    if (isLast && !plan.deadLetter) this.#failJob(delivery, progress, fault)
     const dueAt = isLast ? (plan.deadLetter ? null : this.#now) : this.#dueAt(plan, attempts, fault)
     this.#park(delivery, { attempts, dueAt, fault })
   }
 
   /** Among thousands, the one that did it is named: there is no dead letter to look at. */
-  #failJob(key: MessageKey, fault: Fault): void {
+  #failJob(key: MessageKey, progress: RouteProgress, fault: Fault): void {
+    progress.fatal += 1
     const name = messageName(this.#plan, key)
     this.fault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
   }

@@ -104,6 +104,8 @@ export class PipelineRun {
     setMaxListeners(0, this.#abort.signal)
     this.#progress =
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
+    // The job was retried: what had failed it is tried again.
+    for (const route of this.#progress.routes) route.fatal = 0
     this.#flow = new Flow(plan, this.#progress)
     const scene: ExecutionScene = {
       ...parts.scene,

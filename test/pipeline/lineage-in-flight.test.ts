@@ -18,7 +18,7 @@ describe("lineage of a message in flight", () => {
       emit({ extra: true })
       return new Promise(resolve => inside.push(() => resolve(body)))
     })
-    const options = { adapters: [first, slow, recorder()] }
+    const options = { adapters: [first, slow, recorder()], pipeline: { figuresSeconds: 0.01 } }
     const umbra = await openOn(store, options)
     const other = await openOn(store, { ...options, roles: ["api"] })
     const handling = { backoff: { initial_seconds: 0.01 }, circuit_breaker: false }
@@ -45,6 +45,10 @@ describe("lineage of a message in flight", () => {
     const running = message.invocations.at(-1)!
     expect(running.duration_ms).toBeGreaterThan(0)
     expect(Math.abs(running.at + running.duration_ms - Date.now())).toBeLessThan(60_000)
+    // A message in its second try is in flight in the route's figures too, and not waiting any more.
+    await expect
+      .poll(async () => (await umbra.graph(job.id)).routes![0])
+      .toMatchObject({ queued: 0, in_flight: 1, waiting: 0, done: 0, failed: 0, failed_tries: 1 })
     const stored = (await other.pipelines.lineage(job.id, "work:1")).message
     expect(stored).toMatchObject({
       status: "failed",
