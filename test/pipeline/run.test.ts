@@ -262,7 +262,7 @@ describe("an execution", () => {
       },
     ])
     const { message, outputs } = await umbra!.pipelines.lineage(jobId, "round:6")
-    expect([message, ...outputs].map(({ id, status }) => `${id} ${status}`)).toEqual([
+    expect([message!, ...outputs].map(({ id, status }) => `${id} ${status}`)).toEqual([
       "round:6 completed",
       "round:7 failed",
     ])
