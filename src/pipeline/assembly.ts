@@ -27,8 +27,10 @@ export class Assembly implements Rows {
   readonly parked: ParkedRow[] = []
   readonly unparked: MessageKey[] = []
   readonly stored: { readonly key: string; readonly value: string }[] = []
-  /** Why the execution fails: a message of a route without dead letters, or too many dead letters. */
-  fault: Fault | null = null
+  /** A message of a route without dead letters failed for good. */
+  #messageFault: Fault | null = null
+  /** `max_dead_letters` is exceeded, with the number of dead letters so far. */
+  #limitFault: Fault | null = null
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
   readonly #now: number
@@ -43,6 +45,11 @@ export class Assembly implements Rows {
     this.#progress = progress
     this.#now = given.now
     this.#random = given.random
+  }
+
+  /** Why the execution fails with this commit. */
+  get fault(): Fault | null {
+    return this.#messageFault ?? this.#limitFault
   }
 
   /** An initial message. */
@@ -107,7 +114,7 @@ export class Assembly implements Rows {
   #failJob(key: MessageKey, progress: RouteProgress, fault: Fault): void {
     progress.fatal += 1
     const name = messageName(this.#plan, key)
-    this.fault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
+    this.#messageFault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
   }
 
   #dueAt({ retry }: RoutePlan, attempts: number, { retry_after_seconds: asked = 0 }: Fault): number {
@@ -136,7 +143,7 @@ export class Assembly implements Rows {
   /** `max_dead_letters` is exceeded. */
   exceed(fault: Fault): void {
     this.#progress.isOverLimit = true
-    this.fault ??= fault
+    this.#limitFault = fault
   }
 
   /** A dead letter waits for another try, at once, with as many tries as before. */
