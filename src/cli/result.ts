@@ -42,11 +42,11 @@ export async function report(
 
 /** `umbra run --json` */
 function finalJob({ job, graph, left }: JobWithNodes) {
-  const { job_id, status, output, error, reason } = job
+  const { job_id, status, output, error, reason, usage } = job
   const { routes } = graph
   const nodes = graph.nodes.map(nodeSummary)
   return {
-    ...{ job_id, status, output, error, reason, nodes },
+    ...{ job_id, status, output, error, reason, usage, nodes },
     ...(routes === undefined ? {} : { routes }),
     ...(left === null ? {} : { dead_letters: { count: left.count, first: left.first } }),
   }
@@ -69,6 +69,12 @@ export function attemptText({
 }: Pick<NodeView, "attempt" | "max_attempts" | "losses">) {
   const nth = attempt > 1 ? `attempt ${attempt} of ${max_attempts}` : ""
   return [nth, losses > 0 ? `lost ${count(losses, "time")}` : ""].filter(Boolean).join(", ")
+}
+
+export function usageText(usage: { readonly [key: string]: number } = {}): string {
+  return Object.entries(usage)
+    .map(([key, amount]) => `${key} ${amount.toLocaleString("en")}`)
+    .join(", ")
 }
 
 /** More than this scrolls everything else away. */

@@ -108,11 +108,17 @@ class History {
     const open = this.#open
     if (open !== null) {
       if (isOf(fact, this.#of)) note(open, fact)
+      else reported(open, { usage: usageWhenEnded(fact, this.#of) })
       const isOver = fence !== undefined && fence !== state.attempt[node]
       const status = state.nodeStatus[node]
       if (isOver) this.#end(state, node, { fact, last: state.lastAttempts.get(node) })
       else if (status !== undefined && endings[status] !== undefined) this.#end(state, node, { fact })
     }
+    const last = this.#ended.at(-1)
+    // Its child job was cancelled after the attempt had ended.
+    if (fact.type === "job_settled" && last !== undefined)
+      for (const child of fact.used ?? [])
+        if (child.node === this.#of.node && child.item === this.#of.item) reported(last, child)
     if (this.#open === null && state.nodeStatus[node] === QUEUED) this.#queue(state, node)
   }
 
@@ -203,6 +209,15 @@ function isOf(fact: Fact, { node, item }: { readonly node: number; readonly item
   return ("item" in fact ? fact.item : undefined) === item
 }
 
+/** What the attempt had used when a fact of something else ended it. */
+function usageWhenEnded(
+  fact: Fact,
+  of: { readonly node: number; readonly item?: number },
+): JsonObject | undefined {
+  if (!("running" in fact)) return undefined
+  return fact.running?.find(({ node, item }) => node === of.node && item === of.item)?.usage
+}
+
 function note(open: Draft, fact: Fact): void {
   const { at } = fact
   switch (fact.type) {
@@ -235,7 +250,10 @@ function note(open: Draft, fact: Fact): void {
   }
 }
 
-function reported(open: Draft, { ran_ms, held_ms = 0, usage }: Ran & { readonly usage?: JsonObject }): void {
+function reported(
+  open: Draft,
+  { ran_ms, held_ms = 0, usage }: Ran & { readonly usage?: JsonObject | undefined },
+): void {
   if (ran_ms !== undefined) open.held_ms = held_ms
   if (usage === undefined) return
   const sums: Record<string, number> = { ...open.usage }

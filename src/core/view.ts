@@ -187,7 +187,7 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
   }
 }
 
-function nodeView(state: JobState, node: number, now: number): NodeView {
+export function nodeView(state: JobState, node: number, now: number): NodeView {
   const { id, handler } = state.graph.nodes[node]!
   const preview = state.previews.get(node)
   const child = state.children.get(node)

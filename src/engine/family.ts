@@ -1,5 +1,6 @@
 import type { ChildRequest } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
+import type { ChildUsage } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
 import type { JobState } from "../core/state.ts"
@@ -7,7 +8,14 @@ import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
-import { type ChildResult, childFault, childResult, hasResult, usageFor } from "./child-result.ts"
+import {
+  type ChildResult,
+  childFault,
+  childResult,
+  hasResult,
+  usageFor,
+  usageOfOrphan,
+} from "./child-result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
 import { type ExecutionQueue, NoPlaceError } from "./execution-places.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -102,12 +110,15 @@ export class Family {
       const { seq } = job
       const isSame = () => !job.gone && state.unsettled && job.seq === seq
       const reason = `Its parent job ${job.id} is ${state.status}.`
+      const used: ChildUsage[] = []
       await this.#withAll(state.orphans, child => {
-        if (isSame()) void this.#parts.owner.act(child, { type: "cancel", reason })
+        if (!isSame()) return
+        void this.#parts.owner.act(child, { type: "cancel", reason })
+        used.push(...usageOfOrphan(state, child))
       })
-      await this.#tellParent(job, () => this.#resultOf(job), isSame)
+      await this.#tellParent(job, () => this.#resultOf(job), { isSame, used })
       // Retried, and perhaps ended again: from the beginning.
-      if (isSame()) void this.#parts.owner.act(job, { type: "settle" })
+      if (isSame()) void this.#parts.owner.act(job, { type: "settle", used })
     }
     this.#parts.owner.letGo(job)
   }
@@ -122,7 +133,7 @@ export class Family {
   async #tellParent(
     child: LiveJob,
     resultOf: () => Promise<Result>,
-    isSame: () => boolean = () => true,
+    { isSame = () => true, used = [] }: { isSame?: () => boolean; used?: readonly ChildUsage[] } = {},
   ): Promise<void> {
     const link = child.state.parent
     if (link === null) return
@@ -138,7 +149,7 @@ export class Family {
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
       const item = link.item === undefined ? {} : { item: link.item }
       const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
-      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child) }, text)
+      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
     })
   }
 

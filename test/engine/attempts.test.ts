@@ -112,6 +112,81 @@ describe("the attempts of a node", () => {
 })
 
 describe("the usage of failed attempts", () => {
+  /** A node that fails when so many others run at the gate, and each of them has used 5 tokens. */
+  const failing = ({ came, entered }: ReturnType<typeof gate>, others: number) =>
+    handler("fails", async () => {
+      await came(others)
+      for (const ctx of entered) ctx.usage({ tokens: 5 })
+      throw Object.assign(new Error("broken"), { retryable: false })
+    })
+
+  it("counts of a sibling that is aborted because another node failed, once, and of its items", async () => {
+    const held = gate()
+    const handlers = [held.handler, failing(held, 3)]
+    const umbra = await open({ handlers, worker: { graceSeconds: 0.02 } })
+    const job = await umbra.submit(
+      flow([
+        { id: "bad", handler: "fails" },
+        { id: "beside", handler: "gate" },
+        { id: "each", handler: "gate", for_each: "{{ [1, 2] }}" },
+      ]),
+    )
+    expect(await job.wait()).toMatchObject({ status: "FAILED", usage: { tokens: 15 } })
+    const graph = await job.graph()
+    expect(graph.usage).toEqual({ tokens: 15 })
+    expect(graph.nodes.map(({ usage }) => usage)).toEqual([undefined, { tokens: 5 }, { tokens: 10 }])
+    expect((await umbra.node(job.id, "beside")).attempts).toMatchObject([
+      { outcome: "cancelled", usage: { tokens: 5 } },
+    ])
+    expect((await umbra.items(job.id, "each")).items).toMatchObject([
+      { usage: { tokens: 5 } },
+      { usage: { tokens: 5 } },
+    ])
+    expect(await umbra.jobs()).toMatchObject([{ usage: { tokens: 15 } }])
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
+  })
+
+  it("counts of a child job that is cancelled because another node failed", async () => {
+    const held = gate()
+    const handlers = [held.handler, failing(held, 1)]
+    const umbra = await open({ handlers, worker: { graceSeconds: 0.02 } })
+    await umbra.register({ name: "inner", nodes: [{ id: "x", handler: "gate" }] })
+    const job = await umbra.submit(
+      flow([
+        { id: "bad", handler: "fails" },
+        { id: "run", handler: "workflow", config: { workflow: "inner" } },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("FAILED")
+    await expect
+      .poll(() => umbra.node(job.id, "run"))
+      .toMatchObject({
+        usage: { tokens: 5 },
+        attempts: [{ outcome: "cancelled", usage: { tokens: 5 } }],
+      })
+    expect((await job.graph()).usage).toEqual({ tokens: 5 })
+    await expect.poll(async () => (await umbra.jobs({ parentId: null }))[0]?.usage).toEqual({ tokens: 5 })
+  })
+
+  it("is on the job while it runs, and in lists once it has ended", async () => {
+    const costly = handler("costly", (_, ctx) => {
+      ctx.usage({ tokens: 3 })
+      return 1
+    })
+    const umbra = await open({ handlers: [costly] })
+    const job = await umbra.submit(
+      flow([
+        { id: "a", handler: "costly" },
+        { id: "b", handler: "wait_for_signal", config: { signal: "go" }, dependencies: ["a"] },
+      ]),
+    )
+    await expect.poll(async () => (await job.status()).usage).toEqual({ tokens: 3 })
+    expect(await umbra.jobs()).toMatchObject([{ usage: null }])
+    await job.signal("go")
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", usage: { tokens: 3 } })
+    expect(await umbra.jobs()).toMatchObject([{ error: null, reason: null, usage: { tokens: 3 } }])
+  })
+
   it("counts on the node and on the job: failed twice, then done, is charged three times", async () => {
     let calls = 0
     const costly = handler("costly", (_, ctx) => {

@@ -4,7 +4,7 @@ import { isoNodeDetails } from "../../engine/iso-times.ts"
 import type { NodeDetails } from "../../engine/queries.ts"
 import { exitCode } from "../exit.ts"
 import { withPlace } from "../place/open.ts"
-import { attemptText } from "../result.ts"
+import { attemptText, usageText } from "../result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../terminal.ts"
 import type { ShowOptions } from "./show.ts"
 
@@ -100,10 +100,4 @@ function waitText({ kind, from, until, provider, name, job_id, external_id }: At
     external: `${external_id} of provider ${provider}`,
   }[kind]
   return printable(`waited ${until === null ? "" : `${duration(until - from)} `}for ${what}`)
-}
-
-function usageText(usage: NodeDetails["usage"]): string {
-  return Object.entries(usage ?? {})
-    .map(([key, amount]) => `${key} ${amount.toLocaleString("en")}`)
-    .join(", ")
 }

@@ -10,7 +10,7 @@ import { exitCode } from "../exit.ts"
 import { firstError } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
-import { attemptText, errorText, nodeSummary } from "../result.ts"
+import { attemptText, errorText, nodeSummary, usageText } from "../result.ts"
 import { routesTable } from "../routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
@@ -58,6 +58,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
     ["reason", job.reason ?? ""],
+    ["usage", usageText(job.usage ?? {})],
     ["dead", graph.dead_letters?.count ? deadText(graph.dead_letters) : ""],
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
