@@ -53,10 +53,11 @@ function finalJob({ job, graph, left }: JobWithNodes) {
 }
 
 export function nodeSummary(node: NodeView) {
-  const { id, handler, status, attempt, max_attempts, losses, error, usage } = node
+  const { id, handler, status, attempt, max_attempts, losses, error, reason, usage } = node
   const { duration_ms, queued_ms, waited_ms } = node
   return {
     ...{ id, handler, status, attempt, max_attempts, losses, duration_ms, queued_ms, waited_ms, error },
+    ...(reason === undefined ? {} : { reason }),
     ...(usage === undefined ? {} : { usage }),
   }
 }

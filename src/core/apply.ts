@@ -25,7 +25,7 @@ import {
   submissionLeft,
 } from "./operations.ts"
 import type { Graph } from "./plan.ts"
-import { expiryReason } from "./reasons.ts"
+import { expiryReason, noReason } from "./reasons.ts"
 import { retried } from "./restart.ts"
 import {
   CANCELLED,
@@ -123,7 +123,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "job_cancelled":
       wereRunning(state, fact)
-      state.endReason = fact.reason ?? null
+      state.endReason = fact.reason || noReason
       end(state, "CANCELLED", fact.at, effects)
       break
     case "job_expired":

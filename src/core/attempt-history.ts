@@ -5,6 +5,7 @@ import { executionsFull, type Fault, lostTooOften } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
+import { abortReason } from "./reasons.ts"
 import {
   CANCELLED,
   COMPLETED,
@@ -37,6 +38,8 @@ export interface AttemptView {
   readonly held_ms: number | null
   readonly worker: string | null
   readonly error: Pick<Fault, "code" | "message" | "details"> | null
+  /** Of one that was cancelled: why. */
+  readonly reason: string | null
   readonly usage: { readonly [key: string]: number } | null
   /** What it waited for, in order. */
   readonly waits: readonly AttemptWait[]
@@ -79,7 +82,7 @@ export function* attemptsOf(
     apply(state, fact)
     const place = placeOf(state, of)
     if (place !== null && place.position < place.state.nodeStatus.length)
-      history.add(place.state, place.position, { fact, fence })
+      history.add(place.state, place.position, { fact, fence, job: state })
     yield
   }
   return history.view(state)
@@ -103,8 +106,12 @@ class History {
     this.#of = of
   }
 
-  /** `state`: after the fact; `fence`: the attempt's number before it. */
-  add(state: JobState, node: number, { fact, fence }: { fact: Fact; fence: number | undefined }): void {
+  /** `state`: after the fact, of the job or of the node's list; `fence`: the attempt's number before it. */
+  add(
+    state: JobState,
+    node: number,
+    { fact, fence, job }: { fact: Fact; fence: number | undefined; job: JobState },
+  ): void {
     const open = this.#open
     if (open !== null) {
       if (isOf(fact, this.#of)) note(open, fact)
@@ -113,6 +120,7 @@ class History {
       const status = state.nodeStatus[node]
       if (isOver) this.#end(state, node, { fact, last: state.lastAttempts.get(node) })
       else if (status !== undefined && endings[status] !== undefined) this.#end(state, node, { fact })
+      if (open.outcome === "cancelled") open.reason ??= abortReason(job)
     }
     const last = this.#ended.at(-1)
     // Its child job was cancelled after the attempt had ended.
@@ -147,6 +155,7 @@ class History {
       held_ms: null,
       worker: null,
       error: null,
+      reason: null,
       usage: null,
       waits: ready > queued_at ? [{ kind: putOffBy(state, node), from: queued_at, until: ready }] : [],
       ranUntil: null,

@@ -75,10 +75,10 @@ function decideRunning(
   if (isOfItem(command)) return decideItem(state, command, given)
   const at = given.now
   switch (command.type) {
-    case "cancel":
-      return [
-        { type: "job_cancelled", at, ...(command.reason === undefined ? {} : { reason: command.reason }) },
-      ]
+    case "cancel": {
+      const { reason = "" } = command
+      return [{ type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }) }]
+    }
     case "fail_job":
       return [{ type: "job_failed", at, fault: command.fault }]
     case "signal":

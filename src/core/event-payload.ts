@@ -184,7 +184,7 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
       return jobFailedPayload(state)
     case "CANCELLED":
     case "EXPIRED":
-      return state.endReason === null ? {} : { reason: state.endReason }
+      return { reason: state.endReason }
     default:
       return {}
   }

@@ -266,6 +266,7 @@ export interface JobFailed extends Ends {
 
 export interface JobCancelled extends Ends {
   readonly type: "job_cancelled"
+  /** Absent: nobody said why. */
   readonly reason?: string
 }
 

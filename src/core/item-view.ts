@@ -1,6 +1,7 @@
 import { type AttemptFields, attemptFields } from "./attempt-view.ts"
 import type { ItemList } from "./item-list.ts"
 import type { Json } from "./json.ts"
+import { reasonField } from "./reasons.ts"
 import { type JobState, nodeStatuses, nodeStatusOf } from "./state.ts"
 import type { NodeStatus } from "./states.ts"
 import { type ErrorView, type NodeView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
@@ -13,6 +14,8 @@ export interface ItemView extends AttemptFields {
   readonly index: number
   readonly item: Json
   readonly status: NodeStatus
+  /** Of an item that was CANCELLED: why. */
+  readonly reason?: string
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
   /** Never recorded: null without the overlay. */
@@ -43,10 +46,12 @@ export function itemViews(
   for (let index = after + 1; index < Math.min(items.length, after + 1 + limit); index++) {
     const child = state.children.get(index)
     const preview = state.previews.get(index)
+    const status = nodeStatusOf(state, index)
     views.push({
       index,
       item: items[index]!,
-      status: nodeStatusOf(state, index),
+      status,
+      ...reasonField(job, status),
       ...attemptFields(state, index),
       waiting_on: waitOf(waitingOn(state, index, now)),
       error: nodeError(state, index),

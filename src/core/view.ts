@@ -6,6 +6,7 @@ import type { Json, JsonObject } from "./json.ts"
 import { isBegun, type LiveGraph, readyQueue, waitingFor, workflowStatus } from "./live-view.ts"
 import type { DeadLettersView, RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
+import { reasonField } from "./reasons.ts"
 import {
   isDone,
   type JobState,
@@ -119,6 +120,8 @@ export interface NodeView extends AttemptFields {
   readonly id: string
   readonly handler: string
   readonly status: NodeStatus
+  /** Of a node that was CANCELLED: why. */
+  readonly reason?: string
   /** Dependencies that are not done. */
   readonly incoming: number
   readonly waiting_on: WaitingOn | null
@@ -191,10 +194,12 @@ export function nodeView(state: JobState, node: number, now: number): NodeView {
   const { id, handler } = state.graph.nodes[node]!
   const preview = state.previews.get(node)
   const child = state.children.get(node)
+  const status = shownStatus(state, node, now)
   return {
     id,
     handler,
-    status: shownStatus(state, node, now),
+    status,
+    ...reasonField(state, status),
     ...attemptFields(state, node),
     incoming: state.remaining[node]!,
     waiting_on: waitingOn(state, node, now),

@@ -95,7 +95,7 @@ export function childFault(child: LiveJob): Fault {
   if (state.fault === null)
     return {
       code: "E430",
-      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason}`}.`,
+      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason.replace(/\.$/, "")}`}.`,
       // Its time may have been too short for a moment; a cancellation was somebody's will.
       retryable: state.status === "EXPIRED",
       details,

@@ -3,6 +3,7 @@ import type { Reported } from "../core/commands.ts"
 import type { ChildUsage } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
+import { parentReason } from "../core/reasons.ts"
 import type { JobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
@@ -89,7 +90,7 @@ export class Family {
   async #hideChildrenOf({ id, state }: LiveJob): Promise<void> {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
     // Its parent has ended; it may just not have been told yet.
-    const reason = `Its parent job ${id} is ${state.status}.`
+    const reason = parentReason(id, state)
     const { owner } = this.#parts
     const parents: string[] = []
     await this.#withAll(childrenOf(state), child => {
@@ -109,7 +110,7 @@ export class Family {
     while (!job.gone && state.unsettled) {
       const { seq } = job
       const isSame = () => !job.gone && state.unsettled && job.seq === seq
-      const reason = `Its parent job ${job.id} is ${state.status}.`
+      const reason = parentReason(job.id, state)
       const used: ChildUsage[] = []
       await this.#withAll(state.orphans, child => {
         if (!isSame()) return

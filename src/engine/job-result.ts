@@ -1,7 +1,8 @@
 import { jobOutput } from "../core/job-output.ts"
 import type { Json } from "../core/json.ts"
+import { noReason, unknownExpiry } from "../core/reasons.ts"
 import { type JobState, wholeOutput } from "../core/state.ts"
-import { jobHasEnded } from "../core/states.ts"
+import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
 import type { JobRow } from "../journal/port.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -85,9 +86,15 @@ export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status
   const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
   return {
     error: "code" in error ? (error as JobError) : null,
-    reason,
+    reason: reason ?? unwrittenReasons[status] ?? null,
     usage: jobHasEnded(status) ? usage : null,
   }
+}
+
+/** A release before 0.2 wrote no reason into the row. */
+const unwrittenReasons: { readonly [status in JobStatus]?: string } = {
+  CANCELLED: noReason,
+  EXPIRED: unknownExpiry,
 }
 
 type StoredEnd = Partial<JobError> & { readonly reason?: string; readonly usage?: Usage }

@@ -20,7 +20,7 @@ export interface JobSnapshot {
   /** In lists: it has one, too large to be shown there. */
   readonly output_left_out?: true
   readonly error: JobError | null
-  /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
+  /** Of a job that was cancelled or has expired: why. */
   readonly reason: string | null
   /** What all its attempts have used, failed and aborted ones included; null in lists while the job has not ended. */
   readonly usage: { readonly [key: string]: number } | null

@@ -54,14 +54,14 @@ export interface ItemPageQuery {
   readonly limit?: number
 }
 
-/** A node, its output, and the history of its attempts or of those of one of its items. */
+/** A node, or one of its items, with its output and the history of its attempts. */
 export interface NodeDetails extends NodeView {
   readonly output: Json
   /** The newest 100 in the order in which they were queued. */
   readonly attempts: readonly AttemptView[]
   /** How many there were in all. */
   readonly attempts_total: number
-  /** Whose item's attempts these are; absent: the node's own. */
+  /** The index of the item that all of this is about; absent: it is about the node. */
   readonly item?: number
   /** The node's part of the overlay. */
   readonly live?: LiveGraph | null
@@ -384,7 +384,7 @@ export class Queries {
     const stored = endOfRow(row)
     compare("error", end.error, stored.error)
     // A release before 0.2 wrote neither of them into the row.
-    if (stored.reason !== null) compare("reason", end.reason, stored.reason)
+    if (row.error !== null) compare("reason", end.reason, stored.reason)
     if (Object.keys(stored.usage ?? {}).length > 0) compare("usage", end.usage, stored.usage)
     if (row.status === "COMPLETED" && row.output !== null)
       compare("output", outputInMemory(state), JSON.parse(row.output))

@@ -94,9 +94,7 @@ export const job = z
       })
       .nullable()
       .meta({ description: "Why the job failed." }),
-    reason: z.string().nullable().meta({
-      description: "Of a job that was cancelled or has expired: why, as far as somebody said it.",
-    }),
+    reason: z.string().nullable().meta({ description: "Of a job that was cancelled or has expired: why." }),
     usage: z.record(z.string(), z.number()).nullable().meta({
       description:
         "What all attempts have used, failed and aborted ones included. null in lists while the job has not ended.",
