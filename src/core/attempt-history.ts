@@ -1,7 +1,7 @@
 import { apply } from "./apply.ts"
 import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { Fact, Ran, Waiting } from "./facts.ts"
-import { executionsFull, type Fault, lostTooOften } from "./faults.ts"
+import { executionsFullIn, type Fault, lostTooOften } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
@@ -73,6 +73,7 @@ export function* attemptsOf(
   graph: Graph,
   facts: Iterable<{ readonly fact: Fact }>,
   of: { readonly node: number; readonly item?: number },
+  seen: Seen,
 ): Generator<undefined, AttemptHistory, undefined> {
   const state = newJobState(graph)
   const history = new History(of)
@@ -85,7 +86,14 @@ export function* attemptsOf(
       history.add(place.state, place.position, { fact, fence, job: state })
     yield
   }
-  return history.view(state)
+  return history.view(state, seen)
+}
+
+interface Seen {
+  /** Retry times that are not after it count as due. */
+  readonly now: number
+  /** When the handler of the open attempt began, if it runs and no fact says so yet. */
+  readonly begunAt: number | null
 }
 
 type Draft = { -readonly [K in keyof Omit<AttemptView, "waits">]: AttemptView[K] } & {
@@ -113,6 +121,12 @@ class History {
     { fact, fence, job }: { fact: Fact; fence: number | undefined; job: JobState },
   ): void {
     const open = this.#open
+    if (open !== null && isOf(fact, this.#of) && hasNoPlace(fact)) {
+      // It waits on: no attempt has ended.
+      if (open.waits.at(-1)?.kind !== "executions")
+        open.waits.push({ kind: "executions", from: fact.at, until: null })
+      return
+    }
     if (open !== null) {
       if (isOf(fact, this.#of)) note(open, fact)
       else reported(open, { usage: usageWhenEnded(fact, this.#of) })
@@ -130,9 +144,15 @@ class History {
     if (this.#open === null && state.nodeStatus[node] === QUEUED) this.#queue(state, node)
   }
 
-  view(state: JobState): AttemptHistory {
+  view(state: JobState, { now, begunAt }: Seen): AttemptHistory {
     const place = placeOf(state, this.#of)
-    if (this.#open !== null && place !== null) begun(this.#open, place.state, place.position)
+    if (this.#open !== null && place !== null) {
+      begun(this.#open, place.state, place.position)
+      const until = this.#open.started_at ?? begunAt
+      for (const wait of this.#open.waits)
+        if (isPutOff(wait))
+          wait.until = until ?? (wait.until !== null && wait.until <= now ? wait.until : null)
+    }
     const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
     return {
       attempts: all.slice(-MOST_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
@@ -157,7 +177,7 @@ class History {
       error: null,
       reason: null,
       usage: null,
-      waits: ready > queued_at ? [{ kind: putOffBy(state, node), from: queued_at, until: ready }] : [],
+      waits: ready > queued_at ? [{ kind: "retry", from: queued_at, until: ready }] : [],
       ranUntil: null,
     }
   }
@@ -201,15 +221,22 @@ function started(open: Draft, at: number | null, worker: string | null): void {
   open.started_at = at
   open.worker = worker
   if (at === null) return
-  const [wait] = open.waits
-  const isPutOff = wait?.kind === "retry" || wait?.kind === "executions"
-  // A place among the executions may come before the time at which it would be asked for again.
-  if (isPutOff) wait.until = Math.min(wait.until!, at)
-  open.queued_ms = at - (isPutOff ? wait.until! : open.queued_at)
+  const putOff = open.waits.filter(isPutOff)
+  for (const wait of putOff) wait.until = Math.min(wait.until ?? at, at)
+  open.queued_ms = at - (putOff.at(-1)?.until ?? open.queued_at)
 }
 
-function putOffBy({ faults }: JobState, node: number): "retry" | "executions" {
-  return faults.get(node)?.fault.code === executionsFull ? "executions" : "retry"
+/** Waits before the handler begins. */
+function isPutOff({ kind }: AttemptWait): boolean {
+  return kind === "retry" || kind === "executions"
+}
+
+function hasNoPlace(fact: Fact): boolean {
+  return (
+    (fact.type === "node_failed" || fact.type === "item_failed") &&
+    fact.postponed === true &&
+    executionsFullIn(fact.fault) !== null
+  )
 }
 
 /** Does the fact name this node, or this item of it? */

@@ -237,16 +237,18 @@ export class Queries {
     if (item !== undefined && !(item < (list?.items.length ?? 0)))
       throw new UmbraError("E310", `Node "${id}" of job ${jobId} has no item ${item}.`)
     const of = item === undefined ? { node } : { node, item }
-    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of))
     const view = item === undefined ? nodeView(state, node, now) : itemAsNode(state, node, item, now)
     const output = item === undefined ? state.outputs[node] : list!.state.outputs[item]
+    const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
+    const begunAt = live?.nodes[0]?.status === "RUNNING" ? live.nodes[0].started_at : null
+    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of, { now, begunAt }))
     return {
       ...view,
       output: await this.#whole(jobId, output ?? null),
       attempts,
       attempts_total: total,
       ...(item === undefined ? {} : { item }),
-      ...(jobHasEnded(state.status) ? {} : { live: await this.#liveOf(jobId, { view, state, ...of }) }),
+      ...(live === undefined ? {} : { live }),
     }
   }
 
