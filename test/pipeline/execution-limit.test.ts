@@ -144,12 +144,29 @@ describe("a node with handler pipeline at max_executions", () => {
     await until("the execution goes on", () => inside.length === 1)
     await until("the node waits again", async () => {
       const events = await after.events(job.id)
-      return events.filter(({ payload }) => JSON.stringify(payload).includes("E702")).length === 2
+      return events.filter(({ payload }) => payload.reason === "executions").length === 2
     })
-    expect(await shown(after, job.id)).toMatchObject({ waiting_on: { kind: "executions" }, attempt: 1 })
+    expect(await shown(after, job.id)).toMatchObject({
+      waiting_on: { kind: "executions" },
+      attempt: 1,
+      error: null,
+    })
+    const told = (await after.events(job.id)).findLast(({ type }) => type === "node.queued")
+    expect(told?.payload).toMatchObject({ reason: "executions", pipeline: "child", limit: 1 })
+    expect(told?.payload).not.toHaveProperty("fault")
+    // However often it asks for a place, it is one attempt that waits.
+    expect((await after.node(job.id, "load")).attempts).toMatchObject([
+      { attempt: 1, outcome: null, error: null, waits: [{ kind: "executions", until: null }] },
+    ])
     letGo()
     expect((await after.wait(busy.id)).status).toBe("COMPLETED")
     expect((await after.wait(job.id)).status).toBe("COMPLETED")
+    const { attempts } = await after.node(job.id, "load")
+    expect(attempts).toMatchObject([
+      { outcome: "completed", waits: [{ kind: "executions" }, { kind: "child" }] },
+    ])
+    const [place, run] = attempts[0]!.waits
+    expect(place!.until).toBeLessThanOrEqual(run!.from)
     expect(seen.seen).toHaveLength(1)
   })
 
@@ -205,6 +222,11 @@ describe("a node with handler pipeline at max_executions", () => {
     await until("all items wait", async () => {
       const { items } = await umbra.items(job.id, "load")
       return items.length === 3 && items.every(({ waiting_on }) => waiting_on?.kind === "executions")
+    })
+    expect((await shown(umbra, job.id)).waiting_on).toMatchObject({
+      kind: "items",
+      waiting: 3,
+      waits: { executions: 3 },
     })
     letGo()
     expect((await job.wait()).status).toBe("COMPLETED")
