@@ -112,6 +112,10 @@ export class Attempt implements RunningAttempt, Deadline {
     if (this.#stage === "running") this.#setDeadline()
   }
 
+  used(): JsonObject | undefined {
+    return this.#options.work.used()
+  }
+
   due(): void {
     const { deadlines, startedAfterMs, limits, events } = this.#options
     const now = deadlines.now()
