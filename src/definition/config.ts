@@ -7,6 +7,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
 import { compileTemplate, compileValue, isTemplate } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
+import { firstIssues, valueCount } from "./first-issues.ts"
 import { richPatterns } from "./input-schema.ts"
 import { UNKNOWN_KEYS } from "./issues.ts"
 import { isObject, valueAt, withValueAt } from "./json-value.ts"
@@ -52,10 +53,11 @@ export function checkConfig(
  */
 export function trimExpressions(owner: Configured, config: ValueTemplate): ValueTemplate {
   let trimmed = config.source
+  const probe = new TextProbe()
   for (const { path, template } of config.templates) {
     const source = template.source.trim()
     if (source === template.source || !compileTemplate(source).isExpression) continue
-    if (refusesText(owner, config.source, path)) trimmed = withValueAt(trimmed, path, source)
+    if (probe.refuses(owner, config.source, path)) trimmed = withValueAt(trimmed, path, source)
   }
   return trimmed === config.source ? config : compileValue(trimmed).value
 }
@@ -82,7 +84,8 @@ interface RichIssue {
 function configIssues(owner: Configured, config: Json, suggest: Suggester): ConfigIssue[] {
   const result = runSchema(owner, config)
   if (result?.issues === undefined) return []
-  const isSure = (issue: RichIssue) => isCertain(issue, config) || isAboutText(issue, owner, config)
+  const probe = new TextProbe()
+  const isSure = (issue: RichIssue) => isCertain(issue, config) || isAboutText(issue, owner, config, probe)
   const certain = (result.issues as readonly RichIssue[]).filter(isSure)
   const known = keysOfShape(owner.config)
   const issues: ConfigIssue[] = []
@@ -143,9 +146,22 @@ function yieldsText(value: unknown): boolean {
 }
 
 /** Such a template is certain not to fit where the schema takes no text. */
-function isAboutText(issue: RichIssue, owner: Configured, config: Json): boolean {
+function isAboutText(issue: RichIssue, owner: Configured, config: Json, probe: TextProbe): boolean {
   const path = keysOf(issue)
-  return isTypeIssue(issue) && yieldsText(valueAt(config, path)) && refusesText(owner, config, path)
+  return isTypeIssue(issue) && yieldsText(valueAt(config, path)) && probe.refuses(owner, config, path)
+}
+
+/** Each question checks the whole config twice: of a large config with many templates only the first ones are answered. */
+const PROBED_VALUES = 50_000
+
+class TextProbe {
+  #left = PROBED_VALUES
+
+  refuses(owner: Configured, config: Json, path: readonly (string | number)[]): boolean {
+    if (this.#left <= 0) return false
+    this.#left -= valueCount(config, PROBED_VALUES)
+    return refusesText(owner, config, path)
+  }
 }
 
 /** Some schemas convert text: they must refuse such as reads as a number or a boolean, too. */
@@ -174,6 +190,8 @@ function isAt(issue: RichIssue, path: readonly (string | number)[]): boolean {
 /** A schema that is asynchronous or throws on text where it expects something else is left to the run. */
 function runSchema(owner: Configured, config: Json): StandardSchemaV1.Result<unknown> | undefined {
   try {
+    const found = firstIssues(owner.config, config)
+    if (found.length > 0) return { issues: found as StandardSchemaV1.FailureResult["issues"] }
     const result = owner.config?.["~standard"].validate(config)
     if (!(result instanceof Promise)) return result
     result.catch(() => undefined)
