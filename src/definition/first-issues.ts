@@ -27,7 +27,6 @@ interface Parts {
  * and mappings fit, or this is not a schema of zod.
  */
 export function firstIssues(schema: unknown, value: unknown): readonly FoundIssue[] {
-  if (valueCount(value, PIECE) <= PIECE) return []
   try {
     return issuesIn(schema as z.ZodType, value, [])
   } catch {
@@ -48,9 +47,10 @@ function issuesIn(
   if (Array.isArray(value)) {
     if (element === undefined) return []
     const tooLong = lengthIssues(schema!, value, path)
-    return tooLong.length > 0 ? tooLong : issuesOfEntries(element, [...value.entries()], path)
+    return tooLong.length > 0 ? tooLong : issuesOfEntries(element, { values: value }, path)
   }
-  if (valueType !== undefined) return issuesOfEntries(valueType, Object.entries(value), path)
+  if (valueType !== undefined)
+    return issuesOfEntries(valueType, { values: Object.values(value), keys: Object.keys(value) }, path)
   for (const [key, part] of Object.entries(shape ?? {})) {
     const found = issuesIn(part, (value as Record<string, unknown>)[key], [...path, key])
     if (found.length > 0) return found
@@ -79,46 +79,40 @@ function lengthIssues(
 ): readonly FoundIssue[] {
   const checks = (schema.def.checks ?? []).map(({ _zod }) => _zod.def as { check: string; maximum?: number })
   const maximum = checks.find(({ check }) => check === "max_length")?.maximum
-  if (maximum === undefined || value.length <= maximum) return []
+  if (maximum === undefined || value.length <= Math.max(maximum, PIECE)) return []
   const { error } = z.array(z.unknown()).max(maximum).safeParse(value)
   return error!.issues.map(issue => ({ ...issue, path }))
 }
 
-type Entry = readonly [string | number, unknown]
-
-/** Keys are not looked at: a mapping has fewer entries than a list, since each has a key of its own. */
+/** `keys`: of a mapping. They are not looked at: it has fewer entries than a list, since each has a key of its own. */
 function issuesOfEntries(
   of: z.ZodType,
-  entries: readonly Entry[],
+  { values, keys }: { readonly values: readonly unknown[]; readonly keys?: readonly string[] },
   path: readonly PropertyKey[],
 ): readonly FoundIssue[] {
-  if (of.def.type === "unknown" || of.def.type === "any") return []
+  if (of.def.type === "unknown" || of.def.type === "any" || valueCount(values, PIECE) <= PIECE) return []
   const schema = z.array(of)
-  let taken: Entry[] = []
-  let values = 0
-  const issuesOfTaken = () => {
-    const from = taken
-    taken = []
-    values = 0
-    const issues: readonly FoundIssue[] = schema.safeParse(from.map(([, value]) => value)).error?.issues ?? []
-    return issues.map(issue => {
-      const [index, ...inner] = issue.path
-      return { ...issue, path: [...path, from[Number(index)]![0], ...inner] }
-    })
-  }
-  for (const entry of entries) {
-    const count = valueCount(entry[1], PIECE)
-    if (count > PIECE) {
-      const found = issuesIn(of, entry[1], [...path, entry[0]])
+  const keyOf = (index: number) => keys?.[index] ?? index
+  let from = 0
+  let count = 0
+  for (let i = 0; i < values.length; i++) {
+    const size = valueCount(values[i], PIECE)
+    if (size > PIECE) {
+      const found = issuesIn(of, values[i], [...path, keyOf(i)])
       if (found.length > 0) return found
     }
-    taken.push(entry)
-    values += count
-    if (values < PIECE) continue
-    const found = issuesOfTaken()
-    if (found.length > 0) return found
+    count += size
+    if (count < PIECE && i < values.length - 1) continue
+    const issues: readonly FoundIssue[] = schema.safeParse(values.slice(from, i + 1)).error?.issues ?? []
+    if (issues.length > 0)
+      return issues.map(issue => {
+        const [index, ...inner] = issue.path
+        return { ...issue, path: [...path, keyOf(from + Number(index)), ...inner] }
+      })
+    from = i + 1
+    count = 0
   }
-  return issuesOfTaken()
+  return []
 }
 
 /** Values in a value, itself included; stops counting above `most`. */

@@ -39,8 +39,8 @@ export interface LaneEvents {
   refused(job: LiveJob, error: unknown): void
 }
 
-/** Larger batches gain nothing and hold up everybody behind them. */
-const BATCH_BYTES = 4 * 1024 * 1024
+/** Larger batches gain nothing and hold up everybody behind them: they are encoded in one piece. */
+const BATCH_BYTES = 2 * 1024 * 1024
 const BATCH_FACTS = 5000
 const FACT_OVERHEAD = 100
 

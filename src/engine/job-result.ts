@@ -23,7 +23,7 @@ export function outputInMemory(state: JobState): Json | undefined {
  * For the job's row. Ten thousand items can make an output of 100 MB: to write it a second time took a second in which
  * nobody else got a turn, and three copies of it. Above this it is read from the journal, where its parts are.
  */
-const ROW_OUTPUT = 4 * 1024 * 1024
+const ROW_OUTPUT = 1024 * 1024
 
 /** null: there is none, or it is read from the journal. */
 export function jobOutputText({ state, size }: LiveJob): string | null {

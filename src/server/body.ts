@@ -141,7 +141,7 @@ function measure(
       i = endOfText(json, i)
       textEnd = i
       parts++
-      if (isDocument) templates += templateParts(json, textAt, textEnd)
+      if (isDocument && firstBrace !== -1) templates += templateParts(json, firstBrace, textEnd)
     } else if (code === COMMA) parts++
     else if (code === COLON) {
       const known = keys.size
@@ -189,12 +189,17 @@ function closing(quote: string, json: string, start: number, end: number): numbe
   return end
 }
 
+/** In the text whose end was found last; -1: it has none. */
+let firstBrace = -1
+
 /** Of the closing quote; the end of the text, if there is none. */
 function endOfText(json: string, start: number): number {
+  firstBrace = -1
   for (let i = start + 1; i < json.length; i++) {
     const code = json.charCodeAt(i)
     if (code === BACKSLASH) i++
     else if (code === QUOTE) return i
+    else if (code === BRACE && firstBrace === -1) firstBrace = i
   }
   return json.length
 }
