@@ -99,6 +99,17 @@ describe("who may read a secret", () => {
     expect(read("OTHER", "carol", rules)).toThrow(/not given/)
   })
 
+  it("a variable that a rule names is no secret under its own name, unless that name has a rule too", () => {
+    const mine = { owners: ["alice"], variable: "UMBRA_SECRET_ALICE_KEY" }
+    for (const others of [{}, { "*": { owners: ["bob"] } }, { "*": { shared: true } }])
+      for (const owner of ["alice", "bob", "local"])
+        expect(read("ALICE_KEY", owner, { OTHER: mine, ...others })).toThrow(`not given to owner "${owner}"`)
+    const forAll = { OTHER: { shared: true, variable: "UMBRA_SECRET_ALICE_KEY" } }
+    expect(read("ALICE_KEY", "local", forAll)).toThrow(/not given/)
+    expect(read("ALICE_KEY", "bob", { OTHER: mine, ALICE_KEY: { owners: ["bob"] } })()).toBe("key-of-alice")
+    expect(read("ALICE_KEY", "alice", { ALICE_KEY: mine })()).toBe("key-of-alice")
+  })
+
   it("an owner without it cannot tell whether the variable is there", () => {
     const message = (name: string): string => {
       try {
