@@ -7,7 +7,7 @@ import { checkConfig, trimExpressions } from "./config.ts"
 import { RowBuilder } from "./graph.ts"
 import type { HandlerCatalog, HandlerSpec } from "./handler.ts"
 import type { ShapeContext } from "./issues.ts"
-import { emptyObject, sortedCopy } from "./json-value.ts"
+import { emptyObject, isObject, sortedCopy } from "./json-value.ts"
 import { NodeEdges, type SeenMarks } from "./node-edges.ts"
 import { brokenIdsOf, usableId } from "./node-ids.ts"
 import type { DocumentPath } from "./problem.ts"
@@ -126,6 +126,8 @@ export class NodeAnalysis {
       const message = `Handler "${handler.name}" needs "provider": it does the node's work. Add it to the node.`
       this.#options.problems.add("E101", ["nodes", position, "handler"], message)
     }
+    if (handler?.providerHeaders !== undefined && definition.provider != null && this.#options.rules >= 2)
+      this.#checkHeaders(handler.providerHeaders, config.source, position)
     const node = {
       definition: definition as NodeDefinition,
       config,
@@ -136,6 +138,14 @@ export class NodeAnalysis {
     }
     node.reads = this.#edges(node, position, handler?.storesConfig === true)
     return node
+  }
+
+  #checkHeaders(refused: readonly string[], config: unknown, position: number): void {
+    const headers = isObject(config) && isObject(config.headers) ? Object.keys(config.headers) : []
+    for (const name of headers.filter(header => refused.includes(header.toLowerCase()))) {
+      const message = `A node with "provider" cannot set the header "${name}": the provider's own address says where the request goes. Leave it out.`
+      this.#options.problems.add("E102", ["nodes", position, "config", "headers", name], message)
+    }
   }
 
   #when({ when }: SoundNode, position: number): ValueTemplate | null {
