@@ -1,0 +1,2 @@
+/** Tables of the pipeline store (pipeline-store.ts). */
+export const pipelineTables = ""

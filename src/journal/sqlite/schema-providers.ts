@@ -1,0 +1,2 @@
+/** Tables of the provider store (provider-store.ts). */
+export const providerTables = ""
