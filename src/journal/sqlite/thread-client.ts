@@ -10,6 +10,7 @@ import { type RetryOptions, retry } from "../retry.ts"
 import { receivedError } from "./errors.ts"
 import { OPENED, type ThreadData, type ThreadReply, type ThreadRequest } from "./messages.ts"
 import type { StoreName } from "./ports.ts"
+import { sentArguments } from "./transfer.ts"
 
 export interface ThreadClientOptions extends ThreadData {
   readonly retry: RetryOptions
@@ -47,7 +48,8 @@ export class ThreadClient {
   }
 
   async call(store: StoreName, verb: string, args: readonly unknown[]): Promise<unknown> {
-    const send = () => this.#send(id => ({ id, store, verb, args }))
+    const sent = sentArguments(verb, args)
+    const send = () => this.#send(id => ({ id, store, verb, args: sent }))
     return NOT_RETRIED.has(`${store}.${verb}`) ? send() : retry(this.#options.retry, send)
   }
 

@@ -5,6 +5,7 @@ import { Maintenance } from "./maintenance.ts"
 import { OPENED, type ThreadData, type ThreadReply, type ThreadRequest } from "./messages.ts"
 import { openFile } from "./open.ts"
 import { createStores, execute } from "./ports.ts"
+import { receivedArguments } from "./transfer.ts"
 
 const port = parentPort!
 const { file, label, synchronous } = workerData as ThreadData
@@ -30,7 +31,10 @@ function serve(): void {
   function answer(request: ThreadRequest): ThreadReply {
     const { id, store } = request
     try {
-      if (store !== "close") return { id, result: execute(stores, store, request.verb, request.args) }
+      if (store !== "close") {
+        const args = receivedArguments(request.verb, request.args)
+        return { id, result: execute(stores, store, request.verb, args) }
+      }
       maintenance.stop()
       connection.close()
       return { id, result: null }
