@@ -161,9 +161,9 @@ create table store (id text not null) strict;
 
 const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n")]
 
-/** Makes or completes the tables. Refuses a file of another program and one of a later version, and leaves it alone. */
+/** Makes or completes the tables. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
-  const version = currentVersion(connection, file)
+  const version = schemaVersion(connection, file)
   if (version === steps.length) return
   connection.transaction(() => {
     for (const step of steps.slice(version)) connection.database.exec(step)
@@ -180,7 +180,8 @@ function fill(connection: Connection, partitions: number): void {
   connection.run("insert into store (id) values (?)", randomUUID())
 }
 
-function currentVersion(connection: Connection, file: string): number {
+/** How many steps the file has. Refuses a file of another program and one of a later version, and changes nothing. */
+export function schemaVersion(connection: Connection, file: string): number {
   const pragma = (name: string) =>
     Number(Object.values(connection.database.prepare(`pragma ${name}`).get() as object)[0])
   const tables = connection.database.prepare("select count(*) as count from sqlite_schema").get() as {
