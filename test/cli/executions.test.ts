@@ -1,5 +1,3 @@
-/** P4 P5: executions of pipelines on the command line, through a server and on a folder. */
-import { join } from "node:path"
 import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { lineagePicture } from "../../src/cli/lineage-picture.ts"
