@@ -21,6 +21,8 @@ export class Connection {
   notify: (partitions: readonly number[]) => void = () => {}
   readonly #statements = new Map<string, Statement>()
   #inTransaction = false
+  #rows = 0
+  #commits = 0
 
   constructor(database: Database) {
     this.database = database
@@ -38,7 +40,10 @@ export class Connection {
 
   /** How many rows it changed. */
   run(sql: string, ...values: Value[]): number {
-    return Number(this.prepare(sql).run(...values).changes)
+    const changes = Number(this.prepare(sql).run(...values).changes)
+    this.#rows += changes
+    if (changes > 0 && !this.#inTransaction) this.#commits++
+    return changes
   }
 
   get<Row>(sql: string, ...values: Value[]): Row | undefined {
@@ -57,6 +62,7 @@ export class Connection {
     try {
       const result = work()
       this.database.exec("commit")
+      this.#commits++
       return result
     } catch (error) {
       this.#rollBack()
@@ -77,6 +83,14 @@ export class Connection {
     } catch (error) {
       if (error !== undone) throw error
     }
+  }
+
+  /** What was written since the last time. */
+  takeWritten(): { readonly rows: number; readonly commits: number } {
+    const written = { rows: this.#rows, commits: this.#commits }
+    this.#rows = 0
+    this.#commits = 0
+    return written
   }
 
   close(): void {

@@ -49,12 +49,14 @@ export interface SentError {
 }
 
 export function sentError(error: unknown, label: string): SentError {
-  const { code, message, details, constructor } = classify(error, label) as UmbraError
-  const kinds = new Map<unknown, SentError["kind"]>([
-    [JournalUnavailableError, "unavailable"],
-    [JournalDataError, "data"],
-  ])
-  return { kind: kinds.get(constructor) ?? "other", code, message, details }
+  const classified = classify(error, label) as UmbraError
+  const { code, message, details } = classified
+  return { kind: kindOf(classified), code, message, details }
+}
+
+function kindOf(error: UmbraError): SentError["kind"] {
+  if (error instanceof JournalUnavailableError) return "unavailable"
+  return error instanceof JournalDataError ? "data" : "other"
 }
 
 export function receivedError({ kind, code, message, details }: SentError): UmbraError {
