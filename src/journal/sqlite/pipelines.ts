@@ -362,13 +362,14 @@ export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLett
   }
 }
 
+export interface DeadLetterPages extends Pick<PipelineStore, "claimDeadLetters"> {
+  deadLetterKeys(execution: number, after: MessageKey, limit: number): Promise<readonly MessageKey[]>
+}
+
 /** All dead letters of an execution may be millions: they are claimed in several transactions, others may come between. */
 export async function claimDeadLettersInPages(
   claim: Argument<"claimDeadLetters">,
-  pipelines: {
-    deadLetterKeys(execution: number, after: MessageKey, limit: number): Promise<readonly MessageKey[]>
-    claimDeadLetters(claim: Argument<"claimDeadLetters">): Promise<number>
-  },
+  pipelines: DeadLetterPages,
 ): Promise<number> {
   if (claim.keys !== null) return pipelines.claimDeadLetters(claim)
   for (let after = START; ; ) {
