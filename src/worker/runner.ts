@@ -108,9 +108,11 @@ export class TaskRunner implements Runner {
   }
 
   #begin(call: TaskCall): Outcome | Work {
-    const { task } = call
+    const { handler, task, reports } = call
     try {
-      if (task.late.length === 0) return this.#run({ ...call, config: task.config, redactor: null })
+      // Field by field: a spread takes 2 µs here, as long as all else that an empty attempt needs.
+      if (task.late.length === 0)
+        return this.#run({ handler, task, reports, config: task.config, redactor: null })
       const secrets = secretsOf(task.late, this.#secrets, task.owner)
       return secrets instanceof Promise ? this.#runLater(call, secrets) : this.#runWith(call, secrets)
     } catch (thrown) {
