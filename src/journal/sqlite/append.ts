@@ -176,7 +176,7 @@ function leaveOperation(connection: Connection, left: LeftBehind): void {
   connection.run("delete from slots where job_id = ? and node = ? and item = ?", jobId, node, item)
 }
 
-/** The rows of a pipeline may be millions: they are only marked, and `pipelines.removeOrphans` removes them in pages. */
+/** The rows of a pipeline may be millions: they are only marked, and `purgeLineage` removes them in pages. */
 export function purge(
   connection: Connection,
   { fences, jobIds, before }: Parameters<port.Journal["purge"]>[0],
@@ -194,7 +194,7 @@ export function purge(
     connection.run("delete from operations where job_id = ?", id)
     connection.run("delete from slots where job_id = ?", id)
     connection.run(
-      "update executions set is_orphan = 1, ended_at = coalesce(ended_at, ?) where job_id = ?",
+      "update executions set is_orphan = 1, ended_at = coalesce(ended_at, ?) where job_id = ? and is_orphan = 0",
       before,
       id,
     )

@@ -8,7 +8,7 @@ import type { Registry } from "../registry.ts"
 import type { Connection } from "./database.ts"
 import { SqliteFeed } from "./feed.ts"
 import { SqliteJournal } from "./journal.ts"
-import { SqlitePipelines } from "./pipelines.ts"
+import { claimDeadLettersInPages, type DeadLetterPages, SqlitePipelines } from "./pipelines.ts"
 import { SqliteProviders } from "./providers.ts"
 import { SqliteRegistry } from "./registry.ts"
 
@@ -53,6 +53,7 @@ export interface JournalOptions {
 export function createJournal(options: JournalOptions): port.Journal {
   const { call, capabilities, listen, close } = options
   const feed = { ...verbs<JournalFeed>("feed", call), tell: options.tell, listen: options.listenToFeed }
+  const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
   return {
     ...verbs<port.Journal>("journal", call),
     // The names make a repeated call recognise what the first has written.
@@ -62,7 +63,7 @@ export function createJournal(options: JournalOptions): port.Journal {
     registry: verbs<Registry>("registry", call),
     feed,
     providers: verbs<ProviderStore>("providers", call),
-    pipelines: verbs<PipelineStore>("pipelines", call),
+    pipelines: { ...pipelines, claimDeadLetters: claim => claimDeadLettersInPages(claim, pipelines) },
     listen,
     close,
   }

@@ -173,7 +173,9 @@ export class SqliteProviders implements Sync<ProviderStore> {
     const known =
       "exists (select 1 from operations as o where o.provider = e.provider and o.external_id = e.external_id)"
     const columns = "e.id, e.provider, e.external_id, e.news"
-    const parked = `select ${columns} from webhook_events as e where e.verdict = 'parked' and ${known}`
+    // Without a hint all webhooks are read, to have them in order.
+    const parked = `select ${columns} from webhook_events as e indexed by webhook_events_parked
+      where e.verdict = 'parked' and ${known}`
     if (operation === null) return this.#connection.all(`${parked} order by e.id`)
     const { provider, externalId } = operation
     const sql = `${parked} and e.provider = ? and e.external_id = ? order by e.id`
