@@ -19,13 +19,14 @@ declare module "fastify" {
 const DEEPEST = 200
 /**
  * What `JSON.parse` and the steps behind it do with a body is done in one piece, so its parts are bounded, not only its bytes:
- * so many take up to 50 ms of a usual processor, however they are arranged (decision 36). Bodies that may be larger than
- * 4 MiB may have as many more.
+ * so many take up to 50 ms of a usual processor, however they are arranged (decision 36). Documents, of which less is done in
+ * one piece, may have more. Where bodies may be larger than 4 MiB all may have as many more.
  */
 const MOST_PARTS = 200_000
-const BYTES_PER_PART = 25
+const MOST_PARTS_OF_DOCUMENTS = 270_000
+const USUAL_BYTES = 4 * 1024 * 1024
 /** Of a key that stood nowhere before. Beside it a number is one part, a text two, a list or a mapping three. */
-const NEW_KEY_PARTS = 10
+const NEW_KEY_PARTS = 12
 
 /** `maxBytes`: for whoever has no limit of their own. */
 export function takeBodies(app: FastifyInstance, maxBytes: number): void {
@@ -37,10 +38,12 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   app.addContentTypeParser("application/json", (request, payload, done) =>
     read(request, payload, (error, body) => {
       if (error !== null) return done(error)
-      const mostParts = Math.max(MOST_PARTS, Math.floor(limitOf(request) / BYTES_PER_PART))
+      const { isDocument } = request.routeOptions.config
+      const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_PARTS
+      const mostParts = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
       const { depth, parts } = measure(body, mostParts)
       if (parts > mostParts) return done(tooManyParts(mostParts))
-      if (request.routeOptions.config.isDocument) return done(null, body)
+      if (isDocument) return done(null, body)
       if (body === "") return done(null, undefined)
       if (depth > DEEPEST)
         return done(new UmbraError("E633", `The body is nested deeper than ${DEEPEST} levels.`))
@@ -111,7 +114,7 @@ function tooMuchYaml(maxBytes: number): UmbraError {
 function tooManyParts(most: number): UmbraError {
   return new UmbraError(
     "E635",
-    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key ten. Send several requests, or lists instead of mappings.`,
+    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve. Send several requests, or lists instead of mappings.`,
   )
 }
 
