@@ -123,6 +123,17 @@ describe("who may read a secret", () => {
     expect(message("BARE")).toBe(message("OTHER"))
   })
 
+  it("an owner that has every name by * cannot tell which other variables there are", () => {
+    const rules = { "*": { owners: ["alice", "local"] }, BARE: { owners: ["bob"] } }
+    for (const name of ["UMBRA_PROVIDER_SECRET_ACME", "DATABASE_URL", "UMBRA_TOKEN"]) {
+      expect(read(name, "alice", rules)).toThrow(
+        `is not set. Where the worker runs: export UMBRA_SECRET_${name}="…"`,
+      )
+      expect(read(name, "local", rules)).toThrow(`the variable ${name} is there`)
+    }
+    expect(read("BARE", "bob", rules)).toThrow('export UMBRA_SECRET_BARE="$BARE"')
+  })
+
   it.each([
     "no JSON",
     '["OTHER"]',
@@ -218,7 +229,7 @@ describe("secrets", () => {
     ["constructor", "The secret constructor is not set"],
   ])("%s is a final fault with its name and no value", async (name, message) => {
     const outcome = await worker([never], { secrets }).run(
-      task("never", { late: [late([], `{{ secrets.${name} }}`)] }),
+      task("never", { owner: "local", late: [late([], `{{ secrets.${name} }}`)] }),
     )
     expect(faultIn(outcome)).toMatchObject({ code: "E407", retryable: false })
     expect(faultIn(outcome).message).toContain(message)
