@@ -22,6 +22,7 @@ import {
 } from "./options.ts"
 import { placeCommands } from "./place-program.ts"
 import { dbProgram, secretsProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
+import { guardStream, printable } from "./terminal.ts"
 
 /** Node's exit code of a process whose main module waits for ever. */
 const UNSETTLED = 13
@@ -129,15 +130,17 @@ function codeOf(error: unknown): number {
     return error.exitCode === 0 ? exitCode.ok : exitCode.invalid
   }
   if (!(error instanceof UmbraError)) throw error
-  process.stderr.write(`umbra: ${error.code} ${error.message}\n`)
+  process.stderr.write(`umbra: ${error.code} ${error.message.split("\n").map(printable).join("\n")}\n`)
   return exitCodeOf(error.code)
 }
 
 // A reader that has seen enough (`umbra graph … | head`) is no error, and a job that runs here goes on without one.
-for (const stream of [process.stdout, process.stderr])
+for (const stream of [process.stdout, process.stderr]) {
+  guardStream(stream)
   stream.on("error", error => {
     if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
   })
+}
 
 let hasFinished = false
 

@@ -87,7 +87,8 @@ function resultText(
   paint: Paint,
   { flags, runningFlags, runsHere, allowDeadLetters }: Suggested & DeadLetterFlags,
 ): string {
-  const { job_id, status, workflow, created_at, finished_at } = job
+  const { job_id, status, created_at, finished_at } = job
+  const workflow = printable(job.workflow)
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
   const messages = deadLettersText(left, paint, flags)
   // What became of the messages of a pipeline has been shown already.

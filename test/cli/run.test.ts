@@ -49,6 +49,24 @@ describe("umbra run", () => {
     expect(stdout).toMatch(/\{\n {2}"text": "Hello Ada"\n\}\n$/)
   })
 
+  it("C1 and bidirectional controls and U+2028 never reach the terminal, and JSON keeps their value", async () => {
+    const hostile = "a\u009b2Jb\u009d0;x\u202ec\u2066d\u2028e"
+    const isHostile = /[\u0080-\u009f\p{Bidi_Control}\u2028\u2029]/u
+    const node = { id: "a", handler: "transform", config: { value: hostile } }
+    const flow = { name: "hostile", description: hostile, nodes: [node], output: "{{ a }}" }
+    writeFileSync(path("hostile.json"), JSON.stringify(flow))
+    const shown = await run("hostile.json", ...onPostgres())
+    const json = await run("hostile.json", "--json", ...onPostgres())
+    await umbra(["push", path("hostile.json"), ...onPostgres()])
+    const stored = await umbra(["workflows", "show", "hostile", ...onPostgres()])
+    for (const { code, stdout, stderr } of [shown, json, stored]) {
+      expect(code, stderr).toBe(0)
+      expect(stdout + stderr).not.toMatch(isHostile)
+    }
+    expect(shown.stdout).toContain("a\\u009b2Jb\\u009d0;x\\u202ec")
+    expect(JSON.parse(json.stdout).output).toBe(hostile)
+  })
+
   it("J14 runs a workflow that runs another, given with --with", async () => {
     const child = {
       name: "child",
