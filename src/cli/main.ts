@@ -157,6 +157,18 @@ process.once("exit", code => {
   )
 })
 
+// What `process.exit` calls in the end. A module that calls it directly would go past the event "exit".
+const { reallyExit } = process as unknown as { reallyExit(code?: number): never }
+Object.assign(process, {
+  reallyExit(code: number = exitCode.ok): never {
+    if (hasFinished || code !== exitCode.ok) return reallyExit.call(process, code)
+    // Otherwise Node sets the code of a module that waits.
+    process.exitCode = code
+    process.emit("exit", code)
+    return reallyExit.call(process, exitCode.invalid)
+  },
+})
+
 try {
   await program.parseAsync()
 } catch (error) {
