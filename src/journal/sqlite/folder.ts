@@ -1,6 +1,6 @@
 /** The journal in a folder, without a server: the file `umbra.db`, in a thread of its own. */
 import { constants, existsSync } from "node:fs"
-import { access, mkdir, open, stat } from "node:fs/promises"
+import { access, mkdir, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
 import { syncFolders } from "../../sync-folders.ts"
@@ -22,7 +22,7 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
   refuseOldFolder(folder)
   const label = `the embedded database in ${folder}`
   const retry = { ...retryDefaults, ...options.retry }
-  const file = join(folder, "umbra.db")
+  const file = databaseFile(folder)
   const client = new ThreadClient({ file, label, retry, synchronous: options.synchronous ?? "full" })
   const onLost = () => client.abandon("was taken over by another process; this one must stop")
   // The rights may suffice and the file system still refuse new files.
@@ -30,7 +30,6 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
     throw error instanceof UmbraError ? error : unusable(folder, error)
   })
   try {
-    if (!existsSync(file)) await createFile(file)
     await client.open()
     const call = client.call.bind(client)
     const partitions = ((await call("journal", "readPartitions", [])) as unknown[]).length
@@ -52,14 +51,9 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
   }
 }
 
-/** Readable by its owner alone; SQLite gives its other files the same rights. */
-async function createFile(file: string): Promise<void> {
-  const created = await open(file, "a", 0o600)
-  await created.sync().finally(() => created.close())
-  await syncFolders(dirname(file))
-}
+export const databaseFile = (folder: string): string => join(folder, "umbra.db")
 
-function refuseOldFolder(folder: string): void {
+export function refuseOldFolder(folder: string): void {
   const old = join(folder, "database")
   if (!existsSync(join(old, "PG_VERSION"))) return
   throw new UmbraError(
