@@ -6,6 +6,7 @@ import { announceStore, shortStoreId } from "../../src/broker/redis/stores.ts"
 import { withLive } from "../../src/core/live-view.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { collectLog, flow, handler, until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "where" }])
@@ -37,7 +38,7 @@ describe("a Redis that several stores use", () => {
     await first.close()
     const fresh = beside(before)
     const umbra = await fresh.engine()
-    fresh.worker({ handlers: [where("fresh")], store: fresh.store.id })
+    fresh.worker({ handlers: [where("fresh")], store: storeId(fresh.store) })
     await fresh.served(umbra, "where")
     expect(await (await umbra.submit(one)).wait({ timeoutMs: 20_000 })).toMatchObject({
       status: "COMPLETED",
@@ -51,7 +52,7 @@ describe("a Redis that several stores use", () => {
     for (let owners = 0; owners < 5; owners++) stages[1]!.rob()
     const umbras = await Promise.all(stages.map(stage => stage.engine()))
     for (const [at, stage] of stages.entries()) {
-      stage.worker({ handlers: [where(`store ${at}`)], store: stage.store.id })
+      stage.worker({ handlers: [where(`store ${at}`)], store: storeId(stage.store) })
       await stage.served(umbras[at]!, "where")
     }
     for (let times = 0; times < 8; times++) {

@@ -10,7 +10,6 @@ import type { Lineage, Message } from "../../src/client/index.ts"
 import type { RouteView } from "../../src/core/pipeline/view.ts"
 import { adapter, numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { folderWith, umbra } from "./umbra.ts"
 
 const plain = paintFor({}, { NO_COLOR: "1" })
@@ -284,7 +283,6 @@ describe("on a folder", () => {
   it("runs, lists, leaves a replay to whoever runs jobs, and runs it with --wait", async () => {
     const folder = folderWith({ "flow.json": JSON.stringify(flow), "adapters.mjs": modules })
     onTestFinished(folder.remove)
-    await bringDatabase(join(folder.path, ".umbra"))
     const start = { cwd: folder.path }
     const adapters = ["--adapters", "adapters.mjs"]
     const ran = await umbra(["run", "flow.json", ...adapters, "--json"], start)

@@ -1,7 +1,6 @@
 import { existsSync, mkdirSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { bringDatabase } from "../support/embedded.ts"
 import { type FreshDatabase, freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -225,7 +224,6 @@ describe("umbra run on a folder: a handler that misbehaves fails its node with a
   timeout: 60_000,
 }, () => {
   const store = ["--data-dir", path("data")]
-  beforeAll(() => bringDatabase(path("data")))
   const failures: string[] = []
   it.each([
     ["throws_text", "E401", /no luck/],

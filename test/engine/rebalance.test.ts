@@ -1,6 +1,6 @@
 /** An engine that comes to others which never rest. Of two partitions both have work in hand. */
 import { expect, it } from "vitest"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { FleetStage } from "../broker/stage.ts"
 import { flow, gate, handler, openOn, until } from "./stage.ts"

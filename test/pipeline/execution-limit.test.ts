@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { systemClock } from "../../src/engine/clock.ts"
 import type { WorkflowSource } from "../../src/engine/registrations.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
 import { adapter, recorder, route } from "./scene.ts"

@@ -30,12 +30,19 @@ const BY_TEXT = new Map([
   ["file is not a database", 26],
 ])
 
+export const isDamage = (error: unknown): boolean => DAMAGED.has(resultCode(error) ?? 0)
+
+function resultCode(error: unknown): number | null {
+  const { errcode, message } = error as { errcode?: unknown; message?: unknown }
+  return typeof errcode === "number" ? errcode & 0xff : (BY_TEXT.get(String(message)) ?? null)
+}
+
 /** `label` names the store. */
 export function classify(error: unknown, label: string): Error {
   if (error instanceof UmbraError) return error
-  const { errcode, code, message } = error as { errcode?: unknown; code?: unknown; message?: unknown }
+  const { code, message } = error as { code?: unknown; message?: unknown }
   const reason = String(message ?? error)
-  const result = typeof errcode === "number" ? errcode & 0xff : (BY_TEXT.get(reason) ?? null)
+  const result = resultCode(error)
   const passing = result === null ? undefined : UNAVAILABLE.get(result)
   if (passing !== undefined)
     return new JournalUnavailableError(`${label} did not store or read anything: ${passing} (${reason})`, {
@@ -48,7 +55,7 @@ export function classify(error: unknown, label: string): Error {
     return new JournalDataError(`${label} refused the data: ${reason}. Nothing of it was stored.`, {
       cause: error,
     })
-  if (result !== null && DAMAGED.has(result))
+  if (isDamage(error))
     return new UmbraError(
       "E508",
       `${label} cannot be used: ${reason}. Its file is damaged, and was left as it is. Restore a backup into an empty folder (docs/deployment.md).`,

@@ -2,7 +2,7 @@
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { checkFile, createFile } from "./file.ts"
-import { checkVersion, prepareSchema } from "./schema.ts"
+import { prepareSchema, schemaVersion } from "./schema.ts"
 import type { Synchronous } from "./settings.ts"
 
 const PAGE_BYTES = 4_096
@@ -20,7 +20,7 @@ export async function openFile(file: string, synchronous: Synchronous): Promise<
   try {
     const { database } = connection
     // Before anything that may write.
-    checkVersion(connection, file)
+    schemaVersion(connection, file)
     // On macOS fsync leaves data in the disk's own cache. Elsewhere these two do nothing.
     database.exec("pragma fullfsync = on; pragma checkpoint_fullfsync = on")
     database.exec(`pragma busy_timeout = 5000; pragma cache_size = -${CACHE_KB}; pragma mmap_size = 0`)

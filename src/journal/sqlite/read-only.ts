@@ -12,7 +12,7 @@ import type { Journal } from "../port.ts"
 import { retryDefaults } from "../retry.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
-import { classify } from "./errors.ts"
+import { classify, isDamage } from "./errors.ts"
 import { checkFile, createEmpty } from "./file.ts"
 import { databaseFile, refuseOldFolder } from "./folder.ts"
 import { createJournal, createStores, execute } from "./ports.ts"
@@ -82,8 +82,15 @@ function openConnection(file: string): Connection {
 }
 
 function integrityProblems(connection: Connection): string[] {
-  const rows = connection.all<{ integrity_check: string }>(`pragma integrity_check(${MAX_PROBLEMS})`)
-  const lines = rows.map(row => row.integrity_check)
+  const lines: string[] = []
+  try {
+    const rows = connection.prepare(`pragma integrity_check(${MAX_PROBLEMS})`).iterate()
+    for (const row of rows) lines.push((row as { integrity_check: string }).integrity_check)
+  } catch (error) {
+    // Damage that ends the check itself.
+    if (!isDamage(error)) throw error
+    lines.push((error as Error).message)
+  }
   return lines.length === 1 && lines[0] === "ok" ? [] : lines
 }
 

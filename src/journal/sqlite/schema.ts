@@ -163,7 +163,7 @@ const steps: readonly string[] = [[journalTables, providerTables, pipelineTables
 
 /** Makes or completes the tables. Refuses a file of a later version, and leaves it alone. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
-  const version = checkVersion(connection, file)
+  const version = schemaVersion(connection, file)
   if (version === steps.length) return
   connection.transaction(() => {
     for (const step of steps.slice(version)) connection.database.exec(step)
@@ -181,7 +181,7 @@ function fill(connection: Connection, partitions: number): void {
 }
 
 /** How many steps the file has. Reads the list of tables, so that one that is damaged is found now. */
-export function checkVersion(connection: Connection, file: string): number {
+export function schemaVersion(connection: Connection, file: string): number {
   connection.get("select name from sqlite_schema limit 1")
   const { user_version: version } = connection.get<{ user_version: number }>("pragma user_version")!
   if (version > steps.length)
@@ -194,7 +194,7 @@ export function checkVersion(connection: Connection, file: string): number {
 
 /** For a connection that cannot complete the tables. */
 export function mustBeCurrent(connection: Connection, file: string): void {
-  if (checkVersion(connection, file) < steps.length)
+  if (schemaVersion(connection, file) < steps.length)
     throw new UmbraError(
       "E505",
       `${file} was written by an earlier version of Umbra. Open it once with \`umbra serve\` of this version, which completes its tables.`,

@@ -42,26 +42,16 @@ interface SentBatch extends Pick<port.Batch, "answers" | "messages"> {
 }
 
 /** By the verb, whichever store it is of. The others travel as they are. */
-const encoders: Readonly<Record<string, (argument: never) => unknown>> = {
-  append: sentBatch,
-  tryAppend: sentBatch,
-  purge: ({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]) => ({
-    fences: fences.map(epoch),
-    jobIds,
-    before,
-  }),
-  takePartitions: ({ engine, expected }: Parameters<port.Journal["takePartitions"]>[0]) => ({
-    engine,
-    expected: expected.map(epoch),
-  }),
-  releasePartitions: ({ engine, held }: Parameters<port.Journal["releasePartitions"]>[0]) => ({
-    engine,
-    held: held.map(epoch),
-  }),
-}
+const encoders = new Map<string, (argument: never) => unknown>([
+  ["append", sentBatch],
+  ["tryAppend", sentBatch],
+  ["purge", sentPurge],
+  ["takePartitions", sentTake],
+  ["releasePartitions", sentRelease],
+])
 
 export function sentArguments(verb: string, args: readonly unknown[]): readonly unknown[] {
-  const encode = encoders[verb]
+  const encode = encoders.get(verb)
   return encode === undefined ? args : [encode(args[0] as never)]
 }
 
@@ -71,6 +61,18 @@ export function receivedArguments(verb: string, args: readonly unknown[]): reado
 
 function epoch({ partition, epoch }: port.PartitionEpoch): port.PartitionEpoch {
   return { partition, epoch }
+}
+
+function sentPurge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]): unknown {
+  return { fences: fences.map(epoch), jobIds, before }
+}
+
+function sentTake({ engine, expected }: Parameters<port.Journal["takePartitions"]>[0]): unknown {
+  return { engine, expected: expected.map(epoch) }
+}
+
+function sentRelease({ engine, held }: Parameters<port.Journal["releasePartitions"]>[0]): unknown {
+  return { engine, held: held.map(epoch) }
 }
 
 function sentBatch(batch: port.Batch): SentBatch {

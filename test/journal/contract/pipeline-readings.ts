@@ -1,7 +1,7 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../../src/journal/memory.ts"
 import type { LineageRow, PipelineCommit } from "../../../src/journal/pipeline-store.ts"
+import { openMemory } from "../../../src/journal/sqlite/memory.ts"
 import type { Stage } from "../fixture.ts"
 import {
   deadLettersOf,
