@@ -49,15 +49,17 @@ export async function createEmpty(file: string): Promise<void> {
   await created.close()
 }
 
+/**
+ * Written by way of memory, so that no connection to the draft outlives it: a driver closes one only when its statements
+ * have been collected, and what SQLite keeps in memory about a file would go on under its old name.
+ */
 function fill(draft: string): void {
-  const connection = new Connection(openDatabase(draft))
+  const connection = new Connection(openDatabase(":memory:"))
   try {
-    // Nothing is kept of a draft that was not finished.
-    connection.database.exec("pragma journal_mode = off; pragma synchronous = off")
-    // Only a file without tables takes it.
-    connection.database.exec("pragma auto_vacuum = incremental")
+    // Only a database without tables takes it.
+    connection.database.exec("pragma auto_vacuum = incremental; pragma synchronous = off")
     prepareSchema(connection, draft)
-    connection.database.exec("pragma journal_mode = wal")
+    connection.prepare("vacuum into ?").run(draft)
   } finally {
     connection.close()
   }
