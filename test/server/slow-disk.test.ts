@@ -15,7 +15,17 @@ const DELAY_US = 600_000_000
 async function holdSyncs(pid: number, trace: string) {
   const child = spawn(
     "strace",
-    ["-f", "-p", String(pid), "-o", trace, "-e", `inject=fsync,fdatasync:delay_enter=${DELAY_US}`],
+    [
+      "-f",
+      "-p",
+      String(pid),
+      "-o",
+      trace,
+      "-e",
+      "trace=fsync,fdatasync",
+      "-e",
+      `inject=fsync,fdatasync:delay_enter=${DELAY_US}`,
+    ],
     { stdio: ["ignore", "ignore", "pipe"] },
   )
   onTestFinished(() => void child.kill("SIGKILL"))
