@@ -242,18 +242,24 @@ export class Umbra {
 
   /** Resolves when the job has ended, or at the latest after `timeoutMs`, with what it is then. */
   async wait(jobId: string, options: { readonly timeoutMs?: number } = {}): Promise<JobSnapshot> {
-    return waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
+    const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
       watchers: this.#watchers,
       isHere: () => this.#engine.live(mustBeJobId(jobId)) !== undefined,
-      look: () => this.job(jobId),
+      look: () => this.summary(jobId),
       awaitElsewhere: () => this.#live.ends.await(jobId),
     })
+    return this.queries.filledIn(job)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
+    return this.queries.filledIn(await this.summary(jobId))
+  }
+
+  /** The job from memory, or as lists have it: without what only its journal says. */
+  async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     const known = live !== undefined && live.undurable === 0 ? snapshotOfLive(live) : null
-    return known ?? this.queries.job(jobId)
+    return known ?? snapshotOfRow(await this.queries.row(jobId))
   }
 
   /** J19: nodes, edges, what is ready and what is waited for. */

@@ -7,7 +7,7 @@
  * 3. A slot is taken from `start` until `ended`, which the runner calls exactly once, whatever the handler does.
  * 4. Of isolated tasks one runs at a time (`suspect-line.ts`); they take nothing from the others but that one's slot.
  */
-import type { Json } from "../core/json.ts"
+import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
 import type { Progress } from "../core/view.ts"
 import { failpoint } from "../failpoints.ts"
@@ -32,6 +32,8 @@ export interface AttemptEvents {
 export interface RunningAttempt {
   /** `ended(null)` follows, at the latest after the grace. */
   abort(reason: string): void
+  /** What the handler has reported to have used so far; undefined: nothing. */
+  used?(): JsonObject | undefined
 }
 
 /** Who runs attempts (src/worker/runner.ts). */
@@ -360,7 +362,13 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   running(): RunningTask | null {
     if (!this.isRunning || Number.isNaN(this.#begunAt)) return null
-    return { worker: this.#pool.worker, ranMs: performance.now() - this.#begunAt }
+    const usage = this.#run?.used?.()
+    return {
+      worker: this.#pool.worker,
+      ranMs: performance.now() - this.#begunAt,
+      // The handler goes on adding to it.
+      ...(usage === undefined ? {} : { usage: { ...usage } }),
+    }
   }
 
   #announce(runner: Runner): void {

@@ -88,6 +88,8 @@ export interface RunningTask {
   readonly worker: string
   /** How long the handler has run so far. */
   readonly ranMs: number
+  /** What it has reported to have used so far; of a worker elsewhere, by its last message. Absent: nothing. */
+  readonly usage?: JsonObject
 }
 
 /** Why tasks have not begun. For one answer: what it says is of the moment it was made. */

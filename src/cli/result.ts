@@ -42,21 +42,22 @@ export async function report(
 
 /** `umbra run --json` */
 function finalJob({ job, graph, left }: JobWithNodes) {
-  const { job_id, status, output, error, reason } = job
+  const { job_id, status, output, error, reason, usage } = job
   const { routes } = graph
   const nodes = graph.nodes.map(nodeSummary)
   return {
-    ...{ job_id, status, output, error, reason, nodes },
+    ...{ job_id, status, output, error, reason, usage, nodes },
     ...(routes === undefined ? {} : { routes }),
     ...(left === null ? {} : { dead_letters: { count: left.count, first: left.first } }),
   }
 }
 
 export function nodeSummary(node: NodeView) {
-  const { id, handler, status, attempt, max_attempts, losses, error, usage } = node
+  const { id, handler, status, attempt, max_attempts, losses, error, reason, usage } = node
   const { duration_ms, queued_ms, waited_ms } = node
   return {
     ...{ id, handler, status, attempt, max_attempts, losses, duration_ms, queued_ms, waited_ms, error },
+    ...(reason === undefined ? {} : { reason }),
     ...(usage === undefined ? {} : { usage }),
   }
 }
@@ -69,6 +70,12 @@ export function attemptText({
 }: Pick<NodeView, "attempt" | "max_attempts" | "losses">) {
   const nth = attempt > 1 ? `attempt ${attempt} of ${max_attempts}` : ""
   return [nth, losses > 0 ? `lost ${count(losses, "time")}` : ""].filter(Boolean).join(", ")
+}
+
+export function usageText(usage: { readonly [key: string]: number } = {}): string {
+  return Object.entries(usage)
+    .map(([key, amount]) => `${key} ${amount.toLocaleString("en")}`)
+    .join(", ")
 }
 
 /** More than this scrolls everything else away. */

@@ -162,7 +162,7 @@ export interface StreamedJob {
     readonly node?: string
     readonly item?: number
   } | null
-  /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
+  /** Of a job that was cancelled or has expired: why. */
   readonly reason: string | null
   /** With status PREVIEW: the partial result, and whose it is. */
   readonly preview?: StreamedPreview

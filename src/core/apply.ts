@@ -1,5 +1,5 @@
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
-import { attemptEnded, ranUntil, used, wereRunning } from "./attempt-times.ts"
+import { attemptEnded, childrenUsed, ranUntil, used, wereRunning } from "./attempt-times.ts"
 import { readPolicy } from "./backoff.ts"
 import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
@@ -25,7 +25,7 @@ import {
   submissionLeft,
 } from "./operations.ts"
 import type { Graph } from "./plan.ts"
-import { expiryReason } from "./reasons.ts"
+import { expiryReason, noReason } from "./reasons.ts"
 import { retried } from "./restart.ts"
 import {
   CANCELLED,
@@ -123,7 +123,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       break
     case "job_cancelled":
       wereRunning(state, fact)
-      state.endReason = fact.reason ?? null
+      state.endReason = fact.reason || noReason
       end(state, "CANCELLED", fact.at, effects)
       break
     case "job_expired":
@@ -138,6 +138,7 @@ export function apply(state: JobState, fact: Fact, effects: Effects = noEffects)
       state.status = "DELETED"
       break
     case "job_settled":
+      if (fact.used !== undefined) childrenUsed(state, fact.used)
       state.unsettled = false
       state.orphans = []
   }

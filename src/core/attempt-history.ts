@@ -1,10 +1,11 @@
 import { apply } from "./apply.ts"
 import { readyAt, shownAttempt } from "./attempt-times.ts"
 import type { Fact, Ran, Waiting } from "./facts.ts"
-import { executionsFull, type Fault, lostTooOften } from "./faults.ts"
+import { executionsFullIn, type Fault, lostTooOften } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import type { Graph } from "./plan.ts"
+import { abortReason } from "./reasons.ts"
 import {
   CANCELLED,
   COMPLETED,
@@ -37,6 +38,8 @@ export interface AttemptView {
   readonly held_ms: number | null
   readonly worker: string | null
   readonly error: Pick<Fault, "code" | "message" | "details"> | null
+  /** Of one that was cancelled: why. */
+  readonly reason: string | null
   readonly usage: { readonly [key: string]: number } | null
   /** What it waited for, in order. */
   readonly waits: readonly AttemptWait[]
@@ -70,6 +73,7 @@ export function* attemptsOf(
   graph: Graph,
   facts: Iterable<{ readonly fact: Fact }>,
   of: { readonly node: number; readonly item?: number },
+  seen: Seen,
 ): Generator<undefined, AttemptHistory, undefined> {
   const state = newJobState(graph)
   const history = new History(of)
@@ -79,10 +83,17 @@ export function* attemptsOf(
     apply(state, fact)
     const place = placeOf(state, of)
     if (place !== null && place.position < place.state.nodeStatus.length)
-      history.add(place.state, place.position, { fact, fence })
+      history.add(place.state, place.position, { fact, fence, job: state })
     yield
   }
-  return history.view(state)
+  return history.view(state, seen)
+}
+
+interface Seen {
+  /** Retry times that are not after it count as due. */
+  readonly now: number
+  /** When the handler of the open attempt began, if it runs and no fact says so yet. */
+  readonly begunAt: number | null
 }
 
 type Draft = { -readonly [K in keyof Omit<AttemptView, "waits">]: AttemptView[K] } & {
@@ -103,22 +114,45 @@ class History {
     this.#of = of
   }
 
-  /** `state`: after the fact; `fence`: the attempt's number before it. */
-  add(state: JobState, node: number, { fact, fence }: { fact: Fact; fence: number | undefined }): void {
+  /** `state`: after the fact, of the job or of the node's list; `fence`: the attempt's number before it. */
+  add(
+    state: JobState,
+    node: number,
+    { fact, fence, job }: { fact: Fact; fence: number | undefined; job: JobState },
+  ): void {
     const open = this.#open
+    if (open !== null && isOf(fact, this.#of) && hasNoPlace(fact)) {
+      // It waits on: no attempt has ended.
+      if (open.waits.at(-1)?.kind !== "executions")
+        open.waits.push({ kind: "executions", from: fact.at, until: null })
+      return
+    }
     if (open !== null) {
       if (isOf(fact, this.#of)) note(open, fact)
+      else reported(open, { usage: usageWhenEnded(fact, this.#of) })
       const isOver = fence !== undefined && fence !== state.attempt[node]
       const status = state.nodeStatus[node]
       if (isOver) this.#end(state, node, { fact, last: state.lastAttempts.get(node) })
       else if (status !== undefined && endings[status] !== undefined) this.#end(state, node, { fact })
+      if (open.outcome === "cancelled") open.reason ??= abortReason(job)
     }
+    const last = this.#ended.at(-1)
+    // Its child job was cancelled after the attempt had ended.
+    if (fact.type === "job_settled" && last !== undefined)
+      for (const child of fact.used ?? [])
+        if (child.node === this.#of.node && child.item === this.#of.item) reported(last, child)
     if (this.#open === null && state.nodeStatus[node] === QUEUED) this.#queue(state, node)
   }
 
-  view(state: JobState): AttemptHistory {
+  view(state: JobState, { now, begunAt }: Seen): AttemptHistory {
     const place = placeOf(state, this.#of)
-    if (this.#open !== null && place !== null) begun(this.#open, place.state, place.position)
+    if (this.#open !== null && place !== null) {
+      begun(this.#open, place.state, place.position)
+      const until = this.#open.started_at ?? begunAt
+      for (const wait of this.#open.waits)
+        if (isPutOff(wait))
+          wait.until = until ?? (wait.until !== null && wait.until <= now ? wait.until : null)
+    }
     const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
     return {
       attempts: all.slice(-MOST_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
@@ -141,8 +175,9 @@ class History {
       held_ms: null,
       worker: null,
       error: null,
+      reason: null,
       usage: null,
-      waits: ready > queued_at ? [{ kind: putOffBy(state, node), from: queued_at, until: ready }] : [],
+      waits: ready > queued_at ? [{ kind: "retry", from: queued_at, until: ready }] : [],
       ranUntil: null,
     }
   }
@@ -186,21 +221,37 @@ function started(open: Draft, at: number | null, worker: string | null): void {
   open.started_at = at
   open.worker = worker
   if (at === null) return
-  const [wait] = open.waits
-  const isPutOff = wait?.kind === "retry" || wait?.kind === "executions"
-  // A place among the executions may come before the time at which it would be asked for again.
-  if (isPutOff) wait.until = Math.min(wait.until!, at)
-  open.queued_ms = at - (isPutOff ? wait.until! : open.queued_at)
+  const putOff = open.waits.filter(isPutOff)
+  for (const wait of putOff) wait.until = Math.min(wait.until ?? at, at)
+  open.queued_ms = at - (putOff.at(-1)?.until ?? open.queued_at)
 }
 
-function putOffBy({ faults }: JobState, node: number): "retry" | "executions" {
-  return faults.get(node)?.fault.code === executionsFull ? "executions" : "retry"
+/** Waits before the handler begins. */
+function isPutOff({ kind }: AttemptWait): boolean {
+  return kind === "retry" || kind === "executions"
+}
+
+function hasNoPlace(fact: Fact): boolean {
+  return (
+    (fact.type === "node_failed" || fact.type === "item_failed") &&
+    fact.postponed === true &&
+    executionsFullIn(fact.fault) !== null
+  )
 }
 
 /** Does the fact name this node, or this item of it? */
 function isOf(fact: Fact, { node, item }: { readonly node: number; readonly item?: number }): boolean {
   if (!("node" in fact) || fact.node !== node || fact.type === "job_expired") return false
   return ("item" in fact ? fact.item : undefined) === item
+}
+
+/** What the attempt had used when a fact of something else ended it. */
+function usageWhenEnded(
+  fact: Fact,
+  of: { readonly node: number; readonly item?: number },
+): JsonObject | undefined {
+  if (!("running" in fact)) return undefined
+  return fact.running?.find(({ node, item }) => node === of.node && item === of.item)?.usage
 }
 
 function note(open: Draft, fact: Fact): void {
@@ -235,7 +286,10 @@ function note(open: Draft, fact: Fact): void {
   }
 }
 
-function reported(open: Draft, { ran_ms, held_ms = 0, usage }: Ran & { readonly usage?: JsonObject }): void {
+function reported(
+  open: Draft,
+  { ran_ms, held_ms = 0, usage }: Ran & { readonly usage?: JsonObject | undefined },
+): void {
   if (ran_ms !== undefined) open.held_ms = held_ms
   if (usage === undefined) return
   const sums: Record<string, number> = { ...open.usage }

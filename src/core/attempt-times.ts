@@ -1,6 +1,6 @@
 import { retryPolicy } from "./backoff.ts"
 import type { AttemptTimes, Refusal } from "./commands.ts"
-import type { Fact, Ran, RunningAttempt } from "./facts.ts"
+import type { ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import {
@@ -103,11 +103,13 @@ export function attemptStart(state: JobState, node: number, ranMs: number, at: n
   return Math.min(at, Math.max(at - ranMs, readyAt(state, node)))
 }
 
-/** Folds what ran when a fact ended it. The names in such lists are not what a later fact refers to. */
+/** Folds what ran, and what it had used, when a fact ended it. Later facts do not refer to the worker named in such a list. */
 export function wereRunning(state: JobState, fact: { readonly at: number } & RunningList): void {
-  for (const { node, item, ran_ms, worker } of fact.running ?? []) {
+  for (const { node, item, ran_ms, worker, usage } of fact.running ?? []) {
     const place = placeOf(state, item === undefined ? { node } : { node, item })
     if (place === null) continue
+    used(place.state, place.position, usage)
+    if (item !== undefined) usedBy(state, node, usage)
     const { worker: named } = place.state
     ranUntil(place.state, place.position, { ran_ms, worker }, fact.at)
     place.state.worker = named
@@ -155,6 +157,17 @@ export function usedBy(state: JobState, node: number, usage: JsonObject | undefi
   if (waiting?.kind === "child") addTo(childUsageOf(state, waiting.job_id), usage)
 }
 
+/** Folds what children had used that were cancelled with the job. */
+export function childrenUsed(state: JobState, children: readonly ChildUsage[]): void {
+  for (const { node, item, job_id, usage } of children) {
+    const place = placeOf(state, item === undefined ? { node } : { node, item })
+    if (place === null) continue
+    used(place.state, place.position, usage)
+    if (item !== undefined) usedBy(state, node, usage)
+    addTo(childUsageOf(place.state, job_id), usage)
+  }
+}
+
 function addTo(sums: Usage, usage: JsonObject): void {
   for (const key in usage) {
     const amount = usage[key]
@@ -170,7 +183,7 @@ export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<
   return left.length === 0 ? undefined : (Object.fromEntries(left) as JsonObject)
 }
 
-/** What facts of one decision name at most: the fact of a job with thousands of tasks stays small. */
+/** So many of the attempts that have used nothing are named at most: the fact of a job with thousands of tasks stays small. */
 const MOST_RUNNING = 1000
 
 /** Adds to the facts that end attempts which of those were running. Changes nothing else. */
@@ -180,11 +193,15 @@ export function withRunning(
   running: () => readonly RunningAttempt[],
 ): readonly Fact[] | Refusal {
   if ("refused" in decided || !decided.some(fact => endsSome(state, fact))) return decided
-  const all = running()
-  if (all.length === 0) return decided
+  let left = running()
+  if (left.length === 0) return decided
   return decided.map(fact => {
     if (!endsSome(state, fact)) return fact
-    const ended = all.filter(endedBy(fact)).slice(0, MOST_RUNNING)
+    const isEnded = endedBy(fact)
+    let unused = 0
+    const ended = left.filter(each => isEnded(each) && (each.usage !== undefined || ++unused <= MOST_RUNNING))
+    // Only the first of several facts ends an attempt: its usage is counted once.
+    left = left.filter(each => !isEnded(each))
     return ended.length === 0 ? fact : { ...fact, running: ended }
   })
 }

@@ -1,5 +1,5 @@
 import { lostAttempts, mostAttempts, readyAt, shownAttempt } from "./attempt-times.ts"
-import { lostTooOften } from "./faults.ts"
+import { executionsFullIn, lostTooOften } from "./faults.ts"
 import { type EndedAttempt, isInFlight, type JobState } from "./state.ts"
 
 /** What a node, and an item, shows of its attempts: numbers, and the times of the current attempt or of the last one. */
@@ -68,10 +68,12 @@ export function attemptFields(state: JobState, node: number): AttemptFields {
   }
 }
 
-/** undefined: there is none, or its owner changed before it began. */
-function lastBegun({ lastAttempts }: JobState, node: number): EndedAttempt | undefined {
+/** undefined: there is none, its owner changed before it began, or it found no place among the executions. */
+function lastBegun({ lastAttempts, faults }: JobState, node: number): EndedAttempt | undefined {
   const last = lastAttempts.get(node)
-  return last?.outcome === "lost" && last.startedAt === null ? undefined : last
+  if (last?.outcome === "lost" && last.startedAt === null) return undefined
+  const hadNoPlace = last?.outcome === "postponed" && executionsFullIn(faults.get(node)?.fault) !== null
+  return hadNoPlace ? undefined : last
 }
 
 /** Did the node fail because its process died too often? When it died is not known. */

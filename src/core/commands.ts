@@ -1,4 +1,4 @@
-import type { ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
+import type { ChildUsage, ListSource, ParentLink, RunningAttempt, Waiting } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy, RetryPolicy } from "./plan.ts"
@@ -38,7 +38,7 @@ export type Command =
   /** `expiresBy`: a child job does not outlive its parent. */
   | { readonly type: "retry"; readonly expiresBy?: number | null }
   /** The relatives of a job that has ended know of it. */
-  | { readonly type: "settle" }
+  | { readonly type: "settle"; readonly used?: readonly ChildUsage[] }
   | { readonly type: "delete" }
 
 /** Which attempt at what: at a node, or at an item of it. */

@@ -57,7 +57,7 @@ export function decideFacts(
     case "delete":
       return remove(state, given)
     case "settle":
-      return state.unsettled ? [{ type: "job_settled", at: given.now }] : refuse("settled")
+      return settle(state, command, given.now)
     default:
       return state.status === "PENDING" || jobHasEnded(state.status)
         ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
@@ -75,10 +75,10 @@ function decideRunning(
   if (isOfItem(command)) return decideItem(state, command, given)
   const at = given.now
   switch (command.type) {
-    case "cancel":
-      return [
-        { type: "job_cancelled", at, ...(command.reason === undefined ? {} : { reason: command.reason }) },
-      ]
+    case "cancel": {
+      const { reason = "" } = command
+      return [{ type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }) }]
+    }
     case "fail_job":
       return [{ type: "job_failed", at, fault: command.fault }]
     case "signal":
@@ -343,6 +343,15 @@ function retry(
   if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
   if (state.unfinished === 0) return refuse("nothing_to_retry")
   return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now, expiresBy) }]
+}
+
+function settle(
+  state: JobState,
+  { used = [] }: Extract<Command, { type: "settle" }>,
+  at: number,
+): readonly Fact[] | Refusal {
+  if (!state.unsettled) return refuse("settled")
+  return [{ type: "job_settled", at, ...(used.length === 0 ? {} : { used }) }]
 }
 
 function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusal {

@@ -1,7 +1,7 @@
 import { attemptFields } from "./attempt-view.ts"
 import type { EventSource } from "./events.ts"
 import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { executionsFullIn, type Fault } from "./faults.ts"
 import { placeOf } from "./item-list.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { abortReason } from "./reasons.ts"
@@ -111,9 +111,15 @@ function queuedPayload(
   { fact, isNamed }: { fact: Fact; isNamed: boolean },
 ): JsonObject {
   if (isNamed && fact.type === "node_failed") {
-    const fault = faultJson(fact.fault)
+    const { fault, postponed, at, retry_at = at } = fact
+    const place = executionsFullIn(fault)
+    const why =
+      place === null
+        ? { reason: postponed === true ? "postponed" : "retry", fault: faultJson(fault) }
+        : { reason: "executions", ...place }
     return {
-      ...{ reason: "retry", fault, retry_at: fact.retry_at ?? fact.at },
+      ...why,
+      retry_at,
       ...reportedPayload(state, node, fact),
       ...viaOf(fact),
     }
@@ -184,7 +190,7 @@ export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObje
       return jobFailedPayload(state)
     case "CANCELLED":
     case "EXPIRED":
-      return state.endReason === null ? {} : { reason: state.endReason }
+      return { reason: state.endReason }
     default:
       return {}
   }

@@ -85,23 +85,25 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
   const dispatched: number[] = []
   apply(state, fact, collecting(dispatched, items))
   events.tellJobGoingOn()
-  const tellNamed = () => {
-    for (const [index, node] of named.entries()) {
-      const { status, attempt } = was[index]!
-      events.tellNode(node, events.wasOr(status, node), attempt)
-    }
+  const tellItem = (change: ItemChange) =>
+    events.tellItem({ ...change, was: events.wasOr(change.was, change.node, change.item) })
+  const tellOthers = () => {
+    if (all !== null) {
+      for (let node = 0; node < all.length; node++)
+        if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
+    } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
+      for (const node of dispatched) events.tellNode(node, "PENDING")
   }
-  // A node begins before its items do, and ends after them.
-  if (fact.type === "node_expanded") tellNamed()
-  items.tell(state, change =>
-    events.tellItem({ ...change, was: events.wasOr(change.was, change.node, change.item) }),
-  )
-  if (fact.type !== "node_expanded") tellNamed()
-  if (all !== null) {
-    for (let node = 0; node < all.length; node++)
-      if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
-  } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
-    for (const node of dispatched) events.tellNode(node, "PENDING")
+  // Causes come first: what the fact names, an item before its node; then what follows from it.
+  items.tellNamed(tellItem)
+  for (const [index, node] of named.entries()) {
+    const { status, attempt } = was[index]!
+    events.tellNode(node, events.wasOr(status, node), attempt)
+  }
+  // A node begins before its items do, and is cancelled after them.
+  if (fact.type === "job_retried") tellOthers()
+  items.tellOthers(state, tellItem)
+  if (fact.type !== "job_retried") tellOthers()
   events.tellJob(state.status)
   return events.list
 }

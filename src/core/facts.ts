@@ -96,6 +96,8 @@ export interface RunningAttempt {
   readonly item?: number
   readonly ran_ms: number
   readonly worker: string
+  /** What it had reported to have used by then. Absent: nothing, or a release before 0.2 wrote the fact. */
+  readonly usage?: JsonObject
 }
 
 /** Attempts that ran until the fact ended them; at most 1,000. Absent: none is known. */
@@ -264,6 +266,7 @@ export interface JobFailed extends Ends {
 
 export interface JobCancelled extends Ends {
   readonly type: "job_cancelled"
+  /** Absent: nobody said why. */
   readonly reason?: string
 }
 
@@ -286,6 +289,16 @@ export interface JobDeleted {
 /** The job has ended and its relatives know: the parent has the result, children without a parent are cancelled. */
 export interface JobSettled {
   readonly type: "job_settled"
+  /** What cancelled children had used that is not counted yet. Absent: nothing, or a release before 0.2 wrote the fact. */
+  readonly used?: readonly ChildUsage[]
+}
+
+/** Of a child job that ran for a node, or for an item of it. */
+export interface ChildUsage {
+  readonly node: number
+  readonly item?: number
+  readonly job_id: string
+  readonly usage: JsonObject
 }
 
 /** `for_each` of the node was evaluated: this is its list, for ever. An empty one completes the node. */

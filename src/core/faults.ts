@@ -81,11 +81,18 @@ export function isOverload({ code, retry_after_seconds, details }: Fault): boole
   return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
 }
 
-/** As many executions of pipelines are under way as are allowed. */
 /** The code of a node whose process died too often while it ran. */
 export const lostTooOften = "E417"
 
+/** As many executions of pipelines are under way as are allowed. */
 export const executionsFull = "E702"
+
+/** Which pipeline found no place, and how many executions there may be; null: the fault says nothing of that kind. */
+export function executionsFullIn(fault: Fault | undefined): { pipeline: string; limit: number } | null {
+  if (fault?.code !== executionsFull) return null
+  const { pipeline, limit } = fault.details ?? {}
+  return typeof pipeline === "string" && typeof limit === "number" ? { pipeline, limit } : null
+}
 
 /** The other side has taken nothing and wants to be asked later: 429. */
 export function isRateLimited({ code, details }: Fault): boolean {

@@ -43,14 +43,15 @@ export class ItemChanges {
     this.#dispatched.push({ node, item })
   }
 
-  /** `state`: after the fact. */
-  tell(state: JobState, tell: (change: ItemChange) => void): void {
+  /** The items that the fact names. */
+  tellNamed(tell: (change: ItemChange) => void): void {
+    for (const change of this.#changes) tell({ ...change, fact: this.#inner })
+  }
+
+  /** What follows for others. `state`: after the fact. */
+  tellOthers(state: JobState, tell: (change: ItemChange) => void): void {
     const fact = this.#inner
-    const named = new Set<string>()
-    for (const change of this.#changes) {
-      named.add(`${change.node}/${change.item}`)
-      tell({ ...change, fact })
-    }
+    const named = new Set(this.#changes.map(({ node, item }) => `${node}/${item}`))
     for (const { node, statuses } of this.#lists)
       for (let item = 0; item < statuses.length; item++) {
         if (named.has(`${node}/${item}`)) continue

@@ -107,7 +107,7 @@ export interface JobState {
   createdAt: number
   expiresAt: number | null
   finishedAt: number | null
-  /** Why it was cancelled, as far as it was said, or expired. */
+  /** Why it was cancelled, or expired; null: it was neither. */
   endReason: string | null
   /** Why the job failed; `node` is absent when no node is to blame. */
   fault: { readonly fault: Fault; readonly node?: number; readonly item?: number } | null

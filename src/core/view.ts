@@ -1,12 +1,14 @@
 import { type AttemptFields, attemptFields } from "./attempt-view.ts"
 import type { ExternalWaiting, Waiting } from "./facts.ts"
-import { executionsFull, type Fault } from "./faults.ts"
+import { executionsFullIn, type Fault } from "./faults.ts"
 import { type ItemCounts, itemCounts } from "./item-view.ts"
 import type { Json, JsonObject } from "./json.ts"
 import { isBegun, type LiveGraph, readyQueue, waitingFor, workflowStatus } from "./live-view.ts"
 import type { DeadLettersView, RouteView } from "./pipeline/view.ts"
 import type { Adjacency, RuleNode } from "./plan.ts"
+import { reasonField } from "./reasons.ts"
 import {
+  FAILED,
   isDone,
   type JobState,
   nodeStatusOf,
@@ -57,8 +59,13 @@ export type WaitingOn =
       readonly workflow: string
       readonly workflow_version: number
     }
-  /** Items of `for_each`, none of which runs: how many wait, and until when at the latest for the first. */
-  | { readonly kind: "items"; readonly waiting: number; readonly until: number | null }
+  /** Items of `for_each`, none of which runs: how many wait, for what, and until when at the latest for the first. */
+  | {
+      readonly kind: "items"
+      readonly waiting: number
+      readonly until: number | null
+      readonly waits: ItemWaits
+    }
   | {
       readonly kind: "external"
       readonly provider: string
@@ -75,6 +82,9 @@ export type WaitingOn =
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait
+
+/** How many items wait for each of these; kinds that none waits for are left out. */
+export type ItemWaits = { readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot"]?: number }
 
 export interface WorkerWait extends Partial<TaskWait> {
   readonly kind: "worker"
@@ -119,6 +129,8 @@ export interface NodeView extends AttemptFields {
   readonly id: string
   readonly handler: string
   readonly status: NodeStatus
+  /** Of a node that was CANCELLED: why. */
+  readonly reason?: string
   /** Dependencies that are not done. */
   readonly incoming: number
   readonly waiting_on: WaitingOn | null
@@ -187,14 +199,16 @@ export function graphView(state: JobState, { now }: { readonly now: number }): G
   }
 }
 
-function nodeView(state: JobState, node: number, now: number): NodeView {
+export function nodeView(state: JobState, node: number, now: number): NodeView {
   const { id, handler } = state.graph.nodes[node]!
   const preview = state.previews.get(node)
   const child = state.children.get(node)
+  const status = shownStatus(state, node, now)
   return {
     id,
     handler,
-    status: shownStatus(state, node, now),
+    status,
+    ...reasonField(state, status),
     ...attemptFields(state, node),
     incoming: state.remaining[node]!,
     waiting_on: waitingOn(state, node, now),
@@ -252,15 +266,26 @@ export function waitingOn(state: JobState, node: number, now: number): WaitingOn
 function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
   if (runsItem(list)) return null
   if (hasReadyItem(list, now)) return workerWait(state.graph.nodes[node]!)
-  return { kind: "items", waiting: waitingItems(list), until: nextTimer(list) }
+  return { kind: "items", waiting: waitingItems(list), until: nextTimer(list), waits: itemWaits(list) }
+}
+
+/** How many items wait for what. */
+function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWaits {
+  const counts: { -readonly [kind in keyof ItemWaits]: number } = {}
+  const count = (kind: keyof ItemWaits) => {
+    counts[kind] = (counts[kind] ?? 0) + 1
+  }
+  for (const { kind } of waiting.values()) count(kind)
+  for (const item of retryAt.keys())
+    count(executionsFullIn(faults.get(item)?.fault) === null ? "retry" : "executions")
+  if (awaitingSlot.size > 0) counts.slot = awaitingSlot.size
+  return counts
 }
 
 /** null: that is not why it waits. */
 function executionsView(fault: Fault | undefined): WaitingOn | null {
-  if (fault?.code !== executionsFull) return null
-  const { pipeline, limit } = fault.details ?? {}
-  if (typeof pipeline !== "string" || typeof limit !== "number") return null
-  return { kind: "executions", pipeline, limit }
+  const place = executionsFullIn(fault)
+  return place === null ? null : { kind: "executions", ...place }
 }
 
 /** What a task that is ready waits for, as far as facts tell. */
@@ -311,12 +336,12 @@ function neighbours({ starts, items }: Adjacency, node: number): number[] {
   return Array.from(items.subarray(starts[node], starts[node + 1]))
 }
 
-/** A node that is done has got over its earlier failures. */
+/** A node that is done has got over its earlier failures. Waiting for a place among the executions is none. */
 export function nodeError(state: JobState, node: number): ErrorView | null {
   const failed = state.faults.get(node)
-  return failed === undefined || isDone(state, node)
-    ? null
-    : errorView(state, failed.fault, { node: failed.cause, item: failed.item })
+  if (failed === undefined || isDone(state, node)) return null
+  if (state.nodeStatus[node] !== FAILED && executionsFullIn(failed.fault) !== null) return null
+  return errorView(state, failed.fault, { node: failed.cause, item: failed.item })
 }
 
 function errorView(

@@ -1,5 +1,7 @@
 import { uncounted } from "../core/attempt-times.ts"
+import type { ChildUsage } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
+import { placeOf, which } from "../core/item-list.ts"
 import { jobOutput } from "../core/job-output.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { type JobState, type LargeOutput, wholeOutput } from "../core/state.ts"
@@ -36,9 +38,24 @@ export async function childResult(
 }
 
 /** What the child has used, failed or not, and the place in the parent that waits for it has not counted yet. */
-export function usageFor(parent: JobState, { id, state }: LiveJob): { readonly usage?: JsonObject } {
-  const usage = uncounted(parent, id, state.usage)
+export function usageFor(
+  parent: JobState,
+  { id, state }: LiveJob,
+  ofOrphans: readonly ChildUsage[] = [],
+): { readonly usage?: JsonObject } {
+  const sums = new Map(state.usage)
+  for (const { usage } of ofOrphans)
+    for (const [key, amount] of Object.entries(usage)) sums.set(key, (sums.get(key) ?? 0) + Number(amount))
+  const usage = uncounted(parent, id, sums)
   return usage === undefined ? {} : { usage }
+}
+
+/** The same of a child that is cancelled because its parent has ended. */
+export function usageOfOrphan(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
+  const link = state.parent
+  const place = link === null ? null : placeOf(parent, link)
+  const usage = place === null ? undefined : uncounted(place.state, id, state.usage)
+  return usage === undefined ? [] : [{ ...which(link!), job_id: id, usage }]
 }
 
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
@@ -78,7 +95,7 @@ export function childFault(child: LiveJob): Fault {
   if (state.fault === null)
     return {
       code: "E430",
-      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason}`}.`,
+      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason.replace(/\.$/, "")}`}.`,
       // Its time may have been too short for a moment; a cancellation was somebody's will.
       retryable: state.status === "EXPIRED",
       details,

@@ -1,13 +1,22 @@
 import type { ChildRequest } from "../broker/port.ts"
 import type { Reported } from "../core/commands.ts"
+import type { ChildUsage } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
+import { parentReason } from "../core/reasons.ts"
 import type { JobState } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { UmbraError } from "../errors.ts"
 import { JournalUnavailableError } from "../journal/errors.ts"
 import type { Log } from "../log.ts"
-import { type ChildResult, childFault, childResult, hasResult, usageFor } from "./child-result.ts"
+import {
+  type ChildResult,
+  childFault,
+  childResult,
+  hasResult,
+  usageFor,
+  usageOfOrphan,
+} from "./child-result.ts"
 import { ChildStarts, type ChildStartsParts, isWanted } from "./child-starts.ts"
 import { type ExecutionQueue, NoPlaceError } from "./execution-places.ts"
 import type { LiveJob } from "./live-job.ts"
@@ -81,7 +90,7 @@ export class Family {
   async #hideChildrenOf({ id, state }: LiveJob): Promise<void> {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
     // Its parent has ended; it may just not have been told yet.
-    const reason = `Its parent job ${id} is ${state.status}.`
+    const reason = parentReason(id, state)
     const { owner } = this.#parts
     const parents: string[] = []
     await this.#withAll(childrenOf(state), child => {
@@ -101,13 +110,16 @@ export class Family {
     while (!job.gone && state.unsettled) {
       const { seq } = job
       const isSame = () => !job.gone && state.unsettled && job.seq === seq
-      const reason = `Its parent job ${job.id} is ${state.status}.`
+      const reason = parentReason(job.id, state)
+      const used: ChildUsage[] = []
       await this.#withAll(state.orphans, child => {
-        if (isSame()) void this.#parts.owner.act(child, { type: "cancel", reason })
+        if (!isSame()) return
+        void this.#parts.owner.act(child, { type: "cancel", reason })
+        used.push(...usageOfOrphan(state, child))
       })
-      await this.#tellParent(job, () => this.#resultOf(job), isSame)
+      await this.#tellParent(job, () => this.#resultOf(job), { isSame, used })
       // Retried, and perhaps ended again: from the beginning.
-      if (isSame()) void this.#parts.owner.act(job, { type: "settle" })
+      if (isSame()) void this.#parts.owner.act(job, { type: "settle", used })
     }
     this.#parts.owner.letGo(job)
   }
@@ -122,7 +134,7 @@ export class Family {
   async #tellParent(
     child: LiveJob,
     resultOf: () => Promise<Result>,
-    isSame: () => boolean = () => true,
+    { isSame = () => true, used = [] }: { isSame?: () => boolean; used?: readonly ChildUsage[] } = {},
   ): Promise<void> {
     const link = child.state.parent
     if (link === null) return
@@ -138,7 +150,7 @@ export class Family {
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
       const item = link.item === undefined ? {} : { item: link.item }
       const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
-      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child) }, text)
+      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
     })
   }
 

@@ -1,7 +1,10 @@
 import { jobOutput } from "../core/job-output.ts"
 import type { Json } from "../core/json.ts"
+import { noReason, unknownExpiry } from "../core/reasons.ts"
 import { type JobState, wholeOutput } from "../core/state.ts"
+import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { Plan } from "../definition/plan.ts"
+import type { JobRow } from "../journal/port.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** `undefined`: a part of it is too large to be in memory, and is read from the journal. */
@@ -66,18 +69,42 @@ export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
   }
 }
 
-/** The row's column `error`: of a job that failed its error, of one that was cancelled or has expired the reason. */
+/**
+ * The row's column `error`: of a job that failed its error, of one that was cancelled or has expired the reason; and what
+ * a job that has ended used, if anything.
+ */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
   const error = jobErrorOf(plan, state)
-  if (error !== null) return JSON.stringify(error)
-  return state.endReason === null ? null : JSON.stringify({ reason: state.endReason })
+  const reason = state.endReason === null ? null : { reason: state.endReason }
+  const hasUsage = state.usage.size > 0 && jobHasEnded(state.status)
+  if (!hasUsage) return error === null && reason === null ? null : JSON.stringify(error ?? reason)
+  return JSON.stringify({ ...(error ?? reason), usage: Object.fromEntries(state.usage) })
 }
 
-export function endOfRow(text: string | null): {
+/** What a job's row says of its end. `usage`: null of a job that has not ended: only its journal has it. */
+export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
+  const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
+  return {
+    error: "code" in error ? (error as JobError) : null,
+    reason: reason ?? unwrittenReasons[status] ?? null,
+    usage: jobHasEnded(status) ? usage : null,
+  }
+}
+
+/** A release before 0.2 wrote no reason into the row. */
+const unwrittenReasons: { readonly [status in JobStatus]?: string } = {
+  CANCELLED: noReason,
+  EXPIRED: unknownExpiry,
+}
+
+type StoredEnd = Partial<JobError> & { readonly reason?: string; readonly usage?: Usage }
+
+interface JobEnd {
   readonly error: JobError | null
   readonly reason: string | null
-} {
-  const stored = text === null ? null : (JSON.parse(text) as JobError | { readonly reason: string })
-  if (stored === null) return { error: null, reason: null }
-  return "code" in stored ? { error: stored, reason: null } : { error: null, reason: stored.reason }
+  readonly usage: Usage | null
+}
+
+interface Usage {
+  readonly [key: string]: number
 }

@@ -20,8 +20,10 @@ export interface JobSnapshot {
   /** In lists: it has one, too large to be shown there. */
   readonly output_left_out?: true
   readonly error: JobError | null
-  /** Of a job that was cancelled or has expired: why, as far as somebody said it. */
+  /** Of a job that was cancelled or has expired: why. */
   readonly reason: string | null
+  /** What all its attempts have used, failed and aborted ones included; null in lists while the job has not ended. */
+  readonly usage: { readonly [key: string]: number } | null
   /** While its status is PREVIEW, and not in lists: the last partial result of each node that is at work. */
   readonly previews?: readonly JobPreview[]
   readonly labels: { readonly [key: string]: string }
@@ -83,6 +85,7 @@ function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number):
     output: null,
     error: null,
     reason: null,
+    usage: {},
     labels: command.labels ?? {},
     priority: command.priority,
     created_at,
@@ -106,6 +109,7 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
     output,
     error: jobErrorOf(job.plan, state),
     reason: state.endReason,
+    usage: Object.fromEntries(state.usage),
     ...previewsOf(state),
     labels: state.labels,
     priority: state.priority,
@@ -135,7 +139,7 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
-    ...endOfRow(row.error),
+    ...endOfRow(row),
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,
     created_at: isoTime(row.createdAt),

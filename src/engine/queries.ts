@@ -1,22 +1,22 @@
 import { type AttemptView, attemptsOf } from "../core/attempt-history.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import type { Fault } from "../core/faults.ts"
-import { type ItemView, itemViews } from "../core/item-view.ts"
+import { type ItemView, itemAsNode, itemViews } from "../core/item-view.ts"
 import type { Json } from "../core/json.ts"
 import { isBegun, type LiveGraph, type LiveItems, type LiveTask, withLive } from "../core/live-view.ts"
 import { type DeadLettersView, type RouteView, routeViews } from "../core/pipeline/view.ts"
 import { type JobState, largeParts, newJobState, type Output } from "../core/state.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { wakeAt, wakesInTime } from "../core/timers.ts"
-import { type GraphView, graphView, type NodeView } from "../core/view.ts"
+import { type GraphView, graphView, type NodeView, nodeView } from "../core/view.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import type { ExecutionRow } from "../journal/pipeline-store.ts"
 import type { FactRow, JobFilter, JobRow } from "../journal/port.ts"
 import { QUARANTINED_AT } from "./batch.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
-import { jobErrorText, outputInMemory } from "./job-result.ts"
-import { type JobSnapshot, lacksOutput, previewsOf, snapshotOfRow } from "./job-snapshot.ts"
+import { endOfRow, jobErrorText, outputInMemory } from "./job-result.ts"
+import { type JobSnapshot, previewsOf, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
 import {
@@ -54,14 +54,14 @@ export interface ItemPageQuery {
   readonly limit?: number
 }
 
-/** A node, its output, and the history of its attempts or of those of one of its items. */
+/** A node, or one of its items, with its output and the history of its attempts. */
 export interface NodeDetails extends NodeView {
   readonly output: Json
   /** The newest 100 in the order in which they were queued. */
   readonly attempts: readonly AttemptView[]
   /** How many there were in all. */
   readonly attempts_total: number
-  /** Whose item's attempts these are; absent: the node's own. */
+  /** The index of the item that all of this is about; absent: it is about the node. */
   readonly item?: number
   /** The node's part of the overlay. */
   readonly live?: LiveGraph | null
@@ -111,30 +111,37 @@ export class Queries {
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    const row = await this.row(jobId)
-    if (lacksOutput(row)) return this.snapshot(row)
-    if (row.status !== "PREVIEW") return snapshotOfRow(row)
-    // Partial results are in the journal alone. If the job has gone on since the row was read, it has none to show.
-    return { ...snapshotOfRow(row), previews: [], ...previewsOf((await this.fold(jobId)).state) }
+    return this.filledIn(snapshotOfRow(await this.row(jobId)))
+  }
+
+  /** Adds to what a job's row says what the journal alone has: a large output; of a job that has not ended usage and previews. */
+  async filledIn(job: JobSnapshot): Promise<JobSnapshot> {
+    if (job.output_left_out === true) return this.#withOutput(job)
+    if (job.usage !== null) return job
+    return this.#ofDurable(job.job_id, ({ state }) => {
+      const usage = Object.fromEntries(state.usage)
+      // If the job has gone on since the row was read, it has no previews to show.
+      return job.status === "PREVIEW"
+        ? { ...job, usage, previews: [], ...previewsOf(state) }
+        : { ...job, usage }
+    })
   }
 
   /** J19: the shadow graph, read off durable facts, and its live overlay. */
   async graph(jobId: string): Promise<GraphView> {
-    return (await this.#shown(jobId)).view
-  }
-
-  /** `only`: of the others it need not say where they stand in queues for slots. */
-  async #shown(jobId: string, only?: string): Promise<{ state: JobState; view: GraphView }> {
-    const { plan, state } = await this.#durable(jobId)
-    const view = await this.#withOverlay(jobId, graphView(state, { now: this.#parts.now() }), only)
+    const now = this.#parts.now()
+    const { plan, stored } = await this.#ofDurable(jobId, ({ plan, state }) => {
+      return { plan, stored: graphView(state, { now }) }
+    })
+    const view = await this.#withOverlay(jobId, stored)
     const { pipeline } = plan
-    if (pipeline === null) return { state, view: await this.#withUnseen(jobId, plan, view) }
+    if (pipeline === null) return this.#withUnseen(jobId, plan, view)
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
     // Figures of a process that died would be shown as if they were true now.
     const isRun = withLive(view).nodes[0]!.status === "RUNNING"
     const routes = routeViews(pipeline.routes, execution?.progress ?? null, isRun)
     const dead_letters = await this.#deadLetters(execution, routes)
-    return { state, view: { ...view, routes, dead_letters } }
+    return { ...view, routes, dead_letters }
   }
 
   async #withUnseen(jobId: string, plan: Plan, view: GraphView): Promise<GraphView> {
@@ -162,10 +169,13 @@ export class Queries {
     }
   }
 
-  /** The job as the store has it: from memory, unless facts of it are on their way to the store. */
-  async #durable(jobId: string): Promise<{ readonly plan: Plan; readonly state: JobState }> {
+  /** Reads the job as the store has it: from memory, at once, unless facts of it are on their way to the store. */
+  async #ofDurable<T>(
+    jobId: string,
+    read: (job: { readonly plan: Plan; readonly state: JobState }) => T,
+  ): Promise<T> {
     const job = this.#parts.live(jobId)
-    return job !== undefined && !job.gone && job.undurable === 0 ? job : this.fold(jobId)
+    return read(job !== undefined && !job.gone && job.undurable === 0 ? job : await this.fold(jobId))
   }
 
   async #withOverlay(jobId: string, view: GraphView, only?: string): Promise<GraphView> {
@@ -211,52 +221,71 @@ export class Queries {
   }
 
   /** A completed job with an output too large for its row: put together from the journal. */
-  async snapshot(row: JobRow): Promise<JobSnapshot> {
-    const { state } = await this.fold(row.id)
-    await this.#fetchLarge(row.id, state)
-    const { output_left_out: _, ...snapshot } = snapshotOfRow(row)
-    return { ...snapshot, output: outputInMemory(state) ?? null }
+  async #withOutput({ output_left_out: _, ...job }: JobSnapshot): Promise<JobSnapshot> {
+    const { state } = await this.fold(job.job_id)
+    await this.#fetchLarge(job.job_id, state)
+    return { ...job, output: outputInMemory(state) ?? null }
   }
 
-  /** One node of the graph, with its output and its attempts, or those of one of its items. */
+  /** One node of the graph, or one of its items, with its output and its attempts: all of one moment. */
   async node(jobId: string, id: string, { item }: { readonly item?: number } = {}): Promise<NodeDetails> {
-    const { state, view } = await this.#shown(jobId, id)
+    const rows = await this.#rows(jobId)
+    const { plan, facts, state } = await foldJob(this.#parts, rows)
+    const now = this.#parts.now()
     const node = this.#position(jobId, state, id)
-    if (item !== undefined && !(item < (state.lists.get(node)?.items.length ?? 0)))
+    const list = state.lists.get(node)
+    if (item !== undefined && !(item < (list?.items.length ?? 0)))
       throw new UmbraError("E310", `Node "${id}" of job ${jobId} has no item ${item}.`)
     const of = item === undefined ? { node } : { node, item }
-    const { plan, facts } = await this.#facts(jobId)
-    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of))
-    const { live } = view
+    const view = item === undefined ? nodeView(state, node, now) : itemAsNode(state, node, item, now)
+    const output = item === undefined ? state.outputs[node] : list!.state.outputs[item]
+    const live = jobHasEnded(state.status) ? undefined : await this.#liveOf(jobId, { view, state, ...of })
+    const begunAt = live?.nodes[0]?.status === "RUNNING" ? live.nodes[0].started_at : null
+    const { attempts, total } = await ofFacts(facts, () => attemptsOf(plan, facts, of, { now, begunAt }))
     return {
-      ...view.nodes[node]!,
-      output: await this.#whole(jobId, state.outputs[node] ?? null),
+      ...view,
+      output: await this.#whole(jobId, output ?? null),
       attempts,
       attempts_total: total,
       ...(item === undefined ? {} : { item }),
-      ...(live === undefined
-        ? {}
-        : { live: live && { ...live, nodes: live.nodes.filter(each => each.id === id) } }),
+      ...(live === undefined ? {} : { live }),
     }
+  }
+
+  /** The overlay of one node, or of one of its items. */
+  async #liveOf(
+    jobId: string,
+    { view, state, node, item }: { view: NodeView; state: JobState; node: number; item?: number },
+  ): Promise<LiveGraph | null> {
+    const { id, handler } = view
+    if (item === undefined) {
+      const graph = graphView(state, { now: this.#parts.now() })
+      const { live } = await this.#withOverlay(jobId, graph, id)
+      return live ? { ...live, nodes: live.nodes.filter(each => each.id === id) } : null
+    }
+    const question = { jobId, node, after: item - 1, limit: 1 }
+    const live = await this.#itemsOverlay(question, [{ ...view, index: item }], handler)
+    return live && { at: live.at, nodes: live.items.map(({ index: _, ...task }) => ({ id, ...task })) }
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
   async items(jobId: string, id: string, { after = -1, limit = 100 }: ItemPageQuery = {}): Promise<ItemPage> {
-    const { state } = await this.#durable(jobId)
-    const node = this.#position(jobId, state, id)
-    const list = state.lists.get(node)
-    const { status } = state
-    const { handler } = state.graph.nodes[node]!
-    const items = list === undefined ? [] : itemViews(list, { after, limit, now: this.#parts.now() })
-    const last = after + items.length
-    const next = items.length > 0 && last + 1 < list!.items.length ? last : null
-    if (jobHasEnded(status)) return { items, next }
+    const now = this.#parts.now()
+    const { items, next, node, handler, hasEnded } = await this.#ofDurable(jobId, ({ state }) => {
+      const node = this.#position(jobId, state, id)
+      const items = itemViews(state, node, { after, limit, now })
+      const last = after + items.length
+      const next = items.length > 0 && last + 1 < state.lists.get(node)!.items.length ? last : null
+      const { handler } = state.graph.nodes[node]!
+      return { items, next, node, handler, hasEnded: jobHasEnded(state.status) }
+    })
+    if (hasEnded) return { items, next }
     return { items, next, live: await this.#itemsOverlay({ jobId, node, after, limit }, items, handler) }
   }
 
   async #itemsOverlay(
     question: Required<OverlayQuestion>,
-    items: readonly ItemView[],
+    items: readonly Pick<ItemView, "index" | "status" | "waiting_on">[],
     handler: string,
   ): Promise<LiveItems | null> {
     if (items.length === 0) return { at: this.#parts.now(), items: [] }
@@ -353,10 +382,12 @@ export class Queries {
     compare("workflow", [state.workflow, state.workflowVersion], [row.workflow, row.workflowVersion])
     compare("created_at", state.createdAt, row.createdAt)
     compare("finished_at", state.finishedAt, row.finishedAt)
-    const error = jobErrorText({ plan, state })
-    // A release before 0.2 wrote no reason into the row.
-    if (row.error !== null || state.endReason === null)
-      compare("error", error && JSON.parse(error), row.error && JSON.parse(row.error))
+    const end = endOfRow({ status: row.status, error: jobErrorText({ plan, state }) })
+    const stored = endOfRow(row)
+    compare("error", end.error, stored.error)
+    // A release before 0.2 wrote neither of them into the row.
+    if (row.error !== null) compare("reason", end.reason, stored.reason)
+    if (Object.keys(stored.usage ?? {}).length > 0) compare("usage", end.usage, stored.usage)
     if (row.status === "COMPLETED" && row.output !== null)
       compare("output", outputInMemory(state), JSON.parse(row.output))
     if (!wakesInTime(state, row.wakeAt, Date.now()))

@@ -27,7 +27,9 @@ export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] 
     const task = taskOfKey(key)
     const current = currentTask(job, task)
     const running = current === null ? null : broker.runningTask(current)
-    if (running !== null) found.push({ ...task, ran_ms: wholeMs(running.ranMs), worker: running.worker })
+    if (running === null) continue
+    const { ranMs, worker, usage } = running
+    found.push({ ...task, ran_ms: wholeMs(ranMs), worker, ...(usage === undefined ? {} : { usage }) })
   }
   return found
 }

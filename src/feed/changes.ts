@@ -112,7 +112,9 @@ function errorOf({ fault, cause, item }: JsonObject): { error?: JsonObject } {
 }
 
 /** In the words of the graph: why the node does not run right now. */
-function waitingOf({ retry_at, waiting }: JsonObject): { waiting_on?: JsonObject } {
+function waitingOf({ reason, retry_at, waiting, pipeline, limit }: JsonObject): { waiting_on?: JsonObject } {
+  if (reason === "executions" && pipeline !== undefined && limit !== undefined)
+    return { waiting_on: { kind: "executions", pipeline, limit } }
   if (typeof retry_at === "number") return { waiting_on: { kind: "retry", at: isoTime(retry_at) } }
   if (waiting === undefined) return {}
   const { kind, name, until, ...rest } = waiting as { kind: string; name?: string; until?: number }

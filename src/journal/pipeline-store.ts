@@ -149,6 +149,7 @@ export type MessageRow = NewMessageRow
 export interface LineageRow extends MessageKey {
   readonly attempt: number
   readonly adapter: number
+  /** When the call ended. */
   readonly at: number
   readonly durationUs: number
   readonly status: "completed" | "failed"

@@ -21,7 +21,7 @@ const CLAIM_PAGE = 10_000
 /** Ended executions that one statement of retention looks at. */
 const ENDED_PAGE = 100
 
-/** Pipelines over SQL, the same for PostgreSQL and the embedded database. */
+/** Pipelines on PostgreSQL. */
 export class SqlPipelineStore implements PipelineStore {
   readonly #database: Database
 

@@ -89,7 +89,8 @@ const numbers = {
   losses: z.number().int().meta({
     description: "Attempts among them that were running when their process died. They spend no retry.",
   }),
-  usage: usage.optional().meta({ description: "What all attempts used, failed ones included." }),
+  usage: usage.optional().meta({ description: "What all attempts used, failed and aborted ones included." }),
+  reason: z.string().optional().meta({ description: "With status CANCELLED: why." }),
 }
 
 const ms = z.number().nullable()
@@ -131,6 +132,7 @@ const attemptExample = {
   held_ms: 2,
   worker: "local-4711",
   error: { code: "E410", message: "it answered 500" },
+  reason: null,
   usage: { tokens: 1200 },
   waits: [],
 }
@@ -153,6 +155,7 @@ const attempt = z
     held_ms: ms.meta({ description: "The part of queued_ms that the worker held the task." }),
     worker: z.string().nullable(),
     error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+    reason: z.string().nullable().meta({ description: "Of an attempt that was cancelled: why." }),
     usage: usage.nullable(),
     waits: z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })).meta({
       description:

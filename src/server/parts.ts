@@ -32,7 +32,7 @@ export interface RouteParts {
 
 /** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */
 export async function ownJob(umbra: Umbra, caller: Caller, jobId: string): Promise<JobSnapshot> {
-  const job = await umbra.job(jobId)
+  const job = await umbra.summary(jobId)
   if (!sees(caller, job.owner)) throw noSuchJob(jobId)
   return job
 }

@@ -64,6 +64,7 @@ export const jobExample = {
   output: { total: 42 },
   error: null,
   reason: null,
+  usage: { tokens: 1200 },
   labels: { team: "shop" },
   priority: 0,
   created_at: "2026-11-15T12:00:00.000Z",
@@ -93,8 +94,10 @@ export const job = z
       })
       .nullable()
       .meta({ description: "Why the job failed." }),
-    reason: z.string().nullable().meta({
-      description: "Of a job that was cancelled or has expired: why, as far as somebody said it.",
+    reason: z.string().nullable().meta({ description: "Of a job that was cancelled or has expired: why." }),
+    usage: z.record(z.string(), z.number()).nullable().meta({
+      description:
+        "What all attempts have used, failed and aborted ones included. null in lists while the job has not ended.",
     }),
     previews: z
       .array(z.object({ node: z.string(), preview: json }))

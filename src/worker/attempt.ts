@@ -93,6 +93,10 @@ export class Attempt implements RunningAttempt, Deadline {
     this.#signal(new DOMException(reason, "AbortError"))
   }
 
+  used(): JsonObject | undefined {
+    return this.#options.work.used()
+  }
+
   due(): void {
     const { deadlines, startedAfterMs, limits, events } = this.#options
     const now = deadlines.now()

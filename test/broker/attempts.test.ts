@@ -26,6 +26,22 @@ it("a worker elsewhere reports times, its name and the usage of failed attempts"
   for (const { duration_ms } of attempts) expect(duration_ms).toBeGreaterThanOrEqual(19)
 })
 
+it("what an aborted attempt used on a worker elsewhere counts", async () => {
+  const stage = new FleetStage()
+  const costly = handler("costly", (_, ctx) => {
+    ctx.usage({ tokens: 4 })
+    return new Promise(() => {})
+  })
+  const umbra = await stage.engine()
+  stage.worker({ handlers: [costly], worker: { graceSeconds: 0.02 } })
+  await stage.served(umbra, "costly")
+  const job = await umbra.submit(flow([{ id: "a", handler: "costly" }]))
+  // The message that says that it has begun says what it has used.
+  await expect.poll(async () => (await job.graph()).live?.nodes[0]?.status).toBe("RUNNING")
+  await job.cancel()
+  expect(await job.status()).toMatchObject({ status: "CANCELLED", usage: { tokens: 4 } })
+})
+
 it("a worker elsewhere is told why its attempt is aborted", async () => {
   const stage = new FleetStage()
   const held = gate()

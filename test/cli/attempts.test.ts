@@ -9,6 +9,7 @@ const attempt = {
   ...{ attempt: 1, outcome: "failed" as const, queued_at: at, started_at: at + 50, ended_at: at + 300 },
   ...{ duration_ms: 250, queued_ms: 50, held_ms: 0, worker: "local-4711", usage: { tokens: 1200 } },
   error: { code: "E410", message: "it answered 500, and that is all that is known of it at the moment" },
+  reason: null,
   waits: [],
 }
 
@@ -36,3 +37,29 @@ it.each([40, 100])("a node and its attempts fit a terminal of %i columns", colum
   expect(text).toMatch(/\n {4}2 {2}queued/)
   expect(lines).toContain("status    QUEUED  attempt 2 of 4, lost 1 time")
 })
+
+it.each([
+  ["QUEUED", "not running"],
+  ["RUNNING", "running"],
+  ["WAITING", "waiting"],
+] as const)("an attempt whose start is on record is shown as the node is: %s", (status, said) => {
+  const live = { at, nodes: [{ ...liveTask, id: "price", status }] }
+  const open = { ...attempt, outcome: null, ended_at: null, duration_ms: null, error: null }
+  const lines = nodeText({ ...node, status: "RUNNING", live, attempts: [open] }, 100, pc.createColors(false))
+  expect(lines.find(line => line.startsWith("status"))).toContain(status)
+  expect(lines.at(-1)).toMatch(new RegExp(`^ +1 {2}${said} `))
+})
+
+it("a node that was cancelled says why, and so does its attempt", () => {
+  const reason = "The job was cancelled: ordered twice"
+  const ended = { ...attempt, outcome: "cancelled" as const, error: null, reason }
+  const lines = nodeText(
+    { ...node, status: "CANCELLED", error: null, reason, attempts: [ended] },
+    200,
+    pc.createColors(false),
+  )
+  expect(lines).toContain(`reason    ${reason}`)
+  expect(lines.at(-1)).toContain(reason)
+})
+
+const liveTask = { worker: null, started_at: null, progress: null, waiting_on: null }

@@ -28,10 +28,7 @@ const failing = (log: string) => ({
 })
 
 const stores: [name: string, open: () => Promise<{ flags: string[]; drop(): Promise<void> }>][] = [
-  [
-    "a folder",
-    async () => ({ flags: ["--data-dir", path("data")], drop: async () => {} }),
-  ],
+  ["a folder", async () => ({ flags: ["--data-dir", path("data")], drop: async () => {} })],
   [
     "PostgreSQL",
     async () => {

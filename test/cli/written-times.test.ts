@@ -1,4 +1,6 @@
+import pc from "picocolors"
 import { describe, expect, it } from "vitest"
+import { text } from "../../src/cli/jobs/events.ts"
 import { eventFrom, graphFrom } from "../../src/cli/place/written-times.ts"
 import type { RemoteEvent, RemoteGraph } from "../../src/client/index.ts"
 import type { JobEvent } from "../../src/core/events.ts"
@@ -47,5 +49,6 @@ describe("times over the wire", () => {
     expect(eventFrom(there)).toEqual(event)
     expect(JSON.stringify(there)).toContain(iso(4))
     expect(JSON.stringify(there.payload)).not.toMatch(/_at":\d|until":\d/)
+    expect(text(event, pc.createColors(false))).toContain(JSON.stringify(there.payload))
   })
 })

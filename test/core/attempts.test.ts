@@ -23,10 +23,10 @@ const fail = (job: Job, id: string, more: Partial<Extract<Command, { type: "fail
     ...more,
   } as Command)
 
-const historyOf = (job: Job, id: string, item?: number) => {
+const historyOf = (job: Job, id: string, item?: number, begunAt: number | null = null) => {
   const of = item === undefined ? { node: job.node(id) } : { node: job.node(id), item }
   const facts = job.facts.map(fact => ({ fact }))
-  return atOnce(attemptsOf(graphOf(job.specs), facts, of))
+  return atOnce(attemptsOf(graphOf(job.specs), facts, of, { now: job.now, begunAt }))
 }
 
 const eventsFor = (job: Job) => [
@@ -188,6 +188,16 @@ describe("what ran for less than a second", () => {
     const fact = sendWhile(job, many, { type: "cancel" })
     expect((fact as { running?: readonly unknown[] }).running).toHaveLength(1000)
   })
+
+  it("and had used something is always named, so that its usage counts, and only once", () => {
+    const job = two()
+    const idle = Array.from({ length: 2000 }, () => ({ node: 0, ran_ms: 1, worker: "w" }))
+    const used = [{ node: 1, ran_ms: 1, worker: "w", usage: { tokens: 2 } }]
+    sendWhile(job, [...idle, ...used], { type: "recover" })
+    expect(viewOf(job, "queued").usage).toEqual({ tokens: 2 })
+    expect(graphView(job.state, { now: job.now }).usage).toEqual({ tokens: 2 })
+    expect(historyOf(job, "queued").attempts[0]).toMatchObject({ outcome: "lost", usage: { tokens: 2 } })
+  })
 })
 
 describe("the history of attempts", () => {
@@ -241,6 +251,7 @@ describe("the history of attempts", () => {
           held_ms: 5,
           worker: "w1",
           error: { code: passing.code, message: passing.message },
+          reason: null,
           usage: { tokens: 3 },
           waits: [{ kind: "slot", provider: "acme", from: start, until: start + 1000 }],
         },
@@ -255,11 +266,24 @@ describe("the history of attempts", () => {
           held_ms: 0,
           worker: "w2",
           error: null,
+          reason: null,
           usage: { tokens: 4 },
           waits: [{ kind: "retry", from: failedAt, until: due }],
         },
       ],
     })
+  })
+
+  it("does not end the wait for a retry before its time, nor after the handler began", () => {
+    const job = new Job(chain("a"))
+    const start = job.now
+    fail(job, "a", { times: times(0) })
+    const waitOf = (begunAt: number | null = null) =>
+      historyOf(job, "a", undefined, begunAt).attempts[1]?.waits[0]
+    expect(waitOf()).toEqual({ kind: "retry", from: start, until: null })
+    job.pass(15)
+    expect(waitOf()).toEqual({ kind: "retry", from: start, until: start + 15_000 })
+    expect(waitOf(start + 14_000)).toEqual({ kind: "retry", from: start, until: start + 14_000 })
   })
 
   it("has the current attempt too, and what a wait came to", () => {

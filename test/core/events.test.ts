@@ -14,13 +14,14 @@ const eventsFor = (job: Job) => [
   ),
 ]
 
-/** `type node#attempt source` */
+/** `type node#attempt source`, of an item `type node[item]#attempt source` */
 const told = (job: Job, since = 0) =>
   eventsFor(job)
     .filter(({ seq }) => seq >= 100 + since)
-    .map(({ type, node, attempt, source }) =>
-      [type, ...(node === undefined ? [] : [`${node}#${attempt}`]), source].join(" "),
-    )
+    .map(({ type, node, item, attempt, source }) => {
+      const which = item === undefined ? node : `${node}[${item}]`
+      return [type, ...(node === undefined ? [] : [`${which}#${attempt}`]), source].join(" ")
+    })
 
 describe("J18 every transition can be read as an event", () => {
   it("a chain of two, derived and implied ones included", () => {
@@ -101,6 +102,49 @@ describe("J18 every transition can be read as an event", () => {
     expect(b?.payload).toEqual({ fault: final, cause: "a" })
     expect(beside?.payload).toEqual({ reason: "job_failed", message: 'Node "a" failed: never' })
     expect(end?.payload).toEqual({ fault: final, node: "a" })
+  })
+
+  it("a cause is told before what follows from it, also among items", () => {
+    const specs = ["list", "beside"].map(id => ({ id, dependencies: [] }))
+    const times = { worker: "w", heldMs: 0, ranMs: 0 }
+    const expanded = () => {
+      const job = new Job(specs)
+      job.send({ type: "expand", node: 0, attempt: 1, items: [1, 2] })
+      return job
+    }
+    const ofNode = expanded()
+    const failed = { type: "failed", attempt: 1, fault: final, times } as const
+    ofNode.send({ ...failed, node: 1 })
+    expect(told(ofNode, 2)).toEqual([
+      "node.running beside#1 worker",
+      "node.failed beside#1 worker",
+      "item.cancelled list[0]#1 engine",
+      "item.cancelled list[1]#1 engine",
+      "node.cancelled list#1 engine",
+      "job.failed engine",
+    ])
+    const ofItem = expanded()
+    ofItem.send({ ...failed, node: 0, item: 1 })
+    expect(told(ofItem, 2)).toEqual([
+      "item.running list[1]#1 worker",
+      "item.failed list[1]#1 worker",
+      "node.failed list#1 worker",
+      "item.cancelled list[0]#1 engine",
+      "node.cancelled beside#1 engine",
+      "job.failed engine",
+    ])
+    ofItem.send({ type: "retry" })
+    expect(told(ofItem, 3)).toEqual([
+      "job.queued command",
+      "job.dispatching command",
+      "node.queued list#1 worker",
+      "node.running list#1 worker",
+      "node.waiting list#1 engine",
+      "node.queued beside#1 engine",
+      "item.queued list[0]#1 engine",
+      "item.queued list[1]#2 engine",
+      "job.processing engine",
+    ])
   })
 
   it("a lost attempt that nobody saw start is no transition, one that ran is", () => {

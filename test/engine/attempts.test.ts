@@ -80,7 +80,8 @@ describe("the attempts of a node", () => {
 
   it("of an item are listed by its index", async () => {
     let calls = 0
-    const double = handler("double", ({ n }: { n: number }) => {
+    const double = handler("double", ({ n }: { n: number }, ctx) => {
+      ctx.usage({ tokens: n })
       if (n === 2 && ++calls < 2) throw new Error("not yet")
       return n
     })
@@ -91,8 +92,10 @@ describe("the attempts of a node", () => {
       ]),
     )
     expect((await job.wait()).status).toBe("COMPLETED")
-    const { attempts, item } = await umbra.node(job.id, "each", { item: 1 })
-    expect(item).toBe(1)
+    const { attempts, ...second } = await umbra.node(job.id, "each", { item: 1 })
+    expect(second).toMatchObject({ item: 1, id: "each", status: "COMPLETED", attempt: 2, output: 2 })
+    expect(second).toMatchObject({ usage: { tokens: 4 } })
+    expect(second).not.toHaveProperty("items")
     expect(attempts.map(({ outcome }) => outcome)).toEqual(["failed", "completed"])
     const { items } = await umbra.items(job.id, "each")
     expect(items.map(({ attempt, worker }) => [attempt, worker])).toEqual([
@@ -112,6 +115,81 @@ describe("the attempts of a node", () => {
 })
 
 describe("the usage of failed attempts", () => {
+  /** A node that fails when so many others run at the gate, and each of them has used 5 tokens. */
+  const failing = ({ came, entered }: ReturnType<typeof gate>, others: number) =>
+    handler("fails", async () => {
+      await came(others)
+      for (const ctx of entered) ctx.usage({ tokens: 5 })
+      throw Object.assign(new Error("broken"), { retryable: false })
+    })
+
+  it("counts of a sibling that is aborted because another node failed, once, and of its items", async () => {
+    const held = gate()
+    const handlers = [held.handler, failing(held, 3)]
+    const umbra = await open({ handlers, worker: { graceSeconds: 0.02 } })
+    const job = await umbra.submit(
+      flow([
+        { id: "bad", handler: "fails" },
+        { id: "beside", handler: "gate" },
+        { id: "each", handler: "gate", for_each: "{{ [1, 2] }}" },
+      ]),
+    )
+    expect(await job.wait()).toMatchObject({ status: "FAILED", usage: { tokens: 15 } })
+    const graph = await job.graph()
+    expect(graph.usage).toEqual({ tokens: 15 })
+    expect(graph.nodes.map(({ usage }) => usage)).toEqual([undefined, { tokens: 5 }, { tokens: 10 }])
+    expect((await umbra.node(job.id, "beside")).attempts).toMatchObject([
+      { outcome: "cancelled", usage: { tokens: 5 } },
+    ])
+    expect((await umbra.items(job.id, "each")).items).toMatchObject([
+      { usage: { tokens: 5 } },
+      { usage: { tokens: 5 } },
+    ])
+    expect(await umbra.jobs()).toMatchObject([{ usage: { tokens: 15 } }])
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
+  })
+
+  it("counts of a child job that is cancelled because another node failed", async () => {
+    const held = gate()
+    const handlers = [held.handler, failing(held, 1)]
+    const umbra = await open({ handlers, worker: { graceSeconds: 0.02 } })
+    await umbra.register({ name: "inner", nodes: [{ id: "x", handler: "gate" }] })
+    const job = await umbra.submit(
+      flow([
+        { id: "bad", handler: "fails" },
+        { id: "run", handler: "workflow", config: { workflow: "inner" } },
+      ]),
+    )
+    expect((await job.wait()).status).toBe("FAILED")
+    await expect
+      .poll(() => umbra.node(job.id, "run"))
+      .toMatchObject({
+        usage: { tokens: 5 },
+        attempts: [{ outcome: "cancelled", usage: { tokens: 5 } }],
+      })
+    expect((await job.graph()).usage).toEqual({ tokens: 5 })
+    await expect.poll(async () => (await umbra.jobs({ parentId: null }))[0]?.usage).toEqual({ tokens: 5 })
+  })
+
+  it("is on the job while it runs, and in lists once it has ended", async () => {
+    const costly = handler("costly", (_, ctx) => {
+      ctx.usage({ tokens: 3 })
+      return 1
+    })
+    const umbra = await open({ handlers: [costly] })
+    const job = await umbra.submit(
+      flow([
+        { id: "a", handler: "costly" },
+        { id: "b", handler: "wait_for_signal", config: { signal: "go" }, dependencies: ["a"] },
+      ]),
+    )
+    await expect.poll(async () => (await job.status()).usage).toEqual({ tokens: 3 })
+    expect(await umbra.jobs()).toMatchObject([{ usage: null }])
+    await job.signal("go")
+    expect(await job.wait()).toMatchObject({ status: "COMPLETED", usage: { tokens: 3 } })
+    expect(await umbra.jobs()).toMatchObject([{ error: null, reason: null, usage: { tokens: 3 } }])
+  })
+
   it("counts on the node and on the job: failed twice, then done, is charged three times", async () => {
     let calls = 0
     const costly = handler("costly", (_, ctx) => {
@@ -224,6 +302,48 @@ describe("why a job ended before its work was done", () => {
     letThrough()
   })
 
+  it.each([undefined, "", " "])("is said to be unknown if the caller gave none: %j", async given => {
+    const { held, came, worker } = waits()
+    const umbra = await open({ handlers: [held], worker })
+    const job = await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    const { signal } = await came()
+    await job.cancel(given)
+    expect(await job.status()).toMatchObject({ reason: "no reason was given" })
+    expect(await umbra.jobs()).toMatchObject([{ reason: "no reason was given" }])
+    const message = "The job was cancelled: no reason was given"
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason.message).toBe(message)
+    const events = await umbra.events(job.id)
+    expect(events.find(({ type }) => type === "job.cancelled")?.payload).toEqual({
+      reason: "no reason was given",
+    })
+    expect((await job.graph()).nodes).toMatchObject([{ status: "CANCELLED", reason: message }])
+    expect(await umbra.node(job.id, "a")).toMatchObject({
+      reason: message,
+      attempts: [{ outcome: "cancelled", reason: message }],
+    })
+    expect(await umbra.queries.verify(await umbra.queries.row(job.id))).toEqual([])
+  })
+
+  it("is handed down to child jobs, their nodes and their abort signals", async () => {
+    const { held, came, worker } = waits()
+    const umbra = await open({ handlers: [held], worker })
+    await umbra.register({ name: "inner", nodes: [{ id: "x", handler: "gate" }] })
+    const job = await umbra.submit(
+      flow([{ id: "run", handler: "workflow", config: { workflow: "inner" }, for_each: "{{ [1] }}" }]),
+    )
+    const { signal, jobId } = await came()
+    await job.cancel("ordered twice")
+    const reason = `Its parent job ${job.id} was cancelled: ordered twice`
+    await expect.poll(() => umbra.job(jobId)).toMatchObject({ status: "CANCELLED", reason })
+    await until("the handler is told", () => signal.aborted)
+    expect(signal.reason.message).toBe(`The job was cancelled: ${reason}`)
+    expect((await umbra.graph(jobId)).nodes).toMatchObject([{ reason: `The job was cancelled: ${reason}` }])
+    expect((await umbra.items(job.id, "run")).items).toMatchObject([
+      { status: "CANCELLED", reason: "The job was cancelled: ordered twice" },
+    ])
+  })
+
   it("is its time to live", async () => {
     const { held, came, worker } = waits()
     const clock = new VirtualClock()
@@ -256,6 +376,9 @@ describe("why a job ended before its work was done", () => {
     const { signal } = await came()
     await job.wait()
     await until("the handler is told", () => signal.aborted)
-    expect(signal.reason.message).toBe('Node "bad" failed: it is broken')
+    const reason = 'Node "bad" failed: it is broken'
+    expect(signal.reason.message).toBe(reason)
+    expect((await job.graph()).nodes[1]).toMatchObject({ status: "CANCELLED", reason })
+    expect((await umbra.node(job.id, "beside")).attempts).toMatchObject([{ outcome: "cancelled", reason }])
   })
 })

@@ -101,7 +101,6 @@ export const rooms: Readonly<Record<string, Room>> = {
       "errors",
       "log",
       "settings",
-      "sync-folders",
       "trace",
     ],
     packages: ["zod", "yaml", "node:*"],

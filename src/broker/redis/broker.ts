@@ -22,7 +22,14 @@ import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import { announceStore, StoreAnnouncer, shortStoreId } from "./stores.ts"
 import { noWorker, remoteWaits } from "./waits.ts"
-import { type Control, encodeTask, type Report, type Sender, type WorkerNews } from "./wire.ts"
+import {
+  type BegunTask,
+  type Control,
+  encodeTask,
+  type Report,
+  type Sender,
+  type WorkerNews,
+} from "./wire.ts"
 
 export interface RedisBrokerParts {
   readonly url: string
@@ -147,7 +154,9 @@ export class RedisBroker implements RemoteWorkers {
 
   runningTask(task: TaskName): RunningTask | null {
     const begun = this.#tasks.get(nameOf(task))?.begun ?? null
-    return begun === null ? null : { worker: begun.worker, ranMs: performance.now() - begun.at }
+    if (begun === null) return null
+    const { at, ...known } = begun
+    return { ...known, ranMs: performance.now() - at }
   }
 
   waits(): TaskWaits {
@@ -295,17 +304,18 @@ export class RedisBroker implements RemoteWorkers {
   #heard(message: string): void {
     try {
       const news = JSON.parse(message) as WorkerNews
-      if (news.type === "begun") for (const [name, ranMs] of news.tasks) this.#begun(news.worker, name, ranMs)
+      if (news.type === "begun") for (const task of news.tasks) this.#begun(news.worker, task)
       else if (news.type === "left") this.#reconciliation.ask()
     } catch (error) {
       this.#parts.log.warn({ error: String(error) }, "could not read news of a worker")
     }
   }
 
-  #begun(worker: string, name: string, ranMs: number): void {
+  #begun(worker: string, [name, ranMs, usage]: BegunTask): void {
     const task = this.#tasks.get(name)
     if (task === undefined || task.state === "queued" || !Number.isFinite(ranMs)) return
-    task.begun = { worker, at: performance.now() - ranMs }
+    const at = performance.now() - ranMs
+    task.begun = typeof usage === "object" && usage !== null ? { worker, at, usage } : { worker, at }
   }
 
   #deliver(report: Report, from: Sender): void {

@@ -1,3 +1,4 @@
+import type { JsonObject } from "../../core/json.ts"
 import type { Queued } from "../fair-queue.ts"
 import type { Task, TaskName } from "../port.ts"
 import { nameOf } from "../task-name.ts"
@@ -15,7 +16,7 @@ export interface Outstanding extends Queued {
   /** In the stream of its handler; null: not known. */
   entry: string | null
   /** The worker whose handler has begun it, and when by this process's monotonic clock; null: none has, as far as is known. */
-  begun: { readonly worker: string; readonly at: number } | null
+  begun: { readonly worker: string; readonly at: number; readonly usage?: JsonObject } | null
   /** What the worker said that did not take it, since it was last sent; null: none did. */
   refused: string | null
   refusals: number

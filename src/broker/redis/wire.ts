@@ -1,5 +1,5 @@
 /** Tasks and reports as the fields of stream entries. */
-import type { Json } from "../../core/json.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
 import type { Progress } from "../../core/view.ts"
 import type { AttemptTimes, Outcome, Task } from "../port.ts"
 
@@ -81,13 +81,18 @@ export type Control =
   /** `joined`: not the handler may begin, but an isolated task beside it. */
   | { readonly type: "begin"; readonly name: string; readonly joined?: true }
 
+export type BegunTask = readonly [name: string, ranMs: number, usage?: JsonObject]
+
 /** What a worker tells all engines at once. */
 export type WorkerNews =
-  /** Handlers that have begun and run, each with how long by the worker's clock. Said once, and again to new owners. */
+  /**
+   * Handlers that have begun and run, each with how long by the worker's clock, and what it has used so far. Said once,
+   * again when that has changed, and again to new owners.
+   */
   | {
       readonly type: "begun"
       readonly worker: string
-      readonly tasks: readonly (readonly [string, number])[]
+      readonly tasks: readonly BegunTask[]
     }
   /** It stopped in order. */
   | { readonly type: "left"; readonly worker: string }

@@ -16,6 +16,7 @@ import { Remembered } from "./remembered.ts"
 import type { WorkerBeat } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
 import {
+  type BegunTask,
   type Control,
   decodeTask,
   encodeReport,
@@ -50,6 +51,8 @@ interface Held {
   join: (() => void) | null
   /** Do the engines know that its handler has begun? */
   isToldBegun: boolean
+  /** As JSON: what they know that it has used. */
+  toldUsage?: string
 }
 
 /**
@@ -385,16 +388,21 @@ export class RedisWorker implements TaskEvents {
     this.#progress.clear()
   }
 
-  /** One message for all handlers that began since the last one, and for none if there are none. */
+  /** One message for all handlers that began, or reported usage, since the last one; none if there are none. */
   #tellBegun(): void {
     const { keys } = this.#link
     if (keys === null) return
-    const tasks: [string, number][] = []
+    const tasks: BegunTask[] = []
     for (const [name, held] of this.#held) {
-      const running = held.isToldBegun ? null : this.#pool.runningTask(held.task)
+      const running = this.#pool.runningTask(held.task)
       if (running === null) continue
+      const { usage } = running
+      const used = usage && JSON.stringify(usage)
+      if (held.isToldBegun && used === held.toldUsage) continue
       held.isToldBegun = true
-      tasks.push([name, Math.round(running.ranMs)])
+      if (used !== undefined) held.toldUsage = used
+      const ranMs = Math.round(running.ranMs)
+      tasks.push(usage === undefined ? [name, ranMs] : [name, ranMs, usage])
     }
     if (tasks.length === 0) return
     const news: WorkerNews = { type: "begun", worker: this.#presence.id, tasks }

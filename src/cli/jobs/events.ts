@@ -21,12 +21,13 @@ export async function events(jobId: string, options: EventsOptions): Promise<num
 
 const LONGEST_TYPE = "job.dispatching".length
 
-export function text({ at, type, source, node, item, attempt, payload }: JobEvent, paint: Paint): string {
+export function text(event: JobEvent, paint: Paint): string {
+  const { at, type, source, node, item, attempt, payload } = isoEvent(event)
   const which =
     node === undefined ? "" : `${printable(node)}${item === undefined ? "" : `[${item}]`}#${attempt}`
   const particulars = Object.keys(payload).length === 0 ? "" : shorten(JSON.stringify(payload), 160)
   return [
-    paint.dim(new Date(at).toISOString()),
+    paint.dim(at),
     type.padEnd(LONGEST_TYPE),
     source.padEnd("command".length),
     which,

@@ -1,10 +1,11 @@
-/** `umbra jobs show JOB NODE`: one node and every attempt at it. */
+/** `umbra jobs show JOB NODE`: one node, or one of its items, and every attempt at it. */
 import type { AttemptView, AttemptWait } from "../../core/attempt-history.ts"
+import type { NodeStatus } from "../../core/states.ts"
 import { isoNodeDetails } from "../../engine/iso-times.ts"
 import type { NodeDetails } from "../../engine/queries.ts"
 import { exitCode } from "../exit.ts"
 import { withPlace } from "../place/open.ts"
-import { attemptText } from "../result.ts"
+import { attemptText, usageText } from "../result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../terminal.ts"
 import type { ShowOptions } from "./show.ts"
 
@@ -21,17 +22,17 @@ export async function showNode(jobId: string, id: string, options: ShowOptions):
 }
 
 export function nodeText(node: NodeDetails, columns: number, paint: Paint): string[] {
+  const status = node.live?.nodes[0]?.status ?? node.status
   const facts = [
     ["node", node.item === undefined ? node.id : `${node.id}[${node.item}]`],
     ["handler", node.handler],
-    ["status", [node.live?.nodes[0]?.status ?? node.status, attemptText(node)].filter(Boolean).join("  ")],
+    ["status", [status, attemptText(node)].filter(Boolean).join("  ")],
     ["usage", usageText(node.usage)],
     ["error", node.error === null ? "" : `${node.error.code} ${node.error.message}`],
+    ["reason", node.reason ?? ""],
     ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
   ] as const
-  // The figures are the node's; of an item only the attempts are known here.
-  const ownFacts = node.item === undefined ? facts : facts.slice(0, 2)
-  const head = ownFacts
+  const head = facts
     .filter(([, value]) => value !== "")
     .map(([name, value]) => `${paint.dim(name.padEnd(9))} ${printable(value)}`)
   const older = node.attempts_total - node.attempts.length
@@ -40,14 +41,24 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
     "",
     node.attempts_total === 0 ? "no attempt yet" : count(node.attempts_total, "attempt"),
     ...(older > 0 ? [paint.dim(`  … ${count(older, "older one")}`)] : []),
-    ...node.attempts.flatMap(attempt => attemptLines(attempt, columns, paint)),
+    ...node.attempts.flatMap(attempt => attemptLines(attempt, { status, columns, paint })),
   ]
 }
 
-/** As few lines as the terminal's width allows. */
-function attemptLines(attempt: AttemptView, columns: number, paint: Paint): string[] {
+/** What an attempt that has not ended does. A start on record without a handler that runs: its process died. */
+function openText(status: NodeStatus, { started_at }: AttemptView): string {
+  if (status === "RUNNING") return "running"
+  if (status === "WAITING") return "waiting"
+  return started_at === null ? "queued" : "not running"
+}
+
+/** As few lines as the terminal's width allows. `status`: of the node. */
+function attemptLines(
+  attempt: AttemptView,
+  { status, columns, paint }: { status: NodeStatus; columns: number; paint: Paint },
+): string[] {
   const { started_at, queued_at, duration_ms, worker, outcome } = attempt
-  const said = outcome ?? (started_at === null ? "queued" : "running")
+  const said = outcome ?? openText(status, attempt)
   const colour = said === "completed" ? paint.green : said === "failed" ? paint.red : paint.yellow
   const took = duration_ms === null ? "" : duration(duration_ms)
   const number = `  ${String(attempt.attempt).padStart(3)}  `
@@ -59,6 +70,7 @@ function attemptLines(attempt: AttemptView, columns: number, paint: Paint): stri
       attempt.queued_ms === null ? "" : `queued ${duration(attempt.queued_ms)}`,
       worker === null ? "" : `on ${printable(worker)}`,
       usageText(attempt.usage ?? undefined),
+      printable(attempt.reason ?? ""),
       attempt.error === null ? "" : printable(`${attempt.error.code} ${attempt.error.message}`),
     ].filter(Boolean),
     { columns: columns - number.length, used: head.length },
@@ -100,10 +112,4 @@ function waitText({ kind, from, until, provider, name, job_id, external_id }: At
     external: `${external_id} of provider ${provider}`,
   }[kind]
   return printable(`waited ${until === null ? "" : `${duration(until - from)} `}for ${what}`)
-}
-
-function usageText(usage: NodeDetails["usage"]): string {
-  return Object.entries(usage ?? {})
-    .map(([key, amount]) => `${key} ${amount.toLocaleString("en")}`)
-    .join(", ")
 }

@@ -1,7 +1,7 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
 import { withLive } from "../../core/live-view.ts"
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
-import type { GraphView, NodeView, WorkerWait } from "../../core/view.ts"
+import type { GraphView, ItemWaits, NodeView, WorkerWait } from "../../core/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
 import { isoGraph } from "../../engine/iso-times.ts"
 import type { JobSnapshot } from "../../engine/job-snapshot.ts"
@@ -10,7 +10,7 @@ import { exitCode } from "../exit.ts"
 import { firstError } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
-import { attemptText, errorText, nodeSummary } from "../result.ts"
+import { attemptText, errorText, nodeSummary, usageText } from "../result.ts"
 import { routesTable } from "../routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
@@ -58,6 +58,7 @@ function text(job: JobSnapshot, graph: GraphView): string {
     ["finished", job.finished_at ?? ""],
     ["error", errorText(job)],
     ["reason", job.reason ?? ""],
+    ["usage", usageText(job.usage ?? {})],
     ["dead", graph.dead_letters?.count ? deadText(graph.dead_letters) : ""],
     ["output", job.status === "COMPLETED" ? shorten(JSON.stringify(job.output), 2000) : ""],
   ] as const
@@ -138,6 +139,8 @@ function waitText({ waiting_on }: NodeView): string {
       const place = waiting_on.position === null ? "" : `, position ${waiting_on.position}`
       return `waits for a slot of provider ${waiting_on.provider}${place}`
     }
+    case "items":
+      return itemWaitsText(waiting_on)
     case "executions":
       return `waits for a place: ${waiting_on.limit} executions are under way (max_executions)`
     case "child":
@@ -147,6 +150,24 @@ function waitText({ waiting_on }: NodeView): string {
     default:
       return ""
   }
+}
+
+const itemWaitNames: { readonly [kind in keyof ItemWaits]-?: string } = {
+  retry: "a retry",
+  executions: "a place among the executions",
+  slot: "a slot",
+  timer: "a time",
+  signal: "a signal",
+  child: "a child job",
+  external: "a provider",
+}
+
+/** A server before 0.2 does not say for what they wait. */
+function itemWaitsText({ waits = {} }: { readonly waits?: ItemWaits }): string {
+  const parts = Object.entries(waits).map(
+    ([kind, items]) => `${items} for ${itemWaitNames[kind as keyof ItemWaits] ?? kind}`,
+  )
+  return parts.length === 0 ? "" : `waiting: ${parts.join(", ")}`
 }
 
 function workerText(wait: WorkerWait): string {

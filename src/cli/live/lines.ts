@@ -54,8 +54,12 @@ function deadLettered(output: Json | undefined): number {
 }
 
 function queuedLine({ payload, at }: JobEvent, name: string, paint: Paint): string | undefined {
-  if (payload.reason !== "retry") return undefined
+  if (payload.reason === "executions")
+    return `${paint.yellow("◔")} ${name} waits for a place: ${payload.limit} executions are under way (max_executions)`
   const wait = duration(Number(payload.retry_at) - at)
+  if (payload.reason === "postponed")
+    return `${paint.yellow("↻")} ${name} was put off, next try in ${wait}: ${printable(faultText(payload))}`
+  if (payload.reason !== "retry") return undefined
   return `${paint.yellow("↻")} ${name} failed, next try in ${wait}: ${printable(faultText(payload))}`
 }
 

@@ -5,6 +5,7 @@ import { dirname, join, resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
 import { syncFolders } from "../../sync-folders.ts"
 import { lockFolder } from "../folder-lock.ts"
+import { DATABASE_FILE } from "../location.ts"
 import type { Journal } from "../port.ts"
 import { type RetryOptions, retryDefaults } from "../retry.ts"
 import { createJournal } from "./ports.ts"
@@ -22,7 +23,7 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
   refuseOldFolder(folder)
   const label = `the embedded database in ${folder}`
   const retry = { ...retryDefaults, ...options.retry }
-  const file = databaseFile(folder)
+  const file = join(folder, DATABASE_FILE)
   const client = new ThreadClient({ file, label, retry, synchronous: options.synchronous ?? "full" })
   const onLost = () => client.abandon("was taken over by another process; this one must stop")
   // The rights may suffice and the file system still refuse new files.
@@ -50,8 +51,6 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
     throw error
   }
 }
-
-export const databaseFile = (folder: string): string => join(folder, "umbra.db")
 
 export function refuseOldFolder(folder: string): void {
   const old = join(folder, "database")

@@ -4,17 +4,18 @@
  */
 import { existsSync } from "node:fs"
 import { link, rename, rm, stat } from "node:fs/promises"
-import { dirname, resolve } from "node:path"
+import { dirname, join, resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
 import { syncFile, syncFolders } from "../../sync-folders.ts"
 import { refuseOtherMachine } from "../folder-lock.ts"
+import { DATABASE_FILE } from "../location.ts"
 import type { Journal } from "../port.ts"
 import { retryDefaults } from "../retry.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { classify, isDamage } from "./errors.ts"
 import { checkFile, createEmpty } from "./file.ts"
-import { databaseFile, refuseOldFolder } from "./folder.ts"
+import { refuseOldFolder } from "./folder.ts"
 import { createJournal, createStores, execute } from "./ports.ts"
 import { mustBeCurrent } from "./schema.ts"
 
@@ -34,7 +35,7 @@ export interface ReadOnlyFolder {
 
 export async function openReadOnly(path: string): Promise<ReadOnlyFolder> {
   const folder = resolve(path)
-  const file = databaseFile(folder)
+  const file = join(folder, DATABASE_FILE)
   const label = `the embedded database in ${folder}`
   const classified = (error: unknown): never => {
     throw classify(error, label)

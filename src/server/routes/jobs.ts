@@ -152,7 +152,9 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async request => {
       const job = await ownJob(umbra, request.caller, request.params.job)
       const { wait } = request.query
-      return wait === undefined || jobHasEnded(job.status) ? job : ended(parts, job.job_id, wait)
+      return wait === undefined || jobHasEnded(job.status)
+        ? umbra.queries.filledIn(job)
+        : ended(parts, job.job_id, wait)
     },
   )
 
