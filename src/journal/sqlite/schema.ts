@@ -10,7 +10,7 @@ import { pipelineTables } from "./schema-pipelines.ts"
 import { providerTables } from "./schema-providers.ts"
 
 /** "Umbr": how our files are told from other SQLite databases. */
-const APPLICATION_ID = 0x556d6272
+export const APPLICATION_ID = 0x556d6272
 
 const journalTables = `
 -- Fencing: epoch changes only at take-over.
