@@ -3,11 +3,12 @@
  * that file survives a power cut, and a name survives if its folder was synced after it was given.
  */
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { describe, expect, it } from "vitest"
 import { freshFolder } from "./folder.ts"
 import { type Call, isSync, traced } from "./strace.ts"
 
-const child = join(import.meta.dirname, "durable-child.ts")
+const child = fileURLToPath(new URL("./durable-child.ts", import.meta.url))
 
 const APPENDS = 20
 

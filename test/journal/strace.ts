@@ -10,7 +10,7 @@ export interface Call {
 }
 
 /** The calls of a finished trace in the order in which they took effect: a sync when it has returned, all others when they begin. */
-export function parseTrace(text: string): Call[] {
+function parseTrace(text: string): Call[] {
   const calls: Call[] = []
   const unfinished = new Map<string, Call>()
   for (const line of text.split("\n")) {
