@@ -1,4 +1,5 @@
 /** Opens the file of an embedded database and keeps it in order. Runs in the thread of the database. */
+import { UmbraError } from "../../errors.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { prepareSchema, schemaVersion } from "./schema.ts"
@@ -14,13 +15,15 @@ export function openFile(file: string, synchronous: Synchronous): Connection {
   const connection = new Connection(openDatabase(file))
   try {
     const { database } = connection
+    database.exec("pragma busy_timeout = 5000")
     schemaVersion(connection, file)
     // On macOS fsync leaves data in the disk's own cache. Elsewhere these two do nothing.
     database.exec("pragma fullfsync = on; pragma checkpoint_fullfsync = on")
-    database.exec(`pragma busy_timeout = 5000; pragma cache_size = -${CACHE_KB}; pragma mmap_size = 0`)
+    database.exec(`pragma cache_size = -${CACHE_KB}; pragma mmap_size = 0`)
     // Only a file without tables takes it.
     database.exec("pragma auto_vacuum = incremental")
-    database.exec(`pragma journal_mode = wal; pragma synchronous = ${synchronous}`)
+    useWal(connection, file)
+    database.exec(`pragma synchronous = ${synchronous}`)
     database.exec(`pragma wal_autocheckpoint = ${WAL_PAGES}; pragma temp_store = memory`)
     prepareSchema(connection, file)
     return connection
@@ -28,4 +31,14 @@ export function openFile(file: string, synchronous: Synchronous): Connection {
     connection.close()
     throw error
   }
+}
+
+/** SQLite answers with the mode in use: a file system without shared memory, as over a network, keeps the old one. */
+function useWal(connection: Connection, file: string): void {
+  const mode = connection.database.prepare("pragma journal_mode = wal").get() as { journal_mode: string }
+  if (mode.journal_mode === "wal") return
+  throw new UmbraError(
+    "E508",
+    `${file} is on a file system that cannot hold a database (no write-ahead log). Choose a folder on a local disk.`,
+  )
 }
