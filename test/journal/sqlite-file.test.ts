@@ -93,6 +93,12 @@ const cases: readonly Case[] = [
     says: "Its file is damaged",
   },
   {
+    name: "a file of which the first page is left",
+    damage: file => truncate(file, PAGE),
+    code: "E508",
+    says: "Its file is damaged",
+  },
+  {
     name: "a list of tables that was overwritten",
     damage: file => overwrite(file, 100, Buffer.alloc(64, 0xa5)),
     code: "E508",
@@ -173,7 +179,7 @@ describe("a folder's database", () => {
     await writeFile(join(folder, "database", "PG_VERSION"), "17")
     const refusal = {
       code: "E505",
-      message: expect.stringMatching(/earlier version of Umbra.*Choose another folder/),
+      message: expect.stringMatching(/earlier version of Umbra.*Choose another folder.*remove .*database/),
     }
     await expect(openFolder(folder)).rejects.toMatchObject(refusal)
     await expect(openReadOnly(folder)).rejects.toMatchObject(refusal)
