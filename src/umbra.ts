@@ -80,6 +80,9 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   }
 }
 
+/** With Redis, or the database, away the process starts without knowing them. */
+const WORKERS_KNOWN_MS = 2000
+
 export class Umbra {
   readonly handlers: FleetCatalog
   /** What pipelines may be made of. */
@@ -123,6 +126,8 @@ export class Umbra {
     await this.#live.start()
     await this.#overlays.start()
     await this.#engine.start()
+    // Workflows may name the handlers of workers that are there already.
+    await this.#engine.whenWorkersKnown(WORKERS_KNOWN_MS)
   }
 
   /**
@@ -165,9 +170,9 @@ export class Umbra {
 
   /** What this process has in hand, and whether it can take more. */
   vitals(): Vitals {
-    const { owner, ownedPartitions: partitions, isReady, hasTaker } = this.#engine
+    const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#engine
     const { running, queued, refused } = this.#broker
-    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, running, queued, refused }
+    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
   /** S4: what happens to jobs, as it becomes durable, in whichever engine. */

@@ -8,6 +8,7 @@ export function lineagePicture(
   paint: Paint,
   room = 200,
 ): string[] {
+  if (message === null) return []
   const draw = new Picture(paint, room)
   const above = new Map(inputs.map(each => [keyOf(each.job_id, each.id), each]))
   const below = new Map(outputs.map(each => [keyOf(each.job_id, each.id), each]))

@@ -24,6 +24,10 @@ export async function lineage(
   const { limit, json } = options
   const found = await withPlace(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
   const { stdout } = process
+  if (found.message === null && !json) {
+    stdout.write(`Job ${jobId} has no message ${message} yet. It has not ended: ask again.\n`)
+    return exitCode.ok
+  }
   const lines = json
     ? [JSON.stringify(found, null, 2)]
     : lineagePicture(found, paintFor(stdout), stdout.isTTY ? stdout.columns : undefined)

@@ -29,9 +29,9 @@ const columns: readonly Column[] = [
     style: ({ failed_tries }, p) => ifAny(failed_tries, p.yellow),
   },
   {
-    title: "dead",
-    text: ({ dead_lettered }) => number(dead_lettered),
-    style: ({ dead_lettered }, p) => ifAny(dead_lettered, p.red),
+    title: "failed",
+    text: ({ failed }) => number(failed),
+    style: ({ failed }, p) => ifAny(failed, p.red),
   },
   { title: "rate", text: ({ rate }) => (rate === 0 ? NOTHING : `${number(rate)}/s`) },
   { title: "latency", text: ({ latency_ms }) => (latency_ms === 0 ? NOTHING : latencyText(latency_ms)) },
@@ -91,13 +91,13 @@ export function latencyText(ms: number): string {
 }
 
 /** One route in a line of its own, for where no table can be. */
-export function routeText({ name, done, queued, in_flight, waiting, dead_lettered }: RouteView): string {
+export function routeText({ name, done, queued, in_flight, waiting, failed }: RouteView): string {
   const parts = [
     `${number(done)} done`,
     queued > 0 ? `${number(queued)} queued` : "",
     in_flight > 0 ? `${number(in_flight)} in flight` : "",
     waiting > 0 ? `${number(waiting)} to be tried again` : "",
-    dead_lettered > 0 ? `${number(dead_lettered)} dead-lettered` : "",
+    failed > 0 ? `${number(failed)} failed` : "",
   ]
   return `${printable(name)}: ${parts.filter(Boolean).join(", ")}`
 }

@@ -80,6 +80,11 @@ function spend(state: JobState, node: number, more: { earlier: number; lost: num
   setSpentAttempts(state, node, { earlier: earlier + more.earlier, lost: lost + more.lost })
 }
 
+/** The node fails since its process died once too often: that attempt was lost too. */
+export function lostForGood(state: JobState, node: number): void {
+  spend(state, node, { earlier: 0, lost: 1 })
+}
+
 /** When the current attempt could begin: when it was queued, or, of a retry, when it was due. */
 export function readyAt(state: JobState, node: number): number {
   const queuedAt = state.queuedAt[node]!

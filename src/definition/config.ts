@@ -8,6 +8,7 @@ import type { Json } from "../core/json.ts"
 import { compileTemplate, compileValue, insteadOfText, isTemplate } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import { richPatterns } from "./input-schema.ts"
+import { UNKNOWN_KEYS } from "./issues.ts"
 import { isObject, valueAt, withValueAt } from "./json-value.ts"
 import type { DocumentPath, ProblemList } from "./problem.ts"
 import type { Suggester } from "./suggest.ts"
@@ -96,12 +97,14 @@ function configIssues(owner: Configured, config: Json, suggest: Suggester): Conf
       issues.push({ path, message: wording(issue, path, config), key: false })
       continue
     }
-    for (const key of issue.keys) {
+    for (const key of issue.keys.slice(0, UNKNOWN_KEYS)) {
       const nearest = path.length === 0 ? suggest.nearest(key, known) : undefined
       if (nearest !== undefined) misspelt.add(nearest)
       const hint = nearest === undefined ? "" : ` Did you mean "${nearest}"?`
       issues.push({ path: [...path, key], message: `Unknown key "${key}".${hint}`, key: true })
     }
+    const more = issue.keys.length - UNKNOWN_KEYS
+    if (more > 0) issues.push({ path, message: `${more} more keys are not known here.`, key: false })
   }
   // That a key is missing follows from its being misspelt.
   const isConsequence = ({ path }: ConfigIssue): boolean =>

@@ -1,5 +1,6 @@
 /**
- * One process per folder: the embedded database has no lock of its own, and two processes would corrupt it.
+ * One process per folder: two engines on one embedded database would fence each other in turn, and its own locks do not
+ * tell who holds it.
  *
  * The lock is the file `lock.N` with the highest N. Invariants:
  * 1. N only rises. A file is made with O_EXCL, so of several starters that saw the same dead lock.N exactly one

@@ -27,8 +27,10 @@ export class Assembly implements Rows {
   readonly parked: ParkedRow[] = []
   readonly unparked: MessageKey[] = []
   readonly stored: { readonly key: string; readonly value: string }[] = []
-  /** Why the execution fails: a message of a route without dead letters, or too many dead letters. */
-  fault: Fault | null = null
+  /** A message of a route without dead letters failed for good. */
+  #messageFault: Fault | null = null
+  /** `max_dead_letters` is exceeded, with the number of dead letters so far. */
+  #limitFault: Fault | null = null
   readonly #plan: PipelinePlan
   readonly #progress: PipelineProgress
   readonly #now: number
@@ -43,6 +45,11 @@ export class Assembly implements Rows {
     this.#progress = progress
     this.#now = given.now
     this.#random = given.random
+  }
+
+  /** Why the execution fails with this commit. */
+  get fault(): Fault | null {
+    return this.#messageFault ?? this.#limitFault
   }
 
   /** An initial message. */
@@ -72,7 +79,7 @@ export class Assembly implements Rows {
     const { progress, plan } = this.#routeOf(key)
     if (progress.settled.has(key.seq)) progress.waiting -= 1
     else progress.settled.add(key.seq)
-    if (!plan.deadLetter) this.#failJob(key, fault)
+    if (!plan.deadLetter) this.#failJob(key, progress, fault)
     this.#park(key, { attempts, dueAt: plan.deadLetter ? null : this.#now, fault })
   }
 
@@ -98,15 +105,16 @@ export class Assembly implements Rows {
     else progress.settled.add(delivery.seq)
     // Every so many tries are the last ones: after a retry of the job there are as many again.
     const isLast = !fault.retryable || attempts % plan.retry.maxAttempts === 0
-    if (isLast && !plan.deadLetter) this.#failJob(delivery, fault)
+    if (isLast && !plan.deadLetter) this.#failJob(delivery, progress, fault)
     const dueAt = isLast ? (plan.deadLetter ? null : this.#now) : this.#dueAt(plan, attempts, fault)
     this.#park(delivery, { attempts, dueAt, fault })
   }
 
   /** Among thousands, the one that did it is named: there is no dead letter to look at. */
-  #failJob(key: MessageKey, fault: Fault): void {
+  #failJob(key: MessageKey, progress: RouteProgress, fault: Fault): void {
+    progress.fatal += 1
     const name = messageName(this.#plan, key)
-    this.fault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
+    this.#messageFault ??= { ...fault, message: `Message ${name} failed for good: ${fault.message}` }
   }
 
   #dueAt({ retry }: RoutePlan, attempts: number, { retry_after_seconds: asked = 0 }: Fault): number {
@@ -135,7 +143,7 @@ export class Assembly implements Rows {
   /** `max_dead_letters` is exceeded. */
   exceed(fault: Fault): void {
     this.#progress.isOverLimit = true
-    this.fault ??= fault
+    this.#limitFault = fault
   }
 
   /** A dead letter waits for another try, at once, with as many tries as before. */

@@ -13,7 +13,7 @@ export function deadLetterFault(
   if (limit > 0 && limit < 1) return isDrained ? shareFault(limit, routes, progress) : null
   const dead = progress.routes.reduce((sum, route) => sum + route.dead, 0)
   return dead > limit
-    ? fault(`${dead} messages failed for good, and max_dead_letters allows ${limit}.`)
+    ? fault(`${messages(dead)} failed for good, and max_dead_letters allows ${limit}.`)
     : null
 }
 
@@ -23,9 +23,11 @@ function shareFault(limit: number, routes: PipelinePlan["routes"], progress: Pip
   const { dead, tail } = progress.routes[position]!
   const { name } = routes[position]!
   return fault(
-    `${dead} of the ${tail} messages of route "${name}" failed for good, and max_dead_letters allows a share of ${limit}.`,
+    `${dead} of ${messages(tail)} of route "${name}" failed for good, and max_dead_letters allows a share of ${limit}.`,
   )
 }
+
+const messages = (n: number): string => (n === 1 ? "1 message" : `${n} messages`)
 
 function fault(message: string): Fault {
   return {

@@ -22,6 +22,7 @@ import { routesHandler } from "../definition/pipeline/compile.ts"
 import type { Clock } from "../engine/clock.ts"
 import { partitionOf } from "../engine/ids.ts"
 import type { Plans } from "../engine/plans.ts"
+import type { SubmitOptions } from "../engine/submissions.ts"
 import { UmbraError } from "../errors.ts"
 import type { MessageKey } from "../journal/pipeline-store.ts"
 import type { Journal } from "../journal/port.ts"
@@ -55,7 +56,11 @@ export interface ExecutionsParts {
   readonly isIdle: boolean
   readonly clock: Clock
   readonly log: Log
-  readonly submit: (owner: string, workflow: string, input: Json | undefined, key: string) => Promise<string>
+  readonly submit: (
+    workflow: string,
+    input: Json | undefined,
+    options: Pick<SubmitOptions, "submittedBy"> & { readonly owner: string; readonly idempotencyKey: string },
+  ) => Promise<string>
 }
 
 interface Current {
@@ -133,6 +138,10 @@ export class Executions implements TaskLane {
     if (!current.isWanted || row === null || this.#isDraining) return
     const job = jobNames(task, row.createdAt)
     const names = { input: task.input, job }
+    const submitted = {
+      owner: task.owner,
+      ...(row.submittedBy === null ? {} : { submittedBy: row.submittedBy }),
+    }
     const run = new PipelineRun({
       ...{ plan: pipeline, execution, settings, names, isReplay: replayedJob(row) !== null },
       fence: { partition, epoch },
@@ -153,7 +162,8 @@ export class Executions implements TaskLane {
         now: () => clock.now(),
         isSure: () => host.isSure(),
         after: (ms, fire) => clock.after(ms, fire),
-        submit: (workflow, input, key) => this.#parts.submit(task.owner, workflow, input, key),
+        submit: (workflow, input, idempotencyKey) =>
+          this.#parts.submit(workflow, input, { ...submitted, idempotencyKey }),
       },
       events: {
         drained: output => this.#finish(current, { type: "completed", output, text: JSON.stringify(output) }),

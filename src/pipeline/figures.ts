@@ -5,8 +5,9 @@ import type { RouteRun } from "./route-run.ts"
 
 export function liveFigures(routes: readonly RouteRun[]): JsonObject {
   return {
-    routes: routes.map(({ inHand, waitsToBeGathered, limit, breakers, figures }) => ({
-      in_flight: inHand + waitsToBeGathered,
+    routes: routes.map(({ inFlight, retrying, limit, breakers, figures }) => ({
+      in_flight: inFlight,
+      ...(retrying === 0 ? {} : { retrying }),
       concurrency: limit,
       rate: figures.rate,
       latency_ms: figures.latencyMs,

@@ -10,7 +10,8 @@ export type WrittenMessage = Written<Omit<MessageView, "invocations">, "at"> & {
 }
 
 export interface WrittenLineage {
-  readonly message: WrittenMessage
+  /** null: the job has no such message yet, and has not ended. */
+  readonly message: WrittenMessage | null
   readonly inputs: readonly WrittenMessage[]
   readonly outputs: readonly WrittenMessage[]
   readonly is_cut: boolean
@@ -25,7 +26,7 @@ export interface WrittenDeadLetterPage {
 
 export function isoLineage({ message, inputs, outputs, is_cut }: LineageView): WrittenLineage {
   return {
-    message: isoMessage(message),
+    message: message === null ? null : isoMessage(message),
     inputs: inputs.map(isoMessage),
     outputs: outputs.map(isoMessage),
     is_cut,

@@ -10,7 +10,9 @@ export interface InvocationView {
   readonly attempt: number
   /** running: it has not ended, and `duration_ms` is how long it has taken so far. */
   readonly status: "running" | "completed" | "failed"
+  /** When the call began; of a message that was gathered, when the call for all of them did. */
   readonly at: number
+  /** 0 for a message that was gathered: the time is that of the call on the message it was gathered into. */
   readonly duration_ms: number
   /** The message that this one was gathered into. */
   readonly into: string | null
@@ -36,6 +38,7 @@ export interface MessageView {
   /** Messages that were processed as one with it. */
   readonly gathered: readonly string[]
   readonly correlation_id: string
+  /** When it was written to its queue. */
   readonly at: number
   /**
    * pending: queued, or in hand in a process that was not asked. running: in hand here. failed: the last try (dead letters
@@ -49,7 +52,8 @@ export interface MessageView {
 }
 
 export interface LineageView {
-  readonly message: MessageView
+  /** null: the job has no such message yet, and has not ended. */
+  readonly message: MessageView | null
   /** What it comes from, the nearest first. */
   readonly inputs: readonly MessageView[]
   /** What comes from it, the nearest first. */
@@ -65,6 +69,8 @@ export interface LineageScene {
   readonly jobId: string
   readonly owner: string
   readonly execution: number
+  /** The job has ended: no message is added any more. */
+  readonly hasEnded: boolean
   /** The job whose dead letters it began with. */
   readonly replayOf: string | null
   /** null: the message is not in hand in this process. */
@@ -129,7 +135,8 @@ export function viewOf({ scene, message, rows, live, gathered, isDead, ...links 
         adapter: adapters[row.adapter]!.type,
         attempt: row.attempt,
         status: row.status,
-        at: row.at,
+        // Stored is when the call ended.
+        at: Math.round(row.at - row.durationUs / 1000),
         duration_ms: row.durationUs / 1000,
         into: row.into === null ? null : messageName(plan, { route: row.route, seq: row.into }),
         emitted: emittedRanges(row.emitted).reduce((sum, { from, to }) => sum + to - from + 1, 0),

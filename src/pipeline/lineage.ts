@@ -34,11 +34,14 @@ export async function walkLineage(
 ): Promise<LineageView> {
   const start = { scene, ...messageKey(scene.plan, name) }
   const [message] = await new Walk(open, limit, Number.POSITIVE_INFINITY).read([start])
-  if (message === undefined)
+  if (message === undefined) {
+    // The job may have been submitted a moment ago.
+    if (!scene.hasEnded) return { message: null, inputs: [], outputs: [], is_cut: false }
     throw new UmbraError(
       "E706",
       `Job ${scene.jobId} has no message ${name}, or its lineage has been removed.`,
     )
+  }
   const up = new Walk(open, limit)
   const inputs = await up.follow(message, known => up.inputsOf(known))
   const down = new Walk(open, limit)

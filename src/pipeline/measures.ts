@@ -69,11 +69,11 @@ export class PipelineMeasures {
     if (before === undefined) return
     for (const [position, route] of run.routes.entries()) {
       const measures = measuresOf(to, run.pipeline, route)
-      const { done, failedTries, dead } = route.progress
+      const { done, failedTries, dead, fatal } = route.progress
       const { opened, closed, retriedDead } = route.figures
       measures.done += done - before[position]!.done
       measures.failedTries += failedTries - before[position]!.failedTries
-      measures.failed += dead - before[position]!.dead + retriedDead
+      measures.failed += dead + fatal - before[position]!.dead + retriedDead
       measures.opened += opened
       measures.closed += closed
     }
@@ -96,8 +96,8 @@ function measuresOf(all: Map<string, RouteMeasures>, pipeline: string, { plan }:
 const keyOf = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`
 
 function addPresent(measures: RouteMeasures, route: RouteRun): void {
-  const inFlight = route.inHand + route.waitsToBeGathered
-  measures.inFlight += inFlight
-  measures.queued += Math.max(0, unsettled(route.progress) - inFlight)
+  measures.inFlight += route.inFlight
+  // Messages in a later try than the first are not in the queue.
+  measures.queued += Math.max(0, unsettled(route.progress) - (route.inFlight - route.retrying))
   measures.openBreakers += route.breakers.filter(state => state === "open").length
 }

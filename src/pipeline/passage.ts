@@ -272,7 +272,9 @@ export class Passage implements Travelling {
       "fault" in result
         ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
         : ({ status: "completed", error: null } as const)
-    const call = { adapter: this.#at, at: this.chain.now(), durationUs: 0, into: first.delivery.seq, ...end }
+    const { at, durationUs } = first.#invocations.find(({ adapter }) => adapter === this.#at)!
+    const begunAt = Math.round(at - durationUs / 1000)
+    const call = { adapter: this.#at, at: begunAt, durationUs: 0, into: first.delivery.seq, ...end }
     const invocations = [...this.#invocations, call]
     return { delivery: this.delivery, invocations, emitted: this.#emitted }
   }

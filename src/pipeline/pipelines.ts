@@ -13,7 +13,7 @@ import type { Journal } from "../journal/port.ts"
 import type { Log } from "../log.ts"
 import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
-import { CLAIM_MS, Executions } from "./executions.ts"
+import { CLAIM_MS, Executions, type ExecutionsParts } from "./executions.ts"
 import { PipelineMeasures } from "./measures.ts"
 import { messageKey } from "./message-names.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
@@ -48,6 +48,8 @@ export interface PipelinesParts {
 export class Pipelines extends PipelineQueries {
   /** Of the executions in this process. */
   readonly measures = new PipelineMeasures()
+  /** Whether a job that an execution submits may be stored. A server puts its limits here. */
+  admit: (owner: string) => Admit = () => (_, store) => store()
   readonly #parts: PipelinesParts
   readonly #versions: Versions
   /** null: no engine has been made yet. */
@@ -63,8 +65,8 @@ export class Pipelines extends PipelineQueries {
 
   /** What runs executions for this engine; `isIdle`: they are left to others. */
   lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
-    const submit = async (owner: string, workflow: string, input: Json | undefined, key: string) =>
-      (await this.#parts.submit(workflow, input, { owner, idempotencyKey: key })).jobId
+    const submit: ExecutionsParts["submit"] = async (workflow, input, options) =>
+      (await this.#parts.submit(workflow, input, options, this.admit(options.owner))).jobId
     this.#lane = new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
     return this.#lane
   }

@@ -13,8 +13,10 @@ import type { LiveMessage } from "./live-message.ts"
 import { messageKey, messageName, routePosition } from "./message-names.ts"
 import { replayedJob } from "./replay-label.ts"
 
-/** What is answered of a job, or of its version, that is not there (any more), or has not begun. */
-const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E706", "E707"])
+/** Error codes for a job, or a version of its workflow, that does not exist any more. */
+const isGone: ReadonlySet<string> = new Set(["E301", "E305", "E707"])
+/** In place of the number of an execution that has not begun. Executions are numbered from 1: nothing is stored under it. */
+const NOT_BEGUN = 0
 
 export interface DeadLetter {
   readonly id: string
@@ -62,7 +64,7 @@ export class PipelineQueries {
     this.#parts = parts
   }
 
-  /** P5: what a message comes from, and what comes from it. */
+  /** P5: what a message comes from, and what comes from it. `message` is null while the job may still get it. */
   async lineage(jobId: string, message: string, limit = 100): Promise<LineageView> {
     const start = await this.#lineageOf(jobId)
     const scenes = new Map([[jobId, Promise.resolve<LineageScene | null>(start)]])
@@ -77,7 +79,8 @@ export class PipelineQueries {
   async #lineageOf(jobId: string): Promise<LineageScene> {
     const { store, live = () => null } = this.#parts
     const { plan, execution, row } = await this.sceneOf(jobId)
-    const known = { jobId, owner: row.owner, replayOf: replayedJob(row) }
+    const hasEnded = row.finishedAt !== null
+    const known = { jobId, owner: row.owner, hasEnded, replayOf: replayedJob(row) }
     return { store, plan, execution, ...known, live: key => live(jobId, key) }
   }
 
@@ -118,9 +121,7 @@ export class PipelineQueries {
         `Job ${jobId} runs workflow "${workflow}", which has nodes and no routes, so there are no messages.`,
       )
     const row = await this.#parts.store.readExecution(jobId)
-    if (row === null)
-      throw new UmbraError("E706", `Job ${jobId} has not begun, so it has no messages yet. Ask again later.`)
-    return { plan: pipeline, execution: row.execution, row: job }
+    return { plan: pipeline, execution: row?.execution ?? NOT_BEGUN, row: job }
   }
 }
 

@@ -7,7 +7,7 @@ import type { Json } from "../core/json.ts"
 import { Breaker } from "../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../definition/pipeline/plan.ts"
 import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
-import type { Delivery } from "./delivery.ts"
+import type { Delivery, Invocation } from "./delivery.ts"
 import type { LiveMessage } from "./live-message.ts"
 import type { Travelling } from "./passage.ts"
 import { type RouteAnswer, type RouteCall, routeOf } from "./route-call.ts"
@@ -97,7 +97,7 @@ export class RemoteChain implements RouteChain {
   #endOf({ seq }: Delivery, answer: CallAnswer): RouteAnswer | null {
     if (answer === null) return null
     if (answer !== "lost") {
-      if (answer.type === "completed") return answer.output as unknown as RouteAnswer
+      if (answer.type === "completed") return this.#onOurClock(answer.output as unknown as RouteAnswer)
       return answer.type === "failed" ? { invocations: [], result: { fault: answer.fault } } : null
     }
     const losses = (this.#losses.get(seq) ?? 0) + 1
@@ -105,6 +105,13 @@ export class RemoteChain implements RouteChain {
     if (losses < this.#parts.lossLimit) return null
     const message = `${losses} workers were lost while they had this message; it is not tried again.`
     return { invocations: [], result: { fault: { code: "E709", message, retryable: false } } }
+  }
+
+  /** Times of calls come from the worker's clock. They are moved so that the last call ended when the answer arrived. */
+  #onOurClock({ invocations, result }: RouteAnswer): RouteAnswer {
+    const shift = this.#parts.scene.now() - (invocations.at(-1)?.at ?? 0)
+    const moved = invocations.map((call): Invocation => ({ ...call, at: call.at + shift }))
+    return { invocations: moved, result }
   }
 
   #call(delivery: Delivery): RouteCall {

@@ -51,8 +51,10 @@ export class RouteRun implements ChainEvents {
   readonly #pace: Pace
   #inHand = 0
   /** Of those in hand: not delivered yet. */
-  #announcing = 0
+  readonly #announcing = new Set<Delivery>()
   #gathered = 0
+  /** Of those in hand or waiting to be gathered: in a later try than the first. */
+  #retrying = 0
   #isPumping = false
   #isStopped = false
   #cancelTimer: (() => void) | null = null
@@ -95,8 +97,14 @@ export class RouteRun implements ChainEvents {
     return this.#chain.breakers.map(breaker => breaker?.state(now) ?? null)
   }
 
-  get waitsToBeGathered(): number {
-    return this.#gathered
+  /** Messages in hand, and those that wait to be gathered. */
+  get inFlight(): number {
+    return this.#inHand + this.#gathered
+  }
+
+  /** Messages in flight in a later try than the first. */
+  get retrying(): number {
+    return this.#retrying
   }
 
   /** Begins what may be begun. */
@@ -122,6 +130,7 @@ export class RouteRun implements ChainEvents {
       if (delivery === undefined) return
       this.#pace.begun(this.#parts.scene.now())
       this.#inHand += 1
+      if (isRetry(delivery)) this.#retrying += 1
       if (this.#parts.suspects.has(delivery)) this.#announce(delivery)
       else this.#chain.deliver(delivery)
     }
@@ -129,10 +138,10 @@ export class RouteRun implements ChainEvents {
 
   /** It is delivered when it is on record that it is tried; that may take a while. */
   #announce(delivery: Delivery): void {
-    this.#announcing += 1
+    this.#announcing.add(delivery)
     this.#parts.suspects.try(delivery, announced => {
       if (this.#isStopped) return
-      this.#announcing -= 1
+      this.#announcing.delete(delivery)
       this.#chain.deliver(announced)
     })
   }
@@ -165,8 +174,10 @@ export class RouteRun implements ChainEvents {
     else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
     this.figures.ended(latencyMs, 1 + ending.members.length)
     this.#inHand -= 1
-    if ("fault" in ending.result)
-      for (const { delivery } of [ending, ...ending.members]) this.inlet.failing(delivery.seq)
+    for (const { delivery } of [ending, ...ending.members]) {
+      if (isRetry(delivery)) this.#retrying -= 1
+      if ("fault" in ending.result) this.inlet.failing(delivery.seq)
+    }
     this.#parts.suspects.next()
     this.#parts.ended(ending)
     this.pump()
@@ -175,7 +186,10 @@ export class RouteRun implements ChainEvents {
   held(passage: Travelling): void {
     this.#inHand -= 1
     const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
-    for (const delivery of deliveries) this.#parts.suspects.putOff(delivery)
+    for (const delivery of deliveries) {
+      if (isRetry(delivery)) this.#retrying -= 1
+      this.#parts.suspects.putOff(delivery)
+    }
     this.#parts.suspects.next()
     this.inlet.putBack(deliveries)
     this.pump()
@@ -206,10 +220,17 @@ export class RouteRun implements ChainEvents {
 
   /** Begins nothing any more. What is in hand may end. */
   stop(): void {
-    if (!this.#isStopped) this.#inHand -= this.#announcing
+    for (const delivery of this.#announcing) {
+      this.#inHand -= 1
+      if (isRetry(delivery)) this.#retrying -= 1
+    }
+    this.#announcing.clear()
     this.#isStopped = true
     this.#cancelTimer?.()
     this.#chain.stop()
     this.inlet.stop()
   }
 }
+
+/** A message that comes from the queue is in its first try, one that was parked in a later one. */
+const isRetry = ({ dueAt }: Delivery): boolean => dueAt !== null

@@ -35,6 +35,7 @@ import { RouteRun } from "./route-run.ts"
 import type { PipelineSettings } from "./settings.ts"
 import type { ExecutionStorage } from "./storage.ts"
 import { Suspects } from "./suspects.ts"
+import { waitForRoom } from "./wait-for-room.ts"
 
 export interface RunParts {
   readonly plan: PipelinePlan
@@ -104,12 +105,17 @@ export class PipelineRun {
     setMaxListeners(0, this.#abort.signal)
     this.#progress =
       execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
+    // The job was retried: what had failed it is tried again.
+    for (const route of this.#progress.routes) route.fatal = 0
     this.#flow = new Flow(plan, this.#progress)
+    const { signal } = this.#abort
     const scene: ExecutionScene = {
       ...parts.scene,
       storage,
       settings,
-      signal: this.#abort.signal,
+      signal,
+      submit: (workflow, input, key) =>
+        waitForRoom(() => parts.scene.submit(workflow, input, key), { ...parts.scene, signal }),
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
     this.#routes = plan.routes.map((_, position) => this.#routeAt(position, scene))

@@ -21,8 +21,10 @@ const invocation = z.object({
   status: z
     .enum(["running", "completed", "failed"])
     .meta({ description: "running: it has not ended, and `duration_ms` is how long it has taken so far." }),
-  at: schema.time,
-  duration_ms: z.number(),
+  at: schema.time.meta({
+    description: "When the call began; of a message that was gathered, when the call for all of them did.",
+  }),
+  duration_ms: z.number().meta({ description: "0 for a message that was gathered into another." }),
   into: z.string().nullable().meta({ description: "The message that this one was gathered into." }),
   emitted: z.number().int().meta({ description: "How many messages it emitted." }),
   error: fault.nullable(),
@@ -66,7 +68,7 @@ const message = z
       .meta({ description: "Of a dead letter: the message that replays it." }),
     gathered: z.array(z.string()).meta({ description: "Messages that were processed as one with it." }),
     correlation_id: z.string().meta({ description: "All that comes from one initial message has the same." }),
-    at: schema.time,
+    at: schema.time.meta({ description: "When it was written to its queue." }),
     status: z.enum(["pending", "running", "completed", "failed"]).meta({
       description:
         "What came of the last try; running: it is in hand in the process that was asked; pending: there was no try yet, as far as is known there.",
@@ -82,7 +84,9 @@ const message = z
 
 export const lineage = z
   .object({
-    message,
+    message: message
+      .nullable()
+      .meta({ description: "null: the job has no such message yet, and has not ended. Ask again." }),
     inputs: z.array(message).meta({ description: "What it comes from, the nearest first." }),
     outputs: z.array(message).meta({ description: "What comes from it, the nearest first." }),
     is_cut: z.boolean().meta({ description: "There are more than are shown." }),

@@ -35,10 +35,15 @@ export const route = z
       }),
     ),
     queued: count,
-    in_flight: count,
-    waiting: count.meta({ description: "Messages that wait for another try." }),
+    in_flight: count.meta({
+      description:
+        "Messages that adapters have in hand, in their first try or a later one, and those that wait to be gathered.",
+    }),
+    waiting: count.meta({ description: "Messages that wait for the time of another try." }),
     done: count,
-    failed: count.meta({ description: "Messages that failed for good." }),
+    failed: count.meta({
+      description: "Messages that failed for good: dead letters, and those that failed the job.",
+    }),
     failed_tries: count.meta({
       description: "Deliveries that failed, those of messages that are tried again included.",
     }),

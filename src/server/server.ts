@@ -36,7 +36,7 @@ import { type ServerSettings, serverSettings } from "./settings.ts"
 import { Stopping } from "./stopping.ts"
 import { Streams } from "./streams.ts"
 import { type LocalToken, Tokens } from "./tokens.ts"
-import { Unfinished } from "./unfinished.ts"
+import { ownerBounds, Unfinished } from "./unfinished.ts"
 
 export interface ServerOptions {
   readonly umbra: Umbra
@@ -149,6 +149,7 @@ async function makeApp(
   const metrics = measure(app, umbra, streams)
   await publish(app, version)
   const unfinished = new Unfinished({ look: umbra.unfinishedJobs })
+  umbra.pipelines.admit = owner => (id, store) => unfinished.admit(ownerBounds(owner, settings), id, store)
   const parts = { umbra, settings, stopping, tokens, isOpen, unfinished }
   await app.register(async scoped => {
     const routes = scoped as App

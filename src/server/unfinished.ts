@@ -17,6 +17,8 @@ import type { ServerSettings } from "./settings.ts"
 const LOOK_AGAIN_MS = 1000
 /** Ids are made before they are stored, by clocks that differ a little. */
 const MARGIN_MS = 10_000
+/** An id may be much older than its job: one that waited for room keeps it. So all are looked at once in a while. */
+const LOOK_AT_ALL_MS = 60_000
 /** Owners and tokens. */
 const MANY = 10_000
 
@@ -35,14 +37,20 @@ interface Seen {
   /** On their way to the store. */
   readonly pending: Set<string>
   lookedAt: number
+  lookedAtAllAt: number
+}
+
+/** What counts for a job that an execution of a pipeline submits: the owner's limit, if there is one. */
+export function ownerBounds(owner: string, { maxUnfinishedJobs: max }: ServerSettings): Bound[] {
+  return max === null ? [] : [{ owner, max }]
 }
 
 /** What counts for a caller's next job: the owner's limit and the token's, as far as there are such. */
 export function boundsOf({ owner, name, limits }: Caller, settings: ServerSettings): Bound[] {
-  const { maxUnfinishedJobs: ofOwner, maxUnfinishedJobsPerToken } = settings
+  const { maxUnfinishedJobsPerToken } = settings
   const ofToken = limits === null ? null : (limits.maxUnfinishedJobs ?? maxUnfinishedJobsPerToken)
   return [
-    ...(ofOwner === null ? [] : [{ owner, max: ofOwner }]),
+    ...ownerBounds(owner, settings),
     ...(ofToken === null ? [] : [{ owner, submittedBy: name, max: ofToken }]),
   ]
 }
@@ -79,7 +87,8 @@ export class Unfinished {
   }
 
   #seenOf(key: string): Seen {
-    const seen = this.#seen.get(key) ?? { ids: new Set(), pending: new Set(), lookedAt: -MARGIN_MS }
+    const never = { lookedAt: -MARGIN_MS, lookedAtAllAt: -LOOK_AT_ALL_MS }
+    const seen = this.#seen.get(key) ?? { ids: new Set(), pending: new Set(), ...never }
     if (this.#seen.size >= MANY && !this.#seen.has(key)) this.#seen.delete(this.#seen.keys().next().value!)
     this.#seen.set(key, seen)
     return seen
@@ -88,7 +97,8 @@ export class Unfinished {
   async #lookAgain({ owner, submittedBy, max }: Bound, seen: Seen): Promise<void> {
     const at = this.#now()
     const known = [...seen.ids]
-    const after = firstIdOf(Math.max(0, seen.lookedAt - MARGIN_MS))
+    const looksAtAll = at - seen.lookedAtAllAt >= LOOK_AT_ALL_MS
+    const after = firstIdOf(looksAtAll ? 0 : Math.max(0, seen.lookedAt - MARGIN_MS))
     const found = await this.#look({ owner, submittedBy, known, after, limit: Math.ceil(max) })
     const asked = new Set(known)
     const ids = new Set(found.filter(id => !seen.pending.has(id)))
@@ -96,6 +106,7 @@ export class Unfinished {
     for (const id of seen.ids) if (!asked.has(id)) ids.add(id)
     seen.ids = ids
     seen.lookedAt = at
+    if (looksAtAll) seen.lookedAtAllAt = at
   }
 }
 

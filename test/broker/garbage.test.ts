@@ -2,6 +2,7 @@
 import { expect, it } from "vitest"
 import { logTo } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "quick" }])
@@ -51,7 +52,7 @@ it("S6 S10 a worker that cannot ask what it was handed says why, and comes when 
   const told: unknown[] = []
   const log = logTo((level, { error }) => level === "warn" && told.push(error))
   const quick = handler("quick", () => "done")
-  const worker = stage.worker({ handlers: [quick], log, store: stage.store.id })
+  const worker = stage.worker({ handlers: [quick], log, store: storeId(stage.store) })
   await until("it has tried again", () => told.length > 1)
   expect(worker.isReady).toBe(false)
   expect(told[0]).toContain("WRONGTYPE")

@@ -1,5 +1,3 @@
-/** P4 P5: executions of pipelines on the command line, through a server and on a folder. */
-import { join } from "node:path"
 import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { lineagePicture } from "../../src/cli/lineage-picture.ts"
@@ -10,7 +8,6 @@ import type { Lineage, Message } from "../../src/client/index.ts"
 import type { RouteView } from "../../src/core/pipeline/view.ts"
 import { adapter, numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { folderWith, umbra } from "./umbra.ts"
 
 const plain = paintFor({}, { NO_COLOR: "1" })
@@ -129,9 +126,9 @@ describe("the table of routes", () => {
 
   it("lines its columns up and names the adapter whose breaker is open", () => {
     expect(routesTable(routes, plain).join("\n")).toBe(`\
-route     queued  in flight  retrying  done  failed tries  dead    rate  latency  at once  breaker
-fetch  1,234,567          8         2    40             3     1  85.4/s    93 ms        8  open (http_fetch)
-store          0          0         0     0             0     0       –        –        –  –`)
+route     queued  in flight  retrying  done  failed tries  failed    rate  latency  at once  breaker
+fetch  1,234,567          8         2    40             3       1  85.4/s    93 ms        8  open (http_fetch)
+store          0          0         0     0             0       0       –        –        –  –`)
   })
 
   it("never breaks a line of a narrow terminal", () => {
@@ -251,7 +248,7 @@ describe("through a server", () => {
     const json = JSON.parse((await run("jobs", "show", job, "--json")).stdout)
     expect(json.routes).toMatchObject([{ name: "source" }, { name: "work", dead_lettered: 1 }])
     const mermaid = (await run("jobs", "graph", job, "--format", "mermaid")).stdout
-    expect(mermaid).toContain('r1["work<br/><small>0 in flight, 2 done, 1 dead</small>"]')
+    expect(mermaid).toContain('r1["work<br/><small>0 in flight, 2 done, 1 failed</small>"]')
     expect(mermaid).toContain("r0 --> q1")
   })
 
@@ -260,7 +257,7 @@ describe("through a server", () => {
     const { job_id: fresh } = JSON.parse((await run("submit", "flow", "--wait", "--json")).stdout)
     const { stdout, code } = await run("watch", fresh)
     expect(code).toBe(1)
-    expect(stdout).toMatch(/ work: 2 done, 1 dead-lettered\n/)
+    expect(stdout).toMatch(/ work: 2 done, 1 failed\n/)
     expect(stdout).toContain("⚠ flow completed with dead letters")
     expect(stdout).toContain(`⚠ 1 message failed for good. See why: umbra dead-letters ${fresh} --server`)
     expect(stdout).toMatch(/\n {2}work:2: E\d+ two\n/)
@@ -284,7 +281,6 @@ describe("on a folder", () => {
   it("runs, lists, leaves a replay to whoever runs jobs, and runs it with --wait", async () => {
     const folder = folderWith({ "flow.json": JSON.stringify(flow), "adapters.mjs": modules })
     onTestFinished(folder.remove)
-    await bringDatabase(join(folder.path, ".umbra"))
     const start = { cwd: folder.path }
     const adapters = ["--adapters", "adapters.mjs"]
     const ran = await umbra(["run", "flow.json", ...adapters, "--json"], start)

@@ -2,7 +2,6 @@ import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import pg from "pg"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -29,10 +28,7 @@ const failing = (log: string) => ({
 })
 
 const stores: [name: string, open: () => Promise<{ flags: string[]; drop(): Promise<void> }>][] = [
-  [
-    "a folder",
-    async () => ({ flags: ["--data-dir", await bringDatabase(path("data"))], drop: async () => {} }),
-  ],
+  ["a folder", async () => ({ flags: ["--data-dir", path("data")], drop: async () => {} })],
   [
     "PostgreSQL",
     async () => {

@@ -29,7 +29,7 @@ it("P4 P5 shows routes, lineage and dead letters, and replays them", async () =>
 
   const lineage = await job.lineage("work:3", { limit: 10 })
   expect(lineage).toMatchObject({ message: { id: "work:3", status: "failed" }, inputs: [{ id: "source:1" }] })
-  expect(new Date(lineage.message.at).toISOString()).toBe(lineage.message.at)
+  expect(new Date(lineage.message!.at).toISOString()).toBe(lineage.message!.at)
   await expect(job.lineage("none:3")).rejects.toMatchObject({ code: "E706", status: 404 })
 
   const letters: DeadLetter[] = []

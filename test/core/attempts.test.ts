@@ -223,6 +223,15 @@ describe("the history of attempts", () => {
       total: 1,
       attempts: [{ outcome: "completed", queued_at: start, queued_ms: 900, duration_ms: 100 }],
     })
+    expect(viewOf(handedOver, "a")).toMatchObject({ queued_at: start, queued_ms: 900 })
+    const retried = new Job(chain("a"))
+    fail(retried, "a", { times: times(0) })
+    retried.pass(15)
+    retried.send({ type: "recover" })
+    retried.now += 500
+    complete(retried, "a", { times: times(100) })
+    // Not since it failed: since its retry was due.
+    expect(viewOf(retried, "a")).toMatchObject({ queued_ms: 400 })
   })
 
   it("has each with times, worker, outcome, error, usage and what it waited for", () => {

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { UmbraOptions } from "../../src/umbra.ts"
 import { flow, handler, open, openOn, until } from "./stage.ts"

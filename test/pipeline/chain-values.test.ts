@@ -53,7 +53,7 @@ describe("between two adapters of a chain", () => {
         ])
         if (path !== "") expect(dead_letters[0]!.error).toMatchObject({ details: { path } })
         const { message } = await umbra.pipelines.lineage(job.id, "only:1")
-        expect(message.invocations).toMatchObject([{ adapter: type, status: "failed" }])
+        expect(message!.invocations).toMatchObject([{ adapter: type, status: "failed" }])
       }
       expect(next.seen).toEqual([])
     },

@@ -98,6 +98,14 @@ describe("max_dead_letters", () => {
   it("0 allows none", async () => {
     const { status, error } = await run(pipeline(1, { max_dead_letters: 0 }), [recorder(), picky(() => true)])
     expect([status, error?.code]).toEqual(["FAILED", "E712"])
+    expect(error!.message).toMatch(/^1 message failed for good, and max_dead_letters allows 0\./)
+  })
+
+  it("the error counts every message that failed for good by then, as the graph does", async () => {
+    const { job_id, error } = await run(pipeline(5, { max_dead_letters: 1 }), [recorder(), picky(() => true)])
+    const { count } = (await umbra!.graph(job_id)).dead_letters!
+    expect(count).toBe(5)
+    expect(error!.message).toMatch(/^5 messages failed for good, and max_dead_letters allows 1\./)
   })
 
   it("a retry that changes nothing fails the job again", async () => {
@@ -119,7 +127,7 @@ describe("max_dead_letters", () => {
     ])
     expect(status).toBe("FAILED")
     expect(error).toMatchObject({ code: "E712" })
-    expect(error!.message).toContain('11 of the 100 messages of route "work" failed for good')
+    expect(error!.message).toContain('11 of 100 messages of route "work" failed for good')
     // Everything else has been done by then.
     expect(store.seen.length).toBe(89)
     isMended = true

@@ -2,7 +2,11 @@
 import { describe, expect, it } from "vitest"
 import { systemClock } from "../../src/engine/clock.ts"
 import type { WorkflowSource } from "../../src/engine/registrations.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { UmbraError } from "../../src/errors.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
+import { silentLog } from "../../src/log.ts"
+import { waitForRoom } from "../../src/pipeline/wait-for-room.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
 import { adapter, recorder, route } from "./scene.ts"
@@ -227,5 +231,44 @@ describe("a node with handler pipeline at max_executions", () => {
     letGo()
     expect((await job.wait()).status).toBe("COMPLETED")
     expect(seen.seen).toHaveLength(3)
+  })
+})
+
+describe("a job that an execution submits while a limit on jobs is reached", () => {
+  const setup = () => {
+    const clock = new VirtualClock()
+    const stop = new AbortController()
+    let tries = 0
+    const submit = async (): Promise<string> => {
+      tries += 1
+      throw new UmbraError("E646", "You have 3 jobs that have not ended.")
+    }
+    const of = { signal: stop.signal, log: silentLog, now: () => clock.now() }
+    const after = (ms: number, fire: () => void) => clock.after(ms, fire)
+    return { clock, stop, tries: () => tries, ended: waitForRoom(submit, { ...of, after }) }
+  }
+
+  it("fails after ten minutes: all that are counted may be waiting for each other", async () => {
+    const { clock, tries, ended } = setup()
+    let isOver = false
+    const caught = ended.catch(error => {
+      isOver = true
+      return error
+    })
+    const begun = clock.now()
+    await until("it gives up", () => {
+      clock.advance(60_000)
+      return isOver
+    })
+    expect(await caught).toMatchObject({ code: "E646" })
+    expect(clock.now() - begun).toBeGreaterThanOrEqual(600_000)
+    expect(tries()).toBeGreaterThan(1)
+  })
+
+  it("is left when the execution stops", async () => {
+    const { stop, tries, ended } = setup()
+    await until("it was refused", () => tries() === 1)
+    stop.abort()
+    await expect(ended).rejects.toMatchObject({ code: "E646" })
   })
 })

@@ -16,7 +16,7 @@ it("P5 lineage shows a large body only of the message that was asked for", async
   const [output] = (await umbra.pipelines.lineage(job.id, "grow:1")).outputs
   expect(output).toMatchObject({ id: "store:1", body: null, body_left_out: true })
   const { message, inputs } = await umbra.pipelines.lineage(job.id, "store:1")
-  expect(message.body).toEqual({ large })
-  expect(message.body_left_out).toBeUndefined()
+  expect(message!.body).toEqual({ large })
+  expect(message!.body_left_out).toBeUndefined()
   expect(inputs[0]).toMatchObject({ id: "grow:1", body: {} })
 })

@@ -1,7 +1,11 @@
 /** P5: lineage of messages in flight, and across replays of dead letters. */
 import { describe, expect, it } from "vitest"
 import type { WorkflowSource } from "../../src/engine/registrations.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
+import type { Delivery, Ending } from "../../src/pipeline/delivery.ts"
+import { RemoteChain } from "../../src/pipeline/remote-chain.ts"
+import { unlimitedRoute } from "../../src/pipeline/route-defaults.ts"
+import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"
@@ -18,7 +22,7 @@ describe("lineage of a message in flight", () => {
       emit({ extra: true })
       return new Promise(resolve => inside.push(() => resolve(body)))
     })
-    const options = { adapters: [first, slow, recorder()] }
+    const options = { adapters: [first, slow, recorder()], pipeline: { figuresSeconds: 0.01 } }
     const umbra = await openOn(store, options)
     const other = await openOn(store, { ...options, roles: ["api"] })
     const handling = { backoff: { initial_seconds: 0.01 }, circuit_breaker: false }
@@ -42,9 +46,13 @@ describe("lineage of a message in flight", () => {
         { adapter: "slow", attempt: 2, status: "running", emitted: 1, error: null },
       ],
     })
-    const running = message.invocations.at(-1)!
+    const running = message!.invocations.at(-1)!
     expect(running.duration_ms).toBeGreaterThan(0)
     expect(Math.abs(running.at + running.duration_ms - Date.now())).toBeLessThan(60_000)
+    // A message in its second try is in flight in the route's figures too, and not waiting any more.
+    await expect
+      .poll(async () => (await umbra.graph(job.id)).routes![0])
+      .toMatchObject({ queued: 0, in_flight: 1, waiting: 0, done: 0, failed: 0, failed_tries: 1 })
     const stored = (await other.pipelines.lineage(job.id, "work:1")).message
     expect(stored).toMatchObject({
       status: "failed",
@@ -54,8 +62,8 @@ describe("lineage of a message in flight", () => {
     await job.wait()
     for (const process of [umbra, other]) {
       const { message: ended, outputs } = await process.pipelines.lineage(job.id, "work:1")
-      expect(ended.status).toBe("completed")
-      expect(ended.invocations.map(({ status }) => status)).toEqual([
+      expect(ended!.status).toBe("completed")
+      expect(ended!.invocations.map(({ status }) => status)).toEqual([
         "completed",
         "failed",
         "completed",
@@ -84,13 +92,76 @@ describe("lineage of a message in flight", () => {
     })
     await umbra.cancel(job.id)
   })
+
+  it("has nothing to show before the execution begins, and says so without an error", async () => {
+    const umbra = await openOn(createMemoryStore(), { adapters: [recorder()], runsPipelines: false })
+    const job = await umbra.submit({ name: "later", routes: [route("only", ["record"])] } as WorkflowSource)
+    const nothing = { message: null, inputs: [], outputs: [], is_cut: false }
+    expect(await umbra.pipelines.lineage(job.id, "only:1")).toEqual(nothing)
+    expect(await umbra.pipelines.deadLetters(job.id)).toEqual({ dead_letters: [], next: null })
+    await expect(umbra.pipelines.replay(job.id)).rejects.toMatchObject({ code: "E708" })
+    await expect(umbra.pipelines.lineage(job.id, "other:1")).rejects.toMatchObject({ code: "E706" })
+    await umbra.cancel(job.id)
+    await expect(umbra.pipelines.lineage(job.id, "only:1")).rejects.toMatchObject({ code: "E706" })
+  })
+
+  it("`at` of a call is when it began, whether it runs, has ended or was gathered", async () => {
+    // This clock stands still: what has taken a while began before its time.
+    const clock = new VirtualClock()
+    const inside: (() => void)[] = []
+    const slow = adapter("slow", ({ body }) => new Promise(resolve => inside.push(() => resolve(body))))
+    const gatherer = adapter(
+      "gatherer",
+      ({ body }) => new Promise(resolve => setTimeout(resolve, 20, body)),
+      () => ({ count: 2, seconds: 600 }),
+    )
+    const umbra = await openOn(createMemoryStore(), { adapters: [slow, gatherer], clock })
+    const job = await umbra.submit({
+      name: "times",
+      init: [{ body: 1 }, { body: 2 }],
+      routes: [route("work", ["slow"], { outbound: "gather" }), route("gather", ["gatherer"])],
+    } as WorkflowSource)
+    await until("both run", () => inside.length === 2)
+    const callOf = async (message: string) =>
+      (await umbra.pipelines.lineage(job.id, message)).message!.invocations.at(-1)!
+    const mustHaveBegun = ({ at, duration_ms }: { at: number; duration_ms: number }) =>
+      expect(Math.abs(at + duration_ms - clock.now())).toBeLessThanOrEqual(1)
+    await until("the first has run for a while", async () => (await callOf("work:1")).duration_ms >= 20)
+    mustHaveBegun(await callOf("work:1"))
+    for (const answer of inside) answer()
+    await job.wait()
+    const ended = await callOf("work:1")
+    expect(ended.duration_ms).toBeGreaterThanOrEqual(20)
+    mustHaveBegun(ended)
+    const [first, member] = [await callOf("gather:1"), await callOf("gather:2")]
+    mustHaveBegun(first)
+    expect(member).toMatchObject({ at: first.at, duration_ms: 0, into: "gather:1" })
+  })
+
+  it("times of calls in a worker are given by the clock of the execution's owner", async () => {
+    const invocations = [1_000, 1_500].map((at, adapter) => ({
+      ...{ adapter, at, durationUs: 100_000, status: "completed", into: null, error: null },
+    }))
+    const answer = { type: "completed", output: { invocations, result: { emitted: [], stored: [] } } }
+    const endings: Ending[] = []
+    const scene = { ...{ now: () => 9_000, nameOf: () => "only:1", jobId: "j", pipeline: "p" }, input: null }
+    const chain = new RemoteChain(
+      {
+        ...{ position: 0, queue: "adapters", owner: "local", job: {}, lossLimit: 3 },
+        plan: { ...unlimitedRoute, name: "only", adapters: [], outbound: new Map(), rules: 1 } as never,
+        scene: { ...scene, signal: new AbortController().signal } as never,
+        workers: () => ({ call: async () => answer }) as never,
+      },
+      { ended: (_: unknown, ending: Ending) => endings.push(ending) } as never,
+    )
+    chain.deliver({ ...{ route: 0, seq: 1, attempts: 0 }, parent: null } as Delivery)
+    await until("the worker has answered", () => endings.length === 1)
+    expect(endings[0]!.invocations.map(({ at }) => at)).toEqual([8_500, 9_000])
+  })
 })
 
 async function live(umbra: Umbra, jobId: string): Promise<string> {
-  return umbra.pipelines.lineage(jobId, "only:1").then(
-    ({ message }) => message.status,
-    () => "not there",
-  )
+  return (await umbra.pipelines.lineage(jobId, "only:1")).message?.status ?? "not there"
 }
 
 describe("lineage across a replay", () => {
@@ -137,7 +208,7 @@ describe("lineage across a replay", () => {
     expect(names(letter.outputs)).toEqual([`${second} work:2`, `${third} work:1`, `${third} store:1`])
 
     const last = await umbra.pipelines.lineage(third, "store:1")
-    expect(last.message.body).toEqual({ n: 6 })
+    expect(last.message!.body).toEqual({ n: 6 })
     expect(names(last.inputs)).toEqual([
       `${third} work:1`,
       `${second} work:2`,
@@ -158,7 +229,7 @@ describe("lineage across a replay", () => {
     // From the very beginning to all that came of it, in three jobs.
     const all = await umbra.pipelines.lineage(first, "source:1")
     expect(names(all.outputs)).toEqual(expect.arrayContaining([`${second} store:1`, `${third} store:1`]))
-    expect((await umbra.pipelines.lineage(first, "work:2")).message.replayed_by).toBeNull()
+    expect((await umbra.pipelines.lineage(first, "work:2")).message!.replayed_by).toBeNull()
   })
 
   it("a job whose dead letters are gone, and one that never began, end the walk without an error", async () => {
@@ -169,6 +240,6 @@ describe("lineage across a replay", () => {
     const { jobId } = await umbra.pipelines.replay(first)
     await umbra.wait(jobId)
     await umbra.delete(first)
-    expect((await umbra.pipelines.lineage(jobId, "work:1")).message.id).toBe("work:1")
+    expect((await umbra.pipelines.lineage(jobId, "work:1")).message!.id).toBe("work:1")
   })
 })

@@ -168,11 +168,14 @@ describe("an execution", () => {
     })
     expect(status).toBe("FAILED")
     expect(error?.message).toMatch(/^Message \w+:\d+ failed for good: .*five/)
+    const work = async () => (await umbra!.graph(jobId)).routes![1]
+    expect(await work()).toMatchObject({ waiting: 0, failed: 1, failed_tries: 1, dead_lettered: 0 })
     isMended = true
     await umbra!.retry(jobId)
     expect((await umbra!.wait(jobId, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
     expect(store.seen.length).toBe(10)
     expect(new Set(store.seen.map(each => JSON.stringify(each))).size).toBe(10)
+    expect(await work()).toMatchObject({ waiting: 0, done: 10, failed: 0, failed_tries: 1 })
   })
 
   it("P5 every output can be traced to its inputs, and back", async () => {
@@ -259,7 +262,7 @@ describe("an execution", () => {
       },
     ])
     const { message, outputs } = await umbra!.pipelines.lineage(jobId, "round:6")
-    expect([message, ...outputs].map(({ id, status }) => `${id} ${status}`)).toEqual([
+    expect([message!, ...outputs].map(({ id, status }) => `${id} ${status}`)).toEqual([
       "round:6 completed",
       "round:7 failed",
     ])

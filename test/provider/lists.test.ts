@@ -1,8 +1,7 @@
 /** X1 to X6 with J14 and J21: work that is done elsewhere, for each item of a list. */
 import { describe, expect, it } from "vitest"
 import { withLiveItems } from "../../src/core/live-view.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { open, openOn, until } from "../engine/stage.ts"
@@ -147,7 +146,9 @@ describe("J21 a list whose items are done at a provider", () => {
     await deliver(umbra, fake, one.id)
     expect(await failed.wait()).toMatchObject({ status: "FAILED", error: { node: "films", item: 2 } })
     await until("the other two were told", () => fake.cancels === 5)
-    expect((await umbra.providers())[0]).toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
+    await expect
+      .poll(async () => (await umbra.providers())[0])
+      .toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
   })
 
   it("J10 a retry of the job submits only the items that are not done, as new operations", async () => {

@@ -70,7 +70,10 @@ describe("a result larger than max_output_bytes", () => {
     fake.operations.get(id)!.preview = large
     expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "FAILED", error: { code: "E413" } })
     await until("it was told", () => fake.operations.get(id)!.status === "canceled")
-    expect((await umbra.providers())[0]).toMatchObject({ slots: { held: [] }, operations: 0 })
+    // The slot is free once the provider's answer to the cancel is recorded.
+    await expect
+      .poll(async () => (await umbra.providers())[0])
+      .toMatchObject({ slots: { held: [] }, operations: 0 })
   })
 
   it("X3 that is no JSON fails the node as a handler's would", async () => {

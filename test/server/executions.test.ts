@@ -98,6 +98,11 @@ describe.each(Object.entries(stores))("executions over HTTP on %s", (name, open)
     const cut = (await ask(`/jobs/${job_id}/lineage?message=source:1&limit=2`)).body
     expect(cut.outputs).toHaveLength(2)
     expect(cut.is_cut).toBe(true)
+    // Right after the submission the answer has what is there, which may be nothing.
+    const fresh = (await post(stage, "/jobs", { workflow: "flow", input: {} })).body
+    const early = await ask(`/jobs/${fresh.job_id}/lineage?message=source:1`)
+    expect([early.status, early.body.message?.id ?? "source:1"]).toEqual([200, "source:1"])
+    expect((await ask(`/jobs/${fresh.job_id}/dead-letters`)).status).toBe(200)
   })
 
   it("says what is wrong with a question", async () => {

@@ -17,7 +17,7 @@ async function stageOf(options: StageOptions = {}) {
 
 const large = defineHandler({ name: "large", run: () => Array.from({ length: 20_000 }, () => Math.random()) })
 
-describe.each(["PGlite", "PostgreSQL"])("lists on %s", kind => {
+describe.each(["SQLite", "PostgreSQL"])("lists on %s", kind => {
   it("S2 leave large outputs out and say so; the job itself has them", async () => {
     const store = await stores[kind]!()
     onTestFinished(() => store.remove())

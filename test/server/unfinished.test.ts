@@ -1,8 +1,9 @@
 /** S3: the limit on jobs that have not ended, for each owner. */
 import { describe, expect, it, onTestFinished } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { firstIdOf } from "../../src/engine/ids.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { Unfinished } from "../../src/server/unfinished.ts"
+import { numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"
 
 const approval = { name: "approval", nodes: [{ id: "ask", handler: "approval" }] }
@@ -84,6 +85,44 @@ it("S3 each owner has a limit of its own", async () => {
   }
 })
 
+it("S3 a job that a pipeline submits waits for room without spending a try, and counts for the token", async () => {
+  const stage = await openStage({
+    withTokens: true,
+    settings: { maxUnfinishedJobs: 2 },
+    umbra: { adapters: [numbers] },
+  })
+  onTestFinished(() => stage.close())
+  const token = await stage.token("a", "admin")
+  const post = (path: string, body: unknown) => stage.ask(path, { method: "POST", body, token })
+  await post("/workflows", approval)
+  await post("/workflows", {
+    name: "starts",
+    init: { body: { count: 2 } },
+    routes: [
+      route("source", ["numbers"], { outbound: "start" }),
+      route("start", [{ type: "submit_job", config: { workflow: "approval" } }]),
+    ],
+  })
+  // The execution is one of the two jobs that may be unfinished.
+  const { job_id } = (await post("/jobs", { workflow: "starts" })).body
+  const approvals = () => stage.umbra.jobs({ owner: "a", workflow: "approval" })
+  await expect.poll(approvals).toHaveLength(1)
+  expect((await post("/jobs", { workflow: "approval" })).status).toBe(429)
+  const [first] = await approvals()
+  const [{ id }] = (await stage.ask("/tokens", { token })).body.tokens
+  const counted = { owner: "a", submittedBy: `token ${id}`, known: [], after: firstIdOf(0), limit: 10 }
+  expect((await stage.umbra.unfinishedJobs(counted)).toSorted()).toEqual([job_id, first!.job_id].toSorted())
+  await stage.umbra.signal(first!.job_id, "approved")
+  const { status, output } = await stage.umbra.wait(job_id)
+  expect(status).toBe("COMPLETED")
+  expect(output).toMatchObject({ routes: { start: { done: 2, failed_tries: 0 } } })
+  const [ended, second] = (await approvals()).toSorted(byCreation)
+  expect(Date.parse(second!.created_at)).toBeGreaterThanOrEqual(Date.parse(ended!.finished_at!))
+})
+
+const byCreation = (a: { readonly created_at: string }, b: { readonly created_at: string }) =>
+  a.created_at.localeCompare(b.created_at)
+
 describe("the count", () => {
   const setup = (max: number) => {
     const open = new Set<string>()
@@ -131,5 +170,17 @@ describe("the count", () => {
       open.clear()
     }
     expect(looks()).toBeLessThan(20)
+  })
+
+  it("a job of another process whose id is old, since it waited for room, is seen within a minute", async () => {
+    let [isThere, now] = [false, 1_000_000]
+    const old = firstIdOf(1_000)
+    const look = async ({ after }: { after: string }) => (isThere && after < old ? [old] : [])
+    const unfinished = new Unfinished({ look, now: () => now })
+    const admit = (id: string) => unfinished.admit([{ owner: "o", max: 1 }], id, async () => {})
+    await admit("a")
+    isThere = true
+    now += 60_000
+    await expect(admit("b")).rejects.toMatchObject({ code: "E646" })
   })
 })

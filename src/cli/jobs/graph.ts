@@ -62,9 +62,9 @@ function mermaid({ nodes, edges, routes }: GraphView): string {
 
 function mermaidRoutes(routes: readonly RouteView[]): string {
   const readers = new Map(routes.map(({ inbound }, index) => [inbound, index]))
-  const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, dead_lettered }, i) => [
+  const lines = routes.flatMap(({ name, inbound, outbound, queued, in_flight, done, failed }, i) => [
     `  q${i}[("${mermaidText(inbound)}<br/><small>${queued} queued</small>")]`,
-    `  r${i}["${mermaidText(name)}<br/><small>${in_flight} in flight, ${done} done, ${dead_lettered} dead</small>"]`,
+    `  r${i}["${mermaidText(name)}<br/><small>${in_flight} in flight, ${done} done, ${failed} failed</small>"]`,
     `  q${i} --> r${i}`,
     ...Object.entries(outbound).map(([kind, queue]) => {
       const label = kind === "default" ? "" : `|${mermaidText(kind)}|`

@@ -146,7 +146,9 @@ function waitText({ waiting_on }: NodeView): string {
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
-      return waiting_on.handler === routesHandler ? engineText(waiting_on) : workerText(waiting_on)
+      return waiting_on.handler === routesHandler && waiting_on.reason !== "owner_away"
+        ? engineText(waiting_on)
+        : workerText(waiting_on)
     default:
       return ""
   }
@@ -173,16 +175,18 @@ function itemWaitsText({ waits = {} }: { readonly waits?: ItemWaits }): string {
 function workerText(wait: WorkerWait): string {
   const { handler, provider, reason, queued, position, last_worker, last_seen_at, cause } = wait
   const which = `handler ${handler}${provider === undefined ? "" : ` and provider ${provider}`}`
+  const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
   switch (reason) {
     case "busy": {
       const place = position === undefined ? "" : `, position ${position} of ${queued}`
       return `waits for a worker with ${which}: all are busy${place}`
     }
     case "none": {
-      const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
       const last = last_worker == null ? "" : `; the last was ${last_worker}${seen}`
       return `waits for a worker with ${which}: ${cause ?? "none is there"}${last}`
     }
+    case "owner_away":
+      return `waits for an engine: ${cause}${seen}`
     case "refused":
       return `waits for a worker with ${which}: refused, ${cause}`
     default:

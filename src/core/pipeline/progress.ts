@@ -14,8 +14,13 @@ export interface RouteProgress {
   done: number
   /** Deliveries that failed, those of messages that were tried again included. */
   failedTries: number
-  /** Messages that wait for their next try. */
+  /** Messages that wait for their next try, in the store or in hand. */
   waiting: number
+  /**
+   * Of the waiting messages, those that failed for good and failed the job (`dead_letter: false`). They are tried again only
+   * if the job is retried, which resets this to 0.
+   */
+  fatal: number
   dead: number
 }
 
@@ -52,7 +57,7 @@ export function newProgress(routes: number): PipelineProgress {
     routes: Array.from({ length: routes }, () => ({
       tail: 0,
       settled: new Settled(),
-      ...{ done: 0, failedTries: 0, waiting: 0, dead: 0 },
+      ...{ done: 0, failedTries: 0, waiting: 0, fatal: 0, dead: 0 },
     })),
   }
 }
@@ -78,9 +83,10 @@ export function encodeProgress(progress: PipelineProgress, live: JsonObject | nu
     open: isOpen,
     ...(isOverLimit ? { over_limit: true } : {}),
     ...(suspects.length === 0 ? {} : { suspects }),
-    routes: routes.map(({ settled, failedTries: failed, ...figures }) => ({
+    routes: routes.map(({ settled, failedTries: failed, fatal, ...figures }) => ({
       ...figures,
       failed,
+      ...(fatal === 0 ? {} : { fatal }),
       up_to: settled.upTo,
       ...(settled.beyond.length === 0 ? {} : { beyond: settled.beyond }),
     })),
@@ -97,9 +103,10 @@ export function decodeProgress(text: string): PipelineProgress & { readonly live
     isOverLimit: over_limit ?? false,
     suspects: suspects ?? [],
     live: live ?? null,
-    routes: routes.map(({ up_to, beyond, failed: failedTries, ...figures }) => ({
+    routes: routes.map(({ up_to, beyond, failed: failedTries, fatal, ...figures }) => ({
       ...figures,
       failedTries,
+      fatal: fatal ?? 0,
       settled: new Settled(up_to, beyond),
     })),
   }
@@ -112,9 +119,11 @@ interface Encoded {
   readonly over_limit?: boolean
   readonly suspects?: readonly Suspicion[]
   readonly live?: JsonObject
-  readonly routes: readonly (Omit<RouteProgress, "settled" | "failedTries"> & {
+  readonly routes: readonly (Omit<RouteProgress, "settled" | "failedTries" | "fatal"> & {
     /** Deliveries. */
     readonly failed: number
+    /** Left out: none. */
+    readonly fatal?: number
     readonly up_to: number
     readonly beyond?: readonly number[]
   })[]

@@ -10,11 +10,12 @@ export interface RouteView {
   readonly outbound: { readonly [kind: string]: string }
   readonly adapters: readonly { readonly type: string; readonly breaker: BreakerState | null }[]
   readonly queued: number
+  /** Messages that adapters have in hand, in their first try or a later one, and those that wait to be gathered. */
   readonly in_flight: number
-  /** Messages that wait for another try. */
+  /** Messages that wait for the time of another try. */
   readonly waiting: number
   readonly done: number
-  /** Messages that failed for good. */
+  /** Messages that failed for good: dead letters, and those that failed the job (`dead_letter: false`). */
   readonly failed: number
   /** Deliveries that failed, those of messages that were tried again included. */
   readonly failed_tries: number
@@ -56,17 +57,18 @@ export function routeViews(
     const { settled: _, tail: _tail, ...figures } = decoded.routes[position]!
     const left = unsettled(decoded.routes[position]!)
     const live = isRun ? { ...notRunning, ...liveOf(decoded.live, position) } : notRunning
-    const inFlight = Math.min(live.in_flight, left)
+    const retrying = Math.min(live.retrying, figures.waiting)
+    const firstTries = Math.min(live.in_flight - live.retrying, left)
     return {
       name: route.name,
       inbound: route.inbound,
       outbound: Object.fromEntries([...route.outbound].map(([kind, to]) => [kind, routes[to]!.inbound])),
       adapters: route.adapters.map(({ type }, i) => ({ type, breaker: live.breakers[i] ?? null })),
-      queued: left - inFlight,
-      in_flight: inFlight,
-      waiting: figures.waiting,
+      queued: left - firstTries,
+      in_flight: firstTries + retrying,
+      waiting: figures.waiting - figures.fatal - retrying,
       done: figures.done,
-      failed: figures.dead,
+      failed: figures.dead + figures.fatal,
       failed_tries: figures.failedTries,
       dead_lettered: figures.dead,
       rate: live.rate,
@@ -78,13 +80,18 @@ export function routeViews(
 
 interface LiveRoute {
   readonly in_flight: number
+  /** Of those in flight: in a later try than the first. They are not in the queue. */
+  readonly retrying: number
   readonly concurrency: number | null
   readonly rate: number
   readonly latency_ms: number
   readonly breakers: readonly (BreakerState | null)[]
 }
 
-const notRunning: LiveRoute = { in_flight: 0, concurrency: null, rate: 0, latency_ms: 0, breakers: [] }
+const notRunning: LiveRoute = {
+  ...{ in_flight: 0, retrying: 0, concurrency: null, rate: 0, latency_ms: 0 },
+  breakers: [],
+}
 
 function liveOf(live: JsonObject | null, position: number): Partial<LiveRoute> {
   const routes = (live?.routes ?? []) as unknown as readonly Partial<LiveRoute>[]

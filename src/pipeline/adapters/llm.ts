@@ -21,8 +21,8 @@ export const llmSpec = { type: "llm", config, schemas: ["json"] } satisfies Adap
 export const llm = (http: HttpClient) =>
   defineAdapter({
     ...llmSpec,
-    async process(message, { config, signal, idempotencyKey, jobId }) {
-      const answer = await completeChat(http, config, { signal, idempotencyKey, jobId, now: Date.now })
+    async process(message, { config, signal, idempotencyKey, owner }) {
+      const answer = await completeChat(http, config, { signal, idempotencyKey, owner, now: Date.now })
       return named(message, config.as, answer as Json)
     },
   })

@@ -44,16 +44,15 @@ export const llmService = (http: HttpClient) =>
     ...llmServiceSpec,
     run: (config, ctx: HandlerContext & { readonly owner?: string }) => {
       const { jobId, usage, owner } = ctx
-      const of = { jobId, usage, ...(owner === undefined ? {} : { owner }) }
-      return completeChat(http, config, { ...callerOf(ctx), ...of })
+      return completeChat(http, config, { ...callerOf(ctx), usage, owner: owner ?? jobId })
     },
   })
 
-/** `usage` is reported even if the answer cannot be used. `owner`: of the job; adapters know its id only. */
+/** `usage` is reported even if the answer cannot be used. `owner`: of the job, whose time for checks is used. */
 export async function completeChat(
   http: HttpClient,
   config: Config,
-  ctx: Caller & Pick<HandlerContext, "jobId"> & Partial<Pick<HandlerContext, "usage">> & { owner?: string },
+  ctx: Caller & Partial<Pick<HandlerContext, "usage">> & { readonly owner: string },
 ) {
   const response = await http.send(requestOf(config, ctx))
   if (response.status < 200 || response.status >= 300) throw statusFault(response, ctx.now())
@@ -65,7 +64,7 @@ export async function completeChat(
   if (told === null) ctx.usage?.(usage)
   const finish_reason = answer.choices[0]?.finish_reason ?? null
   const text = textOf(answer)
-  const { owner = ctx.jobId, signal } = ctx
+  const { owner, signal } = ctx
   const answered = { text, finish_reason, owner, signal }
   const json = config.json === false ? {} : { json: await jsonAnswer({ ...answered, schema: config.json }) }
   return { text, ...json, model: answer.model ?? config.model, usage, finish_reason }

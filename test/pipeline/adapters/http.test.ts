@@ -1,5 +1,6 @@
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { faultOf } from "../../../src/core/faults.ts"
+import { inputChecks } from "../../../src/definition/index.ts"
 import { json, serve } from "../../worker/server.ts"
 import { builtIn, run } from "../adapter-run.ts"
 
@@ -86,6 +87,18 @@ describe("llm", () => {
     expect(answer).toMatchObject({ name: "Ada", llm: { json: { mood: "good" }, model: "tiny-1", usage } })
     expect(JSON.parse(server.asked[0]!.body)).toMatchObject({ model: "tiny", messages })
     expect(server.asked[0]!.headers["idempotency-key"]).toBe("job-1/route:1/0")
+  })
+
+  it("an answer is checked on the time of its job's owner", async () => {
+    const checks = vi.spyOn(inputChecks, "check")
+    onTestFinished(() => checks.mockRestore())
+    await using server = await serve((_, response) =>
+      json(response, { choices: [{ message: { content: '{"mood":"good"}' }, finish_reason: "stop" }] }),
+    )
+    const schema = { type: "object", properties: { mood: { type: "string" } } }
+    const config = { base_url: server.url, model: "m", prompt: "p", json: schema }
+    await run(builtIn("llm"), { config, owner: "ada", jobId: "job-7" })
+    expect(checks.mock.calls.map(([, , by]) => by)).toEqual([{ owner: "ada" }])
   })
 
   it("a model that is busy is asked again, a wrong key is final", async () => {
