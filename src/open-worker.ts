@@ -95,9 +95,14 @@ export class FleetWorker {
     return this.#worker.refused
   }
 
-  /** Is it connected, and known to the fleet? */
+  /** Is it connected, known to the fleet, and its store announced by an engine? */
   get isReady(): boolean {
-    return this.#worker.isReady
+    return this.notReady === null
+  }
+
+  /** Why it is not ready; null: it is. */
+  get notReady(): string | null {
+    return this.#worker.notReady
   }
 
   get running(): number {

@@ -14,7 +14,7 @@ import { systemClock } from "./engine/clock.ts"
 import type { Engine } from "./engine/engine.ts"
 import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
-import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
+import { type JobSnapshot, snapshotOfLive } from "./engine/job-snapshot.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
@@ -80,6 +80,9 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   }
 }
 
+/** With Redis, or the database, away the process starts without knowing them. */
+const WORKERS_KNOWN_MS = 2000
+
 export class Umbra {
   readonly handlers: FleetCatalog
   /** What pipelines may be made of. */
@@ -123,6 +126,8 @@ export class Umbra {
     await this.#live.start()
     await this.#overlays.start()
     await this.#engine.start()
+    // Workflows may name the handlers of workers that are there already.
+    await this.#engine.whenWorkersKnown(WORKERS_KNOWN_MS)
   }
 
   /**
@@ -165,9 +170,9 @@ export class Umbra {
 
   /** What this process has in hand, and whether it can take more. */
   vitals(): Vitals {
-    const { owner, ownedPartitions: partitions, isReady, hasTaker } = this.#engine
+    const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#engine
     const { running, queued, refused } = this.#broker
-    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, running, queued, refused }
+    return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
   /** S4: what happens to jobs, as it becomes durable, in whichever engine. */
@@ -259,7 +264,7 @@ export class Umbra {
   async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     const known = live !== undefined && live.undurable === 0 ? snapshotOfLive(live) : null
-    return known ?? snapshotOfRow(await this.queries.row(jobId))
+    return known ?? this.queries.summary(jobId)
   }
 
   /** J19: nodes, edges, what is ready and what is waited for. */
@@ -310,7 +315,7 @@ export class Umbra {
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
     const rows = await this.#journal.listJobs({ owner: localOwner, limit: 50, ...filter })
-    return rows.map(snapshotOfRow)
+    return this.queries.snapshots(rows)
   }
 
   /** Everything that happens to the job, from its beginning until it has ended, derived events included. */

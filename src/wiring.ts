@@ -165,6 +165,8 @@ export function wire({
       const own = ownOverlay(question)
       return own === null ? overlays.ask(question) : Promise.resolve(own)
     },
+    awayOwner: id => engine.awayOwner(id),
+    holder: task => broker.remote?.holder(task) ?? null,
     now,
   })
   return {

@@ -20,6 +20,8 @@ import { nameOf } from "./task-name.ts"
 
 /** What a running attempt reports. None of these throws. */
 export interface AttemptEvents {
+  /** The handler begins only now: what it needs had to be loaded first. */
+  begun(): void
   started(): void
   /** Resolves when the attempt has another place in the rate of its provider. */
   place(): Promise<void>
@@ -30,6 +32,8 @@ export interface AttemptEvents {
 }
 
 export interface RunningAttempt {
+  /** The handler has not begun: `begun` follows, unless the attempt ends before. */
+  readonly isLoading?: boolean
   /** `ended(null)` follows, at the latest after the grace. */
   abort(reason: string): void
   /** What the handler has reported to have used so far; undefined: nothing. */
@@ -355,8 +359,9 @@ class Attempt implements Queued, Lined, AttemptEvents {
     this.#pool.running += 1
     this.lane.take()
     // Its place in the rate of its provider has passed while it waited: a burst of such tasks would exceed the rate.
-    const isLate = this.#task.provider !== undefined && this.#pool.now() - this.#placedAt > LATE_MS
-    if (this.#task.announce || isLate) this.#announce(runner)
+    const { provider, announce, isLate: wasLate = false } = this.#task
+    const isLate = provider !== undefined && (wasLate || this.#pool.now() - this.#placedAt > LATE_MS)
+    if (announce || isLate) this.#announce(runner, isLate)
     else this.#begin(runner, time)
   }
 
@@ -371,9 +376,10 @@ class Attempt implements Queued, Lined, AttemptEvents {
     }
   }
 
-  #announce(runner: Runner): void {
+  /** `isLate`: the place that it had in the rate has passed. */
+  #announce(runner: Runner, isLate: boolean): void {
     this.#announced = true
-    this.place().then(
+    this.#tellStart({ alone: true, place: isLate }).then(
       () => (this.#cancelled !== null ? this.ended(null) : this.#begin(runner, performance.now())),
       // Not durable, so it must not run: whoever owns the job now hands it out again.
       () => this.ended(null),
@@ -382,12 +388,12 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   /** Another isolated task is to run beside it. Resolves when that is durable. */
   join(): Promise<void> {
-    return this.#tellStart(false)
+    return this.#tellStart({ alone: false, place: false })
   }
 
-  #tellStart(alone: boolean): Promise<void> {
+  #tellStart({ alone, place }: { readonly alone: boolean; readonly place: boolean }): Promise<void> {
     const { events, worker } = this.#pool
-    const told = { ...this.#task, announce: true }
+    const told = { ...this.#task, announce: true, ...(place && { place }) }
     return events.started(this.isolation === undefined ? told : { ...told, alone }, worker)
   }
 
@@ -397,6 +403,7 @@ class Attempt implements Queued, Lined, AttemptEvents {
     failpoint("handler.before")
     const run = runner.start(this.#task, this)
     this.#run = run
+    if (run.isLoading === true) this.#begunAt = Number.NaN
     // Its own handler may have cancelled it before `start` returned.
     if (this.#cancelled !== null && this.isRunning) run.abort(this.#cancelled)
   }
@@ -415,7 +422,12 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   /** Of an attempt whose start is known this stores nothing. */
   place(): Promise<void> {
-    return this.#tellStart(true)
+    return this.#tellStart({ alone: true, place: true })
+  }
+
+  begun(): void {
+    this.#begunAt = performance.now()
+    if (this.isolation !== undefined) this.#pool.begunAlone()
   }
 
   started(): void {

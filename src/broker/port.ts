@@ -40,6 +40,8 @@ export interface Task {
   readonly operation?: number
   /** An earlier attempt was lost with its process: `started` must be durable before the handler runs. */
   readonly announce: boolean
+  /** Its place in the rate of its provider has passed before a worker was given the task. */
+  readonly isLate?: boolean
   /** The node was known to run when its process died: of such tasks a process runs one at a time. */
   readonly isolation?: Isolation
 }
@@ -102,13 +104,16 @@ export interface TaskWaits {
 export interface TaskNews extends TaskName, Pick<Task, "announce"> {
   /** Of a task with `isolation`. true: it begins alone. false: it has run long enough, and is to be joined by another. */
   readonly alone?: boolean
+  /** With `announce`: it needs another place in the rate of its provider before it sends its next request. */
+  readonly place?: boolean
 }
 
 /** How the engine hears from whoever runs its tasks. Calls never throw and never block. */
 export interface TaskEvents {
   /**
-   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with a
-   * provider, when there is another place in its rate. With `alone: false` once more, before the next isolated task runs.
+   * Still running after a second: worth a fact. With `announce`: before it runs, and it runs once this resolves; with
+   * `place`, when there is another place in the rate of its provider. With `alone: false` once more, before the next
+   * isolated task runs.
    */
   started(task: TaskNews, worker: string): Promise<void>
   progress(task: TaskName, progress: Progress): void
@@ -172,6 +177,8 @@ export interface Broker {
 
 /** Workers in other processes: what they have in hand outlives the engine that sent it. */
 export interface RemoteWorkers {
+  /** Resolves once it is known which workers live, or after `patienceMs`. */
+  whenKnown(patienceMs: number): Promise<void>
   readonly live: readonly RemoteWorker[]
   /** Who died not long ago. */
   readonly dead: readonly RemoteWorker[]
@@ -179,8 +186,12 @@ export interface RemoteWorkers {
   readonly outdated: readonly RemoteWorker[]
   /** A task that an earlier owner of its job had sent. False: it ran in that process, and is lost. */
   adopt(task: TaskName, handler: string): boolean
+  /** Was the task adopted, and has no worker told yet whether its handler runs? After the death time of workers: no. */
+  isUncertain(task: TaskName): boolean
   /** Is the task there, as opposed to in this process? */
   has(task: TaskName): boolean
+  /** The live worker that has the task in hand, as its last beat said; null: none. It may have a task of another engine's. */
+  holder(task: TaskName): string | null
   /** The jobs of these partitions are here now: news of their tasks are wanted. */
   came(partitions: readonly number[]): void
   left(partitions: readonly number[]): void

@@ -154,8 +154,11 @@ function remoteOf(broker: RoutedBroker, remote: RedisBroker): RemoteWorkers {
     get outdated() {
       return remote.outdated
     },
+    whenKnown: patienceMs => remote.whenKnown(patienceMs),
     adopt: (task, handler) => broker.isElsewhere(handler) && remote.adopt(task, handler),
     has: task => remote.has(task),
+    holder: task => remote.holder(task),
+    isUncertain: task => remote.isUncertain(task),
     came: partitions => remote.came(partitions),
     left: partitions => remote.left(partitions),
     answers: handler => remote.answers(handler),

@@ -34,7 +34,8 @@ function lineOf(level: LogLevel, fields: Record<string, unknown>, message = ""):
   const more = rest.map(([name, value]) => `${name}=${textOf(value)}`)
   const who = typeof fields.node_id === "string" ? `${fields.node_id}: ` : ""
   const mark = level === "info" || level === "debug" ? "" : `${level}: `
-  return printable(`  ${who}${mark}${[message, ...more].filter(Boolean).join(" ")}`)
+  const text = [message, ...more].filter(Boolean).join(" ")
+  return printable(`  ${who}${mark}${text.replace(/\s*[\r\n]+\s*/g, " ")}`)
 }
 
 function textOf(value: unknown): string {

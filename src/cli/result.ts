@@ -120,6 +120,17 @@ export function errorText({ error }: Pick<JobSnapshot, "error">): string {
   return printable(`${where}${error.code} ${error.message}`)
 }
 
+/** `because of node a: E401 …` of a node that another one brought down, `item 2: E401 …` of one whose item failed. */
+export function nodeErrorText({ error }: Pick<NodeView, "error">): string {
+  if (error === null) return ""
+  const { node, item, code, message } = error
+  const where = [
+    ...(node === undefined ? [] : [`because of node ${node}`]),
+    ...(item === undefined ? [] : [`item ${item}`]),
+  ].join(", ")
+  return printable(`${where === "" ? "" : `${where}: `}${code} ${message}`)
+}
+
 function outputText({ job_id, output }: JobSnapshot, flags: string): string {
   const text = JSON.stringify(output, null, 2)
   const lines = text.split("\n")

@@ -5,11 +5,14 @@ import type { FleetWorker } from "../open-worker.ts"
 
 export function serveHealth(worker: FleetWorker, host: string, port: number): Promise<Server> {
   const server = createServer((request, response) => {
-    const { id, isReady, running, refused } = worker
+    const { id, notReady: reason, running, refused } = worker
+    const ready = reason === null
     const path = request.url?.split("?")[0]
-    const status = path === "/health" ? 200 : path === "/ready" ? (isReady ? 200 : 503) : 404
+    const status = path === "/health" ? 200 : path === "/ready" ? (ready ? 200 : 503) : 404
     response.writeHead(status, { "content-type": "application/json" })
-    response.end(status === 404 ? "{}" : JSON.stringify({ id, ready: isReady, running, refused }))
+    response.end(
+      status === 404 ? "{}" : JSON.stringify({ id, ready, ...(ready ? {} : { reason }), running, refused }),
+    )
   })
   return new Promise((resolve, reject) => {
     server.once("error", error =>

@@ -46,8 +46,10 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
     ...(concurrency === undefined ? {} : { worker: { concurrency } }),
     ...(prefetch === undefined ? {} : { redis: { prefetch } }),
   })
+  // Before anything is awaited: whoever asks for it is told there why the worker takes no tasks, and not in the log.
+  const { bound } = opened
   const health = await healthOf(opened, options)
-  const greeted = opened.bound.then(id => void process.stdout.write(`${greeting(opened, redisUrl, id)}\n`))
+  const greeted = bound.then(id => void process.stdout.write(`${greeting(opened, redisUrl, id)}\n`))
   const signal = await Promise.race([told, greeted.then(() => told)]).catch(async error => {
     await opened.close({ drainSeconds: 0 })
     throw error

@@ -1,5 +1,5 @@
 import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./apply-items.ts"
-import { attemptEnded, childrenUsed, ranUntil, used, wereRunning } from "./attempt-times.ts"
+import { attemptEnded, childrenUsed, lostForGood, ranUntil, used, wereRunning } from "./attempt-times.ts"
 import { readPolicy } from "./backoff.ts"
 import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./begin.ts"
 import type { Effects } from "./effects.ts"
@@ -13,7 +13,7 @@ import type {
   SignalReceived,
   TasksLost,
 } from "./facts.ts"
-import type { Fault } from "./faults.ts"
+import { type Fault, lostTooOften } from "./faults.ts"
 import type { Json } from "./json.ts"
 import {
   abandonAll,
@@ -220,6 +220,7 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   forget(state, node)
   state.faults.set(node, { fault })
   if (fact.postponed !== true) state.tries[node]!++
+  if (fault.code === lostTooOften) lostForGood(state, node)
   progressed(state)
   if (fact.retry_at === undefined) {
     if (state.goesOn) failAlone(state, fact, at, effects)
@@ -300,14 +301,21 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
   const isCounted = fact.handed_over !== true
   wereRunning(state, fact)
   for (const node of fact.nodes) {
+    // A preview tells that it runs, and not since when.
+    const wasRunning = state.nodeStatus[node] === RUNNING
     if (isCounted) noteLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
     if (!isCounted) effects.abort(node, state.attempt[node]!)
-    attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at })
+    // One that had not begun is the same attempt to people: it has waited since it was first queued.
+    const hadBegun = state.startedAt[node]! > 0 || wasRunning
+    const queuedAt = hadBegun ? fact.at : state.queuedAt[node]!
+    const retryAt = hadBegun ? undefined : (state.lastAttempts.get(node)?.retryAt ?? undefined)
+    attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at, retryAt })
     state.attempt[node]!++
     enqueue(state, node, fact.at, effects)
+    state.queuedAt[node] = queuedAt
   }
 }
 
@@ -353,6 +361,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
   state.started.clear()
   state.earliestTimer = Number.POSITIVE_INFINITY
   state.status = status
+  state.endedAs = status
   state.finishedAt = at
   effects.end()
 }

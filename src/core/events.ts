@@ -203,6 +203,8 @@ class EventList {
   #tellLost(of: JobState, position: number, which: { node: string; item?: number }): void {
     const ran = this.#running(of, position)
     const started = of.started.get(position) ?? ran
+    // Nothing had begun, as far as facts tell: to people it is the same attempt, which goes on waiting.
+    if (started === undefined && nodeStatusOf(of, position) === "QUEUED") return
     if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
       this.#tellBegun(of, position, which, ran)
     const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true

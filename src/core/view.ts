@@ -100,18 +100,18 @@ export interface WorkerWait extends Partial<TaskWait> {
 export interface TaskWait {
   /**
    * busy: workers with the handler live, and have no room yet. none: no live worker has the handler. refused: a worker
-   * did not take the task.
+   * did not take the task. owner_away: no live engine owns the job, so no worker is given its tasks.
    */
-  readonly reason: "busy" | "none" | "refused"
+  readonly reason: "busy" | "none" | "refused" | "owner_away"
   /** busy: tasks that wait in the same queue, this one included. */
   readonly queued?: number
   /** busy: the place of this task among them, from 1. */
   readonly position?: number
   /** none: the worker that had the handler last; null: none is known. */
   readonly last_worker?: string | null
-  /** none: when that worker last reported. */
+  /** none: when that worker last reported. owner_away: when the engine that owned the job did. */
   readonly last_seen_at?: number | null
-  /** refused: what the worker said. none: why no worker can be reached. */
+  /** refused: what the worker said. none: why no worker can be reached. owner_away: which engine is away. */
   readonly cause?: string
 }
 

@@ -43,6 +43,9 @@ export interface Issue {
   readonly errors?: readonly (readonly Issue[])[]
 }
 
+/** Of one mapping that are told one by one: this is done in one piece. */
+export const UNKNOWN_KEYS = 100
+
 /** Reports what does not have the schema's shape, and answers with it: paths count from `source`. */
 export function checkShape(check: ShapeCheck, context: ShapeContext): readonly Issue[] {
   const parsed = check.schema.safeParse(check.source)
@@ -50,8 +53,14 @@ export function checkShape(check: ShapeCheck, context: ShapeContext): readonly I
   const issues = (parsed.error.issues as readonly unknown[] as readonly Issue[]).flatMap(unfolded)
   // What a misspelt key was meant to be: that it is missing follows from the misspelling.
   const meant = new Set<string | undefined>()
-  for (const { keys, path } of issues.filter(({ code }) => code === "unrecognized_keys"))
-    for (const key of keys ?? []) meant.add(reportUnknownKey([...path, key], check, context))
+  for (const { keys = [], path } of issues.filter(({ code }) => code === "unrecognized_keys")) {
+    const known = keysAt(check.schema, path)
+    for (const key of keys.slice(0, UNKNOWN_KEYS))
+      meant.add(reportUnknownKey([...path, key], known, check, context))
+    const more = keys.length - UNKNOWN_KEYS
+    if (more > 0)
+      context.problems.add("E101", [...check.path, ...path], `${more} more keys are not known here.`)
+  }
   for (const issue of issues) {
     if (issue.code === "unrecognized_keys") continue
     const { path } = issue
@@ -110,11 +119,11 @@ function wrong(issue: Issue, { source, words }: ShapeCheck): string {
 /** Answers with the key that was probably meant. */
 function reportUnknownKey(
   inner: DocumentPath,
-  { schema, path }: ShapeCheck,
+  known: readonly string[],
+  { path }: ShapeCheck,
   { problems, suggest }: ShapeContext,
 ): string | undefined {
   const key = String(inner.at(-1))
-  const known = keysAt(schema, inner.slice(0, -1))
   const nearest = suggest.nearest(key, known)
   const advice = nearest === undefined ? `Known are ${known.join(", ")}.` : `Did you mean "${nearest}"?`
   problems.add("E101", [...path, ...inner], `Unknown key ${JSON.stringify(key)}. ${advice}`, { key: true })

@@ -53,6 +53,8 @@ class JsonCheck {
   left: number
   /** Levels that were left at the deepest place. */
   deepest: number
+  /** Said once: a hostile document may have a million such places. */
+  #isTooDeep = false
 
   constructor(bounds: JsonBounds, problems: ProblemList) {
     this.#bounds = bounds
@@ -78,7 +80,9 @@ class JsonCheck {
     if (this.#open.includes(value)) {
       this.#refuse("This object contains itself. Write it out, or leave it out.")
     } else if (depth === 0) {
-      this.#refuse(`Nested more than ${this.#bounds.depth} levels deep (limit depth). Flatten it.`)
+      if (!this.#isTooDeep)
+        this.#refuse(`Nested more than ${this.#bounds.depth} levels deep (limit depth). Flatten it.`)
+      this.#isTooDeep = true
     } else {
       this.#open.push(value)
       if (depth - 1 < this.deepest) this.deepest = depth - 1

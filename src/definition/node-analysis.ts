@@ -1,5 +1,6 @@
 /** The nodes of one workflow: ids, handlers, configs, templates and the dependencies that follow from them. */
 import type { Adjacency } from "../core/plan.ts"
+import { insteadOfText } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import type { Work } from "../turns.ts"
 import type { AnalysedNode } from "./analysis.ts"
@@ -149,9 +150,11 @@ export class NodeAnalysis {
   #expression(value: unknown, position: number, key: "when" | "for_each"): ValueTemplate {
     const compiled = this.#compile(typeof value === "string" ? value.trim() : value, position, key)
     const whole = compiled.templates[0]
-    if (whole === undefined || whole.path.length > 0 || whole.template.isExpression) return compiled
+    if (whole === undefined || whole.path.length > 0 || !whole.template.yieldsText) return compiled
+    // Of a version stored before 0.2 the node fails, not its job.
+    if (whole.template.isExpression && this.#options.rules < 2) return compiled
     const yields = key === "when" ? "true or false" : "a list"
-    const message = `"${key}" yields text here. Write one expression that yields ${yields}: "{{ … }}" with nothing around it.`
+    const message = `"${key}" yields text here. ${insteadOfText(whole.template, yields)}`
     this.#options.problems.add("E101", ["nodes", position, key], message)
     return compiled
   }

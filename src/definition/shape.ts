@@ -98,7 +98,11 @@ function checkIsTemplate(node: SoundNode, path: DocumentPath, { problems }: Shap
   for (const key of ["when", "for_each"] as const) {
     const text = node[key]
     if (typeof text !== "string" || isTemplate(text)) continue
-    const message = `"${key}" is text without a template, so it would always mean the same. Write "{{ ${text.slice(0, 80)} }}".`
+    const yields = key === "when" ? "true or false" : "a list"
+    const message =
+      text.trim() === ""
+        ? `"${key}" is empty. Write an expression that yields ${yields}, "{{ … }}", or leave "${key}" out.`
+        : `"${key}" is text without a template, so it would always mean the same. Write "{{ ${text.trim().slice(0, 80)} }}".`
     problems.add("E101", [...path, key], message)
   }
 }

@@ -4,7 +4,7 @@ import type { Journal, Pulse } from "../journal/port.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
 import type { Answer } from "./inbox.ts"
-import { Owners } from "./owners.ts"
+import { type AwayOwner, Owners } from "./owners.ts"
 import { nobodyThere, Questions } from "./questions.ts"
 import { refusalError } from "./refusals.ts"
 import type { EngineSettings } from "./settings.ts"
@@ -51,9 +51,23 @@ export class Elsewhere {
     return this.#owners.hasTaker
   }
 
+  /** Has one done so since this process started? */
+  get hadTaker(): boolean {
+    return this.#owners.hadTaker
+  }
+
+  /** Set if no live engine can know anything of the job. */
+  awayOwner(jobId: string): AwayOwner | null {
+    return this.#owners.awayOwner(partitionOf(jobId))
+  }
+
   /** Resolves once a beat has told who is there; an engine that is just taking its partitions is waited for. */
   whenKnown(): Promise<void> {
     return this.#owners.whenKnown(this.#impatientMs)
+  }
+
+  whenHeard(patienceMs: number): Promise<void> {
+    return this.#owners.whenHeard(patienceMs)
   }
 
   stop(): void {

@@ -15,6 +15,7 @@ import { EngineMeasures } from "./measures.ts"
 import type { OperationRows } from "./operation-rows.ts"
 import { Owner } from "./owner.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
+import type { AwayOwner } from "./owners.ts"
 import { Ownership } from "./ownership.ts"
 import { Plans } from "./plans.ts"
 import { noProviders } from "./providers.ts"
@@ -230,6 +231,12 @@ export class Engine {
     if (this.#ownership.count === 0) await this.#elsewhere.whenKnown()
   }
 
+  /** Resolves once it is known which workers live, of engines and elsewhere, or after `patienceMs`. */
+  async whenWorkersKnown(patienceMs: number): Promise<void> {
+    const engines = this.#pulse === null ? undefined : this.#elsewhere.whenHeard(patienceMs)
+    await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
+  }
+
   get ownedPartitions(): number {
     return this.#ownership.count
   }
@@ -243,6 +250,16 @@ export class Engine {
   /** Is there a partition for new jobs, here or in another process? */
   get hasTaker(): boolean {
     return this.#ownership.count > 0 || this.#elsewhere.hasTaker
+  }
+
+  /** Was there one since this process started? An engine makes its own. */
+  get hadTaker(): boolean {
+    return this.#parts.takesPartitions || this.#elsewhere.hadTaker
+  }
+
+  /** The last owner of a job that no live engine owns; null: one does, or this process is about to take the job over. */
+  awayOwner(jobId: string): AwayOwner | null {
+    return this.#parts.takesPartitions ? null : this.#elsewhere.awayOwner(jobId)
   }
 
   newJobId(): string {

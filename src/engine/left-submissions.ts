@@ -26,6 +26,8 @@ export interface LeftSubmissionsParts {
 
 interface Awaited {
   readonly provider: string
+  /** Of the job. */
+  readonly owner: string
   /** Does the handler do nothing but submit? Of other handlers an abort is the end. */
   readonly isSubmission: boolean
   readonly stopTimer: () => void
@@ -69,7 +71,20 @@ export class LeftSubmissions {
     if (broker.withdraw(task)) {
       this.#settling.add(nameOf(task))
       void this.#settle(task, null).finally(() => this.#settling.delete(nameOf(task)))
-    } else this.#await(task, { provider: provider!, isSubmission: submitting.has(handler) })
+    } else
+      this.#await(task, {
+        provider: provider!,
+        owner: job.state.owner,
+        isSubmission: submitting.has(handler),
+      })
+  }
+
+  /** A submission whose outcome is wanted although its job has left it; `isRepeated`: this engine has made it once more. */
+  awaited(task: TaskName): { provider: string; owner: string; isRepeated: boolean } | null {
+    const found = this.#awaited.get(nameOf(task))
+    if (found === undefined) return null
+    const { provider, owner } = found
+    return { provider, owner, isRepeated: task.attempt >= REPEATED }
   }
 
   /** The row of a submission is durable. One that nobody is about to answer was made by an earlier attempt. */
@@ -196,7 +211,7 @@ export class LeftSubmissions {
       // With a name of its own: a worker answers a name that it knows with what it reported before.
       const { isolation: _, ...plain } = task
       const repeated = { ...plain, attempt: attempt + tries * REPEATED, operation, announce: false }
-      this.#await(repeated, { provider, isSubmission: true })
+      this.#await(repeated, { provider, owner, isSubmission: true })
       broker().dispatch(repeated)
     } catch (error) {
       this.#repeats.delete(keyOf(submission))

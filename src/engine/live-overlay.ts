@@ -1,9 +1,10 @@
-import type { Broker, PipelineNeeds, TaskWaits } from "../broker/port.ts"
+import type { Broker, PipelineNeeds, TaskName } from "../broker/port.ts"
 import { placeOf } from "../core/item-list.ts"
 import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../core/live-view.ts"
-import { QUEUED, RUNNING, WAITING } from "../core/state.ts"
+import { type JobState, QUEUED, RUNNING, WAITING } from "../core/state.ts"
 import { workerWait } from "../core/view.ts"
 import { currentTask, type LiveJob, taskKey } from "./live-job.ts"
+import type { AwayOwner } from "./owners.ts"
 import { needsOf, withLacking } from "./pipeline-needs.ts"
 
 /** The overlay of a job's nodes, or of a page of the items of one of them. */
@@ -18,7 +19,7 @@ export interface OverlayQuestion {
 export type Overlay = LiveGraph | LiveItems
 
 export interface OverlayParts {
-  readonly broker: Pick<Broker, "runningTask" | "waits">
+  readonly broker: Pick<Broker, "runningTask" | "waits" | "remote">
   /** What of a pipeline's needs is not in this process. */
   readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
   readonly now: () => number
@@ -39,17 +40,52 @@ export function overlayOf(
   parts: OverlayParts,
 ): LiveGraph | LiveItems {
   const at = parts.now()
+  if (job === undefined) return question.node === undefined ? { at, nodes: [] } : { at, items: [] }
+  return overlay(new Tasks(job, at, inFlight(job, parts, at)), question, at)
+}
+
+export interface AwayParts {
+  readonly owner: AwayOwner
+  /** The live worker that has the task in hand; null: none is known. */
+  readonly holder: (task: TaskName) => string | null
+  readonly now: number
+}
+
+/**
+ * The overlay of a job that no live engine owns. A recorded start counts as running only while a live worker has the task:
+ * all that the owner's own process ran has ended with it.
+ */
+export function awayOverlay(state: JobState, question: OverlayQuestion, parts: AwayParts): Overlay {
+  const { owner, holder, now } = parts
+  const { engine, beat } = owner
+  const cause =
+    engine === null ? "no engine runs" : `${engine} has stopped reporting, and no other engine runs`
+  const wait = { reason: "owner_away", last_seen_at: beat, cause } as const
+  const of = (task: TaskPlace): LiveTask => {
+    const { state: own, position } = placeOf(state, task)!
+    const isStarted = own.nodeStatus[position] === RUNNING
+    const attempt = own.attempt[position]!
+    const worker = isStarted ? holder({ jobId: question.jobId, ...task, attempt }) : null
+    if (worker !== null)
+      return { ...idle, status: "RUNNING", worker, started_at: own.startedAt[position] || null }
+    return { ...idle, waiting_on: { ...workerWait(state.graph.nodes[task.node]!), ...wait } }
+  }
+  return overlay(new Tasks({ state, progress: null }, now, of), question, now)
+}
+
+function overlay(tasks: Tasks, question: OverlayQuestion, at: number): Overlay {
   const { node } = question
-  if (node === undefined) return { at, nodes: job === undefined ? [] : nodesOf(new Tasks(job, parts, at)) }
-  return { at, items: job === undefined ? [] : itemsOf(new Tasks(job, parts, at), { ...question, node }) }
+  return node === undefined
+    ? { at, nodes: nodesOf(tasks) }
+    : { at, items: itemsOf(tasks, { ...question, node }) }
 }
 
 function nodesOf(tasks: Tasks): LiveNode[] {
-  const { plan } = tasks.job
+  const { nodes } = tasks.job.state.graph
   const found: LiveNode[] = []
-  for (let node = 0; node < plan.nodes.length; node++) {
+  for (let node = 0; node < nodes.length; node++) {
     const live = tasks.hasItems(node) ? tasks.list(node) : tasks.task({ node })
-    if (live !== null) found.push({ id: plan.nodes[node]!.id, ...live })
+    if (live !== null) found.push({ id: nodes[node]!.id, ...live })
   }
   return bounded(found)
 }
@@ -72,18 +108,46 @@ function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
   return tasks.filter(({ status }) => status !== "QUEUED" || ++queued <= MOST_QUEUED)
 }
 
-/** One look at the tasks of one job: queues are ordered once for all of them. */
-class Tasks {
-  readonly job: LiveJob
-  readonly #parts: OverlayParts
-  readonly #now: number
-  readonly #waits: TaskWaits
+/** What a task that is ready, and has not ended, does. One answer's: queues are ordered once for all tasks of the job. */
+function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskPlace) => LiveTask {
+  const { plan, unserved } = job
+  const waits = broker.waits()
+  const lacking = plan.pipeline === null ? null : lacks(needsOf(plan.pipeline))
+  return task => {
+    const current = currentTask(job, task)!
+    const running = broker.runningTask(current)
+    if (running !== null)
+      return {
+        ...idle,
+        status: "RUNNING",
+        worker: running.worker,
+        started_at: now - Math.round(running.ranMs),
+      }
+    const recorded = broker.remote?.isUncertain(current) === true ? recordedStart(job, task) : undefined
+    if (recorded !== undefined)
+      return { ...idle, status: "RUNNING", worker: recorded.worker, started_at: recorded.at }
+    const node = plan.nodes[task.node]!
+    const wait = waits.of(current, node.handler, unserved?.has(taskKey(task)) === true)
+    const waiting = { ...workerWait(node), ...wait }
+    return { ...idle, waiting_on: lacking === null ? waiting : withLacking(waiting, lacking) }
+  }
+}
 
-  constructor(job: LiveJob, parts: OverlayParts, now: number) {
+function recordedStart({ state }: LiveJob, task: TaskPlace) {
+  const place = placeOf(state, task)!
+  return place.state.started.get(place.position)
+}
+
+/** One look at the tasks of one job. */
+class Tasks {
+  readonly job: Pick<LiveJob, "state" | "progress">
+  readonly #now: number
+  readonly #inFlight: (task: TaskPlace) => LiveTask
+
+  constructor(job: Tasks["job"], now: number, inFlight: (task: TaskPlace) => LiveTask) {
     this.job = job
-    this.#parts = parts
     this.#now = now
-    this.#waits = parts.broker.waits()
+    this.#inFlight = inFlight
   }
 
   hasItems(node: number): boolean {
@@ -101,7 +165,8 @@ class Tasks {
     if (status === WAITING) return progress === null ? null : { ...idle, status: "WAITING", progress }
     if (status !== QUEUED && status !== RUNNING) return null
     if (state.awaitingSlot.has(position) || (state.retryAt.get(position) ?? 0) > this.#now) return null
-    return this.#running(task, progress) ?? this.#queued(task)
+    const live = this.#inFlight(task)
+    return live.status === "RUNNING" ? { ...live, progress } : live
   }
 
   /** A node with `for_each`: that of its items which has run longest, or else that which waits first. */
@@ -119,24 +184,6 @@ class Tasks {
     }
     if (first === null) return progress === null ? null : { ...idle, status: "WAITING", progress }
     return { ...first, progress, items: { running } }
-  }
-
-  #running(task: TaskPlace, progress: LiveTask["progress"]): LiveTask | null {
-    const current = currentTask(this.job, task)
-    const running = current === null ? null : this.#parts.broker.runningTask(current)
-    if (running === null) return null
-    const { worker, ranMs } = running
-    return { ...idle, status: "RUNNING", worker, started_at: this.#now - Math.round(ranMs), progress }
-  }
-
-  #queued(task: TaskPlace): LiveTask {
-    const { plan, unserved } = this.job
-    const node = plan.nodes[task.node]!
-    const current = currentTask(this.job, task)
-    const wait = this.#waits.of(current!, node.handler, unserved?.has(taskKey(task)) === true)
-    const waiting = { ...workerWait(node), ...wait }
-    const lacking = plan.pipeline === null ? null : this.#parts.lacks(needsOf(plan.pipeline))
-    return { ...idle, waiting_on: lacking === null ? waiting : withLacking(waiting, lacking) }
   }
 }
 

@@ -30,6 +30,8 @@ export interface Vitals {
   readonly isReady: boolean
   /** An engine is known that takes jobs: this process's own, or another's. */
   readonly hasTaker: boolean
+  /** There was one since the process started. */
+  readonly hadTaker: boolean
   /** Attempts that have a slot, and that wait for one. */
   readonly running: number
   readonly queued: number

@@ -17,6 +17,9 @@ export class Owners {
   /** Who left a question without an answer, and the beat that was known then: one more, and it is asked again. */
   readonly #silent = new Map<string, number>()
   #anyLives = false
+  #hadTaker = false
+  #engines: Pulse["engines"] = []
+  #owned: Pulse["partitions"] = []
   #isKnown = false
   #isStopped = false
   #waiters: (() => void)[] = []
@@ -31,6 +34,8 @@ export class Owners {
   }
 
   receive({ engines, partitions }: Pulse): void {
+    this.#engines = engines
+    this.#owned = partitions
     const living = this.#peers.alive(engines)
     this.#stale.receive(engines)
     const isLive = (row: EngineBeat) => living.has(row.engine) && !this.#stale.has(row)
@@ -42,6 +47,7 @@ export class Owners {
       .map(({ engine, beat }) => ({ engine, beat, partitions: owned.get(engine)! }))
       .filter(taker => taker.partitions.length > 0)
     this.#choose()
+    this.#hadTaker ||= this.hasTaker
     // One that is about to end still answers.
     this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
     this.#isKnown = true
@@ -68,9 +74,21 @@ export class Owners {
     return this.#anyLives || !this.#isKnown
   }
 
+  /** The last owner of a partition of which no live engine can know anything. null: an engine lives, or none is known yet. */
+  awayOwner(partition: number): AwayOwner | null {
+    if (this.mayAnswer) return null
+    const engine = this.#owned.find(row => row.partition === partition)?.owner ?? null
+    return { engine, beat: this.#engines.find(row => row.engine === engine)?.beat ?? null }
+  }
+
   /** Does an engine that lives take jobs? */
   get hasTaker(): boolean {
     return this.#partitions.length > 0
+  }
+
+  /** Has one done so since this process started? */
+  get hadTaker(): boolean {
+    return this.#hadTaker
   }
 
   /**
@@ -82,6 +100,11 @@ export class Owners {
     while (!this.#isKnown && !this.#isStopped) await this.#nextBeat()
     while (!this.hasTaker && this.#anyLives && !this.#isStopped && performance.now() < until)
       await this.#nextBeat(until - performance.now())
+  }
+
+  /** Resolves with the first beat, or after `patienceMs`. */
+  async whenHeard(patienceMs: number): Promise<void> {
+    if (!this.#isKnown && !this.#isStopped) await this.#nextBeat(patienceMs)
   }
 
   #nextBeat(atMostMs?: number): Promise<void> {
@@ -116,6 +139,13 @@ export class Owners {
   #anyPlace(): number {
     return Math.floor(this.#random() * PLACES)
   }
+}
+
+/** An engine that owned a job, and does not live any more; `engine` null: it stopped in order. */
+export interface AwayOwner {
+  readonly engine: string | null
+  /** The time of its last beat, by its own clock; null: not known. */
+  readonly beat: number | null
 }
 
 interface Taker {

@@ -1,3 +1,4 @@
+import type { TaskName } from "../broker/port.ts"
 import { type AttemptView, attemptsOf } from "../core/attempt-history.ts"
 import { expand, type JobEvent } from "../core/events.ts"
 import type { Fault } from "../core/faults.ts"
@@ -18,7 +19,7 @@ import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.
 import { endOfRow, jobErrorText, outputInMemory } from "./job-result.ts"
 import { type JobSnapshot, previewsOf, snapshotOfRow } from "./job-snapshot.ts"
 import type { LiveJob } from "./live-job.ts"
-import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
+import { awayOverlay, type Overlay, type OverlayQuestion } from "./live-overlay.ts"
 import {
   decodeRows,
   type FoldedJob,
@@ -30,6 +31,7 @@ import {
   readOutput,
   readWhole,
 } from "./load.ts"
+import type { AwayOwner } from "./owners.ts"
 import type { Watchers } from "./watchers.ts"
 
 /** A job that another process runs brings no news here. */
@@ -44,9 +46,11 @@ export interface QueryParts extends LoadParts {
   live(jobId: string): LiveJob | undefined
   /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be asked. */
   overlay?(question: OverlayQuestion): Promise<Overlay | null>
+  /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
+  awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
+  /** The live worker that has a task in hand; null: none is known here. */
+  holder?(task: TaskName): string | null
   now(): number
-  /** Nobody else can have the store open: what seems to run was left by a process that died. */
-  readonly isAlone?: boolean
 }
 
 export interface ItemPageQuery {
@@ -105,19 +109,33 @@ export class Queries {
     return row
   }
 
+  snapshots(rows: readonly JobRow[]): JobSnapshot[] {
+    const now = this.#parts.now()
+    return rows.map(row => snapshotOfRow(row, now))
+  }
+
   /** Newest first, of every owner unless one is named. */
   list(filter: JobFilter): Promise<JobRow[]> {
     return this.#parts.journal.listJobs(filter)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    return this.filledIn(snapshotOfRow(await this.row(jobId)))
+    return this.filledIn(await this.summary(jobId))
   }
 
-  /** Adds to what a job's row says what the journal alone has: a large output; of a job that has not ended usage and previews. */
+  /** The job as lists have it. */
+  async summary(jobId: string): Promise<JobSnapshot> {
+    return snapshotOfRow(await this.row(jobId), this.#parts.now())
+  }
+
+  /**
+   * Adds to what a job's row says what the journal alone has: a large output, previews, and the usage of a job that runs
+   * here. For that of one that runs elsewhere its facts would have to be read again and again: its graph has it.
+   */
   async filledIn(job: JobSnapshot): Promise<JobSnapshot> {
     if (job.output_left_out === true) return this.#withOutput(job)
-    if (job.usage !== null) return job
+    const isHere = this.#parts.live(job.job_id) !== undefined
+    if (job.status !== "PREVIEW" && (job.usage !== null || !isHere)) return job
     return this.#ofDurable(job.job_id, ({ state }) => {
       const usage = Object.fromEntries(state.usage)
       // If the job has gone on since the row was read, it has no previews to show.
@@ -130,10 +148,10 @@ export class Queries {
   /** J19: the shadow graph, read off durable facts, and its live overlay. */
   async graph(jobId: string): Promise<GraphView> {
     const now = this.#parts.now()
-    const { plan, stored } = await this.#ofDurable(jobId, ({ plan, state }) => {
-      return { plan, stored: graphView(state, { now }) }
+    const { plan, state, stored } = await this.#ofDurable(jobId, ({ plan, state }) => {
+      return { plan, state, stored: graphView(state, { now }) }
     })
-    const view = await this.#withOverlay(jobId, stored)
+    const view = await this.#withOverlay(jobId, state, stored)
     const { pipeline } = plan
     if (pipeline === null) return this.#withUnseen(jobId, plan, view)
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
@@ -178,15 +196,11 @@ export class Queries {
     return read(job !== undefined && !job.gone && job.undurable === 0 ? job : await this.fold(jobId))
   }
 
-  async #withOverlay(jobId: string, view: GraphView, only?: string): Promise<GraphView> {
+  /** `view`: of the state as it was read; `only`: of the other nodes it need not say where they stand in queues for slots. */
+  async #withOverlay(jobId: string, state: JobState, view: GraphView, only?: string): Promise<GraphView> {
     if (jobHasEnded(view.status)) return view
     const byId = new Map(view.nodes.map((node, position) => [node.id, { node, position }]))
-    const live = (await this.#overlay({ jobId }, () => ({
-      at: this.#parts.now(),
-      nodes: view.nodes
-        .filter(({ status }) => status === "RUNNING")
-        .map(({ id, handler }) => ({ id, ...forWorker(handler) })),
-    }))) as LiveGraph | null
+    const live = (await this.#overlay({ jobId }, state)) as LiveGraph | null
     if (live === null) return { ...view, live }
     // Facts may have been read before others that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
@@ -198,10 +212,11 @@ export class Queries {
     }
   }
 
-  /** `nobody`: the overlay of a job that nothing can run, since this process alone has the store open. */
-  #overlay(question: OverlayQuestion, nobody: () => Overlay): Promise<Overlay | null> {
-    if (this.#parts.isAlone === true) return Promise.resolve(nobody())
-    return this.#parts.overlay?.(question) ?? Promise.resolve(null)
+  async #overlay(question: OverlayQuestion, state: JobState): Promise<Overlay | null> {
+    const { overlay, awayOwner, holder = () => null, now } = this.#parts
+    const owner = (await awayOwner?.(question.jobId)) ?? null
+    if (owner !== null) return awayOverlay(state, question, { owner, holder, now: now() })
+    return (await overlay?.(question)) ?? null
   }
 
   /** X5: where nodes or items stand in the queues for slots. */
@@ -257,44 +272,38 @@ export class Queries {
     jobId: string,
     { view, state, node, item }: { view: NodeView; state: JobState; node: number; item?: number },
   ): Promise<LiveGraph | null> {
-    const { id, handler } = view
+    const { id } = view
     if (item === undefined) {
       const graph = graphView(state, { now: this.#parts.now() })
-      const { live } = await this.#withOverlay(jobId, graph, id)
+      const { live } = await this.#withOverlay(jobId, state, graph, id)
       return live ? { ...live, nodes: live.nodes.filter(each => each.id === id) } : null
     }
     const question = { jobId, node, after: item - 1, limit: 1 }
-    const live = await this.#itemsOverlay(question, [{ ...view, index: item }], handler)
+    const live = await this.#itemsOverlay(question, [{ ...view, index: item }], state)
     return live && { at: live.at, nodes: live.items.map(({ index: _, ...task }) => ({ id, ...task })) }
   }
 
   /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
   async items(jobId: string, id: string, { after = -1, limit = 100 }: ItemPageQuery = {}): Promise<ItemPage> {
     const now = this.#parts.now()
-    const { items, next, node, handler, hasEnded } = await this.#ofDurable(jobId, ({ state }) => {
+    const { items, next, node, state, hasEnded } = await this.#ofDurable(jobId, ({ state }) => {
       const node = this.#position(jobId, state, id)
       const items = itemViews(state, node, { after, limit, now })
       const last = after + items.length
       const next = items.length > 0 && last + 1 < state.lists.get(node)!.items.length ? last : null
-      const { handler } = state.graph.nodes[node]!
-      return { items, next, node, handler, hasEnded: jobHasEnded(state.status) }
+      return { items, next, node, state, hasEnded: jobHasEnded(state.status) }
     })
     if (hasEnded) return { items, next }
-    return { items, next, live: await this.#itemsOverlay({ jobId, node, after, limit }, items, handler) }
+    return { items, next, live: await this.#itemsOverlay({ jobId, node, after, limit }, items, state) }
   }
 
   async #itemsOverlay(
     question: Required<OverlayQuestion>,
     items: readonly Pick<ItemView, "index" | "status" | "waiting_on">[],
-    handler: string,
+    state: JobState,
   ): Promise<LiveItems | null> {
     if (items.length === 0) return { at: this.#parts.now(), items: [] }
-    const live = (await this.#overlay(question, () => ({
-      at: this.#parts.now(),
-      items: items
-        .filter(({ status }) => status === "RUNNING")
-        .map(({ index }) => ({ index, ...forWorker(handler) })),
-    }))) as LiveItems | null
+    const live = (await this.#overlay(question, state)) as LiveItems | null
     if (live === null) return null
     const { jobId, node, after } = question
     const tasks = live.items.filter(({ index }) => isBegun(items[index - after - 1]?.status ?? "PENDING"))
@@ -424,10 +433,6 @@ const notBegun: LiveTask = {
   started_at: null,
   progress: null,
   waiting_on: null,
-}
-
-function forWorker(handler: string): LiveTask {
-  return { ...notBegun, waiting_on: { kind: "worker", handler } }
 }
 
 export function noSuchJob(jobId: string): UmbraError {

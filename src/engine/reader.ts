@@ -6,7 +6,8 @@ import type { JobFilter, JobRow, Journal } from "../journal/port.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
 import { systemClock } from "./clock.ts"
 import { isJobId, partitionOf } from "./ids.ts"
-import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
+import type { JobSnapshot } from "./job-snapshot.ts"
+import { type AwayOwner, Owners } from "./owners.ts"
 import { Plans } from "./plans.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
 import { Questions } from "./questions.ts"
@@ -52,7 +53,7 @@ export class Reader {
       live: () => undefined,
       overlay: question => this.#overlays.ask(question),
       now: () => systemClock.now(),
-      isAlone: journal.capabilities.exclusive,
+      awayOwner: jobId => this.#awayOwner(jobId),
     })
   }
 
@@ -68,7 +69,7 @@ export class Reader {
   /** Newest first, of every owner unless one is named. */
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
-    return (await this.#queries.list({ limit: 50, ...filter })).map(snapshotOfRow)
+    return this.#queries.snapshots(await this.#queries.list({ limit: 50, ...filter }))
   }
 
   graph(jobId: string): Promise<GraphView> {
@@ -129,6 +130,20 @@ export class Reader {
       if (error instanceof UmbraError && error.code === "E613") return false
       throw error
     }
+  }
+
+  /** A store that only one process can open has no engine while this one has it. */
+  async #awayOwner(jobId: string): Promise<AwayOwner | null> {
+    if (this.isExclusive) return { engine: null, beat: null }
+    const { leaseSeconds, beatSeconds } = engineSettings()
+    const [engines, partitions] = await Promise.all([
+      this.#journal.readEngines(),
+      this.#journal.readPartitions(),
+    ])
+    const { now, random } = systemClock
+    const owners = new Owners({ leaseMs: leaseSeconds * 1000, beatMs: beatSeconds * 1000, now, random })
+    owners.receive({ engines, partitions, inbox: [] })
+    return owners.awayOwner(partitionOf(jobId))
   }
 
   async close(): Promise<void> {

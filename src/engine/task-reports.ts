@@ -51,9 +51,8 @@ export class TaskReports implements RemoteTaskEvents {
   started(task: TaskNews, worker: string): Promise<void> {
     const job = this.#jobOf(task)
     const attempted = attemptedBy(task)
-    // Whoever asks whether to begin what is over, or somebody else's by now, must not.
     if (job === null || !isCurrent(job.state, attempted))
-      return task.announce ? Promise.reject(new Error("the attempt is not current")) : Promise.resolve()
+      return task.announce ? this.#mayGoOn(task) : Promise.resolve()
     const ranMs = this.#parts.running(task)?.ranMs
     this.#parts.command(job, {
       type: "started",
@@ -65,18 +64,32 @@ export class TaskReports implements RemoteTaskEvents {
     return task.announce ? this.#mayBegin(job, task) : Promise.resolve()
   }
 
-  /** A worker that hears nothing asks again, and means the same place in the rate. Who is only joined sends nothing. */
+  /** What is over, or another engine's by now, must not begin. A submission that its job has left goes on all the same. */
+  #mayGoOn(task: TaskNews): Promise<void> {
+    const submission = this.#parts.external.left.awaited(task)
+    const isBegun = submission?.isRepeated === true || this.#parts.running(task) !== null
+    return submission !== null && isBegun
+      ? this.#place(task, submission, Promise.resolve())
+      : Promise.reject(new Error("the attempt is not current"))
+  }
+
   #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
-    if (task.alone === false) return this.#parts.durable(job)
+    const { provider } = job.plan.nodes[task.node]!
+    return this.#place(task, { provider, owner: job.state.owner }, this.#parts.durable(job))
+  }
+
+  /** A worker that hears nothing asks again, and means the same place in the rate. */
+  #place(
+    task: TaskNews,
+    { provider, owner }: { readonly provider: string | null; readonly owner: string },
+    durable: Promise<void>,
+  ): Promise<void> {
+    const { capacity, providers } = this.#parts.external
+    const terms = provider === null ? undefined : providers.terms(provider)
+    if (task.place !== true || terms === undefined) return durable
     const name = nameOf(task)
     const asked = this.#asked.get(name)
     if (asked !== undefined) return asked
-    const { capacity, providers } = this.#parts.external
-    const { provider } = job.plan.nodes[task.node]!
-    const terms = provider === null ? undefined : providers.terms(provider)
-    const durable = this.#parts.durable(job)
-    if (terms === undefined) return durable
-    const { owner } = job.state
     const answer = durable
       .then(() => capacity.turn({ provider: provider!, owner, ...terms }))
       .finally(() => this.#asked.delete(name))

@@ -94,6 +94,8 @@ export interface Journal {
     readonly held: readonly PartitionEpoch[]
   }): Promise<void>
   readPartitions(): Promise<PartitionRow[]>
+  /** The last beats of all engines, also of those that died. */
+  readEngines(): Promise<EngineBeat[]>
   /** Forgets an engine that has closed, so that nobody takes it for dead. */
   leave(engine: string): Promise<void>
 

@@ -1,7 +1,7 @@
 /** From rows of text, in the column order of the `.sql` files, to the port's types. */
 import type { JobStatus } from "../core/states.ts"
 import type { Row } from "./database.ts"
-import type { FactRow, JobRow, MessageRow, PartitionRow, Pulse, WorkflowRow } from "./port.ts"
+import type { EngineBeat, FactRow, JobRow, MessageRow, PartitionRow, Pulse, WorkflowRow } from "./port.ts"
 
 export function text(row: Row | undefined, column: number): string {
   const value = row?.[column]
@@ -85,16 +85,15 @@ export function partitionRow(row: Row): PartitionRow {
   return { partition: number(row, 0), owner: maybeText(row, 1), epoch: number(row, 2) }
 }
 
+export function engineRow(row: Row): EngineBeat {
+  return { engine: text(row, 0), place: text(row, 1), beat: number(row, 2), follows: row[3] === "t" }
+}
+
 /** beat.sql answers three lists as one, told apart by the first column. */
 export function pulse(rows: readonly Row[]): Pulse {
   const of = (kind: string) => rows.filter(row => row[0] === kind)
   return {
-    engines: of("engine").map(row => ({
-      engine: text(row, 1),
-      place: text(row, 2),
-      beat: number(row, 3),
-      follows: row[4] === "t",
-    })),
+    engines: of("engine").map(row => engineRow(row.slice(1))),
     partitions: of("partition")
       .map(row => partitionRow(row.slice(1)))
       .sort((a, b) => a.partition - b.partition),

@@ -210,6 +210,10 @@ export class SqlJournal implements port.Journal {
     await this.#database.query("releasePartitions", [release.engine, ...epochs(release.held)])
   }
 
+  async readEngines() {
+    return (await this.#database.query("readEngines", [])).map(rows.engineRow)
+  }
+
   async readPartitions() {
     return (await this.#database.query("readPartitions", [])).map(rows.partitionRow)
   }

@@ -55,7 +55,7 @@ const liveTask = z.looseObject({
   progress: z.looseObject({ percent: z.number().nullable(), message: z.string().nullable() }).nullable(),
   waiting_on: waitingOn.nullable().meta({
     description:
-      "Of a task that waits for a worker: `reason` busy with `queued` and `position`, none with `last_worker` and `last_seen_at`, or refused with its `cause`. Of one that waits for a slot: its `position`.",
+      "Of a task that waits for a worker: `reason` busy with `queued` and `position`, none with `last_worker` and `last_seen_at`, refused with its `cause`, or owner_away (no live engine owns the job) with `cause` and `last_seen_at`. Of one that waits for a slot: its `position`.",
   }),
 })
 

@@ -4,7 +4,7 @@
  */
 import type { FastifySchemaCompiler } from "fastify"
 import type { z } from "zod"
-import { type Issue, keysAt } from "../definition/issues.ts"
+import { type Issue, keysAt, UNKNOWN_KEYS } from "../definition/issues.ts"
 import { valueAt } from "../definition/json-value.ts"
 import { formatPath } from "../definition/problem.ts"
 import { UmbraError } from "../errors.ts"
@@ -13,8 +13,18 @@ import { isOurs, isSaidBetter, unknownKey, wrongValue } from "./request-words.ts
 /** So many are told in the sentence itself; the list beside it has all. */
 const TOLD = 5
 
+/** Entries of all mappings of a request, labels for example: zod tells what is wrong with each, in one piece. */
+const MOST_ENTRIES = 10_000
+
 export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart = "body" }) => {
   return data => {
+    if (entriesOf(schema, data) > MOST_ENTRIES)
+      return {
+        error: new UmbraError(
+          "E633",
+          `The mappings of the ${httpPart} have more than ${MOST_ENTRIES} entries.`,
+        ),
+      }
     const parsed = schema.safeParse(data)
     if (parsed.success) return { value: parsed.data }
     const issues = parsed.error.issues as readonly unknown[] as readonly Issue[]
@@ -22,6 +32,30 @@ export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPar
     const told = unfoldedIssues.filter(issue => !isSaidBetter(issue, unfoldedIssues))
     return { error: invalid(told, { part: httpPart, data, schema }) }
   }
+}
+
+/** Entries of mappings whose keys the schema does not name. */
+function entriesOf(schema: z.ZodType | undefined, data: unknown): number {
+  if (schema === undefined || typeof data !== "object" || data === null) return 0
+  const { innerType, options, element, shape, keyType } = schema.def as ZodParts
+  if (innerType !== undefined) return entriesOf(innerType, data)
+  if (options !== undefined) return Math.max(...options.map(option => entriesOf(option, data)))
+  if (keyType !== undefined) return Object.keys(data).length
+  let sum = 0
+  if (element !== undefined && Array.isArray(data)) for (const item of data) sum += entriesOf(element, item)
+  for (const [key, part] of Object.entries(shape ?? {}))
+    sum += entriesOf(part, (data as Record<string, unknown>)[key])
+  return sum
+}
+
+/** What zod tells of a schema; which of these exist depends on its kind. */
+interface ZodParts {
+  readonly innerType?: z.ZodType
+  readonly options?: readonly z.ZodType[]
+  readonly element?: z.ZodType
+  readonly shape?: Readonly<Record<string, z.ZodType>>
+  /** Of a mapping whose keys the schema does not name. */
+  readonly keyType?: z.ZodType
 }
 
 interface Checked {
@@ -55,7 +89,10 @@ function faultsOf(issue: Issue, { part, data, schema }: Checked): Fault[] {
   if (issue.code !== "unrecognized_keys")
     return [at(issue.path, wrongValue(issue, valueAt(data, issue.path)))]
   const known = keysAt(schema, issue.path)
-  return (issue.keys ?? []).map(key => at([...issue.path, key], unknownKey(key, known)))
+  const keys = issue.keys ?? []
+  const told = keys.slice(0, UNKNOWN_KEYS).map(key => at([...issue.path, key], unknownKey(key, known)))
+  const more = keys.length - told.length
+  return more === 0 ? told : [...told, at(issue.path, `has ${more} more keys that are not known`)]
 }
 
 function subjectOf(part: string, path: Issue["path"]): string {

@@ -26,6 +26,9 @@ export interface Work {
   used(): JsonObject | undefined
   /** Ends it for good if that is possible. */
   kill(): void
+  /** The handler has not begun: its module, or its secrets, are being loaded. `onBegun` is called when it begins. */
+  readonly isLoading?: boolean
+  onBegun?: () => void
 }
 
 export interface AttemptOptions {
@@ -38,8 +41,8 @@ export interface AttemptOptions {
   readonly begunAt: number
   /** When the handler last reported something; absent: it has not. */
   readonly lastHeartbeat: () => number | undefined
-  /** The longest time without a report in the synchronous part of its handler. */
-  readonly silentMs: number
+  /** The longest time without a report for which the handler itself is known to be the cause. */
+  readonly silentMs: (now: number, begun: number) => number
 }
 
 /** How long an attempt may take. */
@@ -72,8 +75,12 @@ const lateHeartbeatMs = 20
 
 export class Attempt implements RunningAttempt, Deadline {
   tick = 0
+  readonly isLoading: boolean
   readonly #options: AttemptOptions
-  readonly #begun: number
+  /** When the handler began; Infinity: it has not. */
+  #begun: number
+  /** From when the timeout counts. Loading has as much time as the handler has afterwards. */
+  #timedFrom: number
   #stage: "running" | "timed out" | "silent" | "aborted" | "ended" = "running"
   /** The heartbeat is overdue: it is waited for a moment longer. */
   #isOverdue = false
@@ -82,7 +89,11 @@ export class Attempt implements RunningAttempt, Deadline {
 
   constructor(options: AttemptOptions) {
     this.#options = options
-    this.#begun = options.begunAt
+    const { work, begunAt } = options
+    this.isLoading = work.isLoading === true
+    this.#begun = this.isLoading ? Number.POSITIVE_INFINITY : begunAt
+    this.#timedFrom = begunAt
+    if (this.isLoading) work.onBegun = () => this.#handlerBegins()
     options.work.outcome.then(outcome => this.#end(outcome))
     this.#setDeadline()
   }
@@ -91,6 +102,14 @@ export class Attempt implements RunningAttempt, Deadline {
     if (this.#stage === "ended" || this.#stage === "aborted") return
     this.#stage = "aborted"
     this.#signal(new DOMException(reason, "AbortError"))
+  }
+
+  #handlerBegins(): void {
+    if (this.#stage === "ended") return
+    this.#begun = this.#options.deadlines.now()
+    this.#timedFrom = this.#begun
+    this.#options.events.begun()
+    if (this.#stage === "running") this.#setDeadline()
   }
 
   used(): JsonObject | undefined {
@@ -109,7 +128,7 @@ export class Attempt implements RunningAttempt, Deadline {
       this.#reported = true
       if (this.#stage === "running") events.started()
     }
-    if (this.#stage === "running" && now >= this.#begun + limits.timeoutMs) {
+    if (this.#stage === "running" && now >= this.#timedFrom + limits.timeoutMs) {
       this.#stop("timed out", `The attempt took longer than ${limits.timeoutMs / 1000} s.`)
     } else if (this.#stage === "running" && this.#isSilent(now)) {
       this.#stop("silent", `The handler sent no heartbeat for ${limits.heartbeatMs / 1000} s.`)
@@ -148,7 +167,7 @@ export class Attempt implements RunningAttempt, Deadline {
     const started = this.#reported ? Number.POSITIVE_INFINITY : this.#begun + startedAfterMs
     const isRunning = this.#stage === "running"
     const heartbeat = this.#isOverdue ? deadlines.now() + lateHeartbeatMs : this.#heartbeatDue
-    const limit = isRunning ? Math.min(this.#begun + limits.timeoutMs, heartbeat) : this.#giveUpAt
+    const limit = isRunning ? Math.min(this.#timedFrom + limits.timeoutMs, heartbeat) : this.#giveUpAt
     const next = Math.min(started, limit, this.#giveUpAt)
     if (next < Number.POSITIVE_INFINITY) deadlines.set(this, next)
   }
@@ -170,8 +189,8 @@ export class Attempt implements RunningAttempt, Deadline {
       const fault = options.limits.fault(heartbeatFault(options.limits.heartbeatMs))
       options.events.ended(failedWith(fault, usage))
     } else {
-      const { silentMs, limits } = options
-      options.events.ended(outcomeInTime(inGrace, { ranMs: now - this.#begun, silentMs }, limits, usage))
+      const times = { ranMs: now - this.#timedFrom, silentMs: options.silentMs(now, this.#begun) }
+      options.events.ended(outcomeInTime(inGrace, times, options.limits, usage))
     }
   }
 }

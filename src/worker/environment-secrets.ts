@@ -2,10 +2,11 @@
  * Secrets from environment variables, in two name spaces: `UMBRA_SECRET_NAME` is what workflows and pipelines read as
  * `{{ secrets.NAME }}`, `UMBRA_PROVIDER_SECRET_NAME` what definitions of providers read. No other variable is readable.
  *
- * 1. Who may read a secret follows from its rule (setting `secrets`) alone, never from which owners exist: a worker of a
- *    fleet has no database, and a new owner must not change what others may read. Without a rule a secret is the local
- *    owner's.
- * 2. An owner that was not given a secret gets the same message whether the variable is set or not.
+ * 1. Who may read a secret follows from the rules (setting `secrets`) alone, never from which owners exist: a worker of a
+ *    fleet has no database, and a new owner must not change what others may read.
+ * 2. Without a rule a secret is the local owner's, as long as the rules name no other owner. With several owners a secret
+ *    needs a list of them or `shared: true`; without either nobody reads it, the local owner included.
+ * 3. An owner that was not given a secret gets the same message whether the variable is set or not.
  */
 import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
@@ -65,9 +66,12 @@ function isRule(value: unknown): value is SecretRule {
 /** For workflows and pipelines: `{{ secrets.NAME }}`. */
 export function secretsFromEnvironment(environment: Environment = process.env): SecretSource {
   const { secrets } = readSettings(secretTable, {}, environment)
+  const hasOwners = namesOwners(secrets)
   return (name, { owner }) => {
     mustBeName(name)
-    const rule = ruleFor(secrets, name, owner)
+    const entry = Object.hasOwn(secrets, name) ? secrets[name] : secrets[OTHERS]
+    if (entry === undefined && owner === localOwner && hasOwners) throw withoutRule(name)
+    const rule = entry === undefined ? ruleOfNone(owner) : ruleFor(entry, owner)
     if (rule === undefined) throw notGiven(name, owner)
     const variable = rule.variable ?? WORKFLOW_PREFIX + name
     const value = readVariable(environment, variable)
@@ -87,9 +91,15 @@ export function providerSecretsFromEnvironment(environment: Environment = proces
   }
 }
 
-function ruleFor(secrets: SecretRules, name: string, owner: string): SecretRule | undefined {
-  const entry = Object.hasOwn(secrets, name) ? secrets[name] : secrets[OTHERS]
-  if (entry === undefined) return owner === localOwner ? {} : undefined
+/** Do the rules name an owner beside the local one? */
+function namesOwners(secrets: SecretRules): boolean {
+  const rules = Object.values(secrets).flat() as readonly SecretRule[]
+  return rules.some(({ owners = [] }) => owners.some(owner => owner !== localOwner))
+}
+
+const ruleOfNone = (owner: string): SecretRule | undefined => (owner === localOwner ? {} : undefined)
+
+function ruleFor(entry: SecretRules[string], owner: string): SecretRule | undefined {
   return [entry].flat().find(({ owners, shared }) => shared === true || owners?.includes(owner))
 }
 
@@ -113,6 +123,18 @@ function notSet(name: string, variable: string, isBare: boolean): UmbraError {
       `Where the worker runs: export ${variable}="$${name}"`
     : `The secret ${name} is not set. Where the worker runs: export ${variable}="…"`
   return new UmbraError("E407", message, { details: { secret: name, variable } })
+}
+
+function withoutRule(name: string): UmbraError {
+  const [own, all] = [{ owners: [localOwner] }, { shared: true }].map(rule =>
+    JSON.stringify({ [name]: rule }),
+  )
+  return new UmbraError(
+    "E407",
+    `The secret ${name} has no rule, and the configuration gives secrets to several owners, so it is given to none. ` +
+      `Say who may read it: secrets: ${own}, or for every owner: secrets: ${all}`,
+    { details: { secret: name, owner: localOwner } },
+  )
 }
 
 function notGiven(name: string, owner: string): UmbraError {

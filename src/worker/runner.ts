@@ -40,6 +40,9 @@ export class TaskRunner implements Runner {
   readonly #now: () => number
   readonly #deadlines = new Deadlines()
   readonly #threads: ThreadPool
+  /** Attempts whose handler runs on the event loop of this process, and when there last was more than one. */
+  #active = 0
+  #crowdedAt = 0
 
   constructor(options: TaskRunnerOptions) {
     this.settings = workerSettings(options.settings)
@@ -78,15 +81,18 @@ export class TaskRunner implements Runner {
   #start(handler: Handler, task: Task, events: AttemptEvents): RunningAttempt {
     const begunAt = this.#deadlines.now()
     const reports = new EventReports(events, this.#log, begunAt)
+    const isHere = !handler.thread
+    if (isHere) this.#come(begunAt)
     const work = this.#begin({ handler, task, reports })
     const limits = this.#limits(handler, task)
     const now = this.#deadlines.now()
-    // Of its synchronous part: later the event loop may be blocked by something else.
-    const silentMs = handler.thread ? 0 : reports.silentMs(now)
+    const atFirst = isHere ? reports.silentMs(now) : 0
     if ("type" in work) {
-      events.ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs }, limits))
+      if (isHere) this.#go(now)
+      events.ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs: atFirst }, limits))
       return endedAtOnce
     }
+    if (isHere) work.outcome.then(() => this.#go(this.#deadlines.now()))
     return new Attempt({
       work,
       events,
@@ -95,8 +101,25 @@ export class TaskRunner implements Runner {
       deadlines: this.#deadlines,
       startedAfterMs: this.settings.startedAfterSeconds * 1000,
       lastHeartbeat: () => reports.heartbeatAt,
-      silentMs,
+      // After its synchronous part the event loop may be blocked by another handler, if there is one.
+      silentMs: (end, begun) => {
+        const since = Math.max(reports.lastAt, begun)
+        return isHere && this.#isAloneSince(since) ? Math.max(atFirst, end - since) : atFirst
+      },
     })
+  }
+
+  #come(now: number): void {
+    if (++this.#active > 1) this.#crowdedAt = now
+  }
+
+  #go(now: number): void {
+    if (this.#active-- > 1) this.#crowdedAt = now
+  }
+
+  /** Has no other handler run on this event loop since then, the one that asks being about to end or running? */
+  #isAloneSince(at: number): boolean {
+    return this.#active <= 1 && this.#crowdedAt < at
   }
 
   now(): number {
@@ -132,20 +155,30 @@ export class TaskRunner implements Runner {
   /** The handler begins once the source of secrets has answered, unless the attempt was aborted meanwhile. */
   #runLater(call: TaskCall, secrets: Promise<readonly Secret[]>): Work {
     let begun: Work | undefined
+    const begins = () => work.onBegun?.()
     let aborted: Error | undefined
     const fail = (thrown: unknown) => this.#failed(call, null, thrown)
     const outcome = secrets.then(found => {
       if (aborted !== undefined) return fail(aborted)
+      if (!call.handler.thread) begins()
       const started = this.#runWith(call, found)
       if ("type" in started) return started
       begun = started
+      started.onBegun = begins
       return started.outcome
     }, fail)
     const abort = (reason: Error) => {
       aborted = reason
       begun?.abort(reason)
     }
-    return { outcome, abort, used: () => begun?.used(), kill: () => begun?.kill() }
+    const work: Work = {
+      outcome,
+      abort,
+      used: () => begun?.used(),
+      kill: () => begun?.kill(),
+      isLoading: true,
+    }
+    return work
   }
 
   #failed({ handler, task, reports }: TaskCall, redactor: Redactor | null, thrown: unknown): Outcome {
@@ -188,6 +221,7 @@ export class TaskRunner implements Runner {
 
 function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
   return {
+    begun: () => events.begun(),
     started: () => events.started(),
     place: () => events.place(),
     progress: progress => events.progress(progress),
@@ -216,9 +250,14 @@ class EventReports implements Reports {
     this.heartbeatAt = now
   }
 
+  /** The last heartbeat, or else the beginning. */
+  get lastAt(): number {
+    return this.heartbeatAt ?? this.#begunAt
+  }
+
   /** The longest time between two heartbeats until `now`. */
   silentMs(now: number): number {
-    return Math.max(this.#longestMs, now - (this.heartbeatAt ?? this.#begunAt))
+    return Math.max(this.#longestMs, now - this.lastAt)
   }
 
   place(): Promise<void> {

@@ -1,10 +1,14 @@
 /** A worker that stops in order is gone at once; one that dies is shown as dead. */
 import { expect, it } from "vitest"
+import type { WorkerWait } from "../../src/core/view.ts"
 import type { Umbra } from "../../src/umbra.ts"
-import { flow, gate, handler, until } from "../engine/stage.ts"
+import { collectLog, flow, gate, handler, until } from "../engine/stage.ts"
+import { PrivateRedis } from "./private-redis.ts"
 import { FleetStage } from "./stage.ts"
 
 const work = handler("work", () => "done")
+/** A worker says only once that it is there. */
+const slowBeats = { rosterSeconds: 0.05, workerBeatSeconds: 1800, answerSeconds: 5 }
 
 it("S5 a worker that was stopped in order is gone in every process, and never shown as dead", async () => {
   const stage = new FleetStage(undefined, {
@@ -57,4 +61,40 @@ it("S5 a worker that falls silent is dead, and shown as such", async () => {
   expect(umbra.workers().map(({ id, state }) => [id, state])).toEqual([[silent.id, "dead"]])
   expect(umbra.workerCounts).toEqual({ live: 0, dead: 1 })
   held.open()
+})
+
+it("S5 a worker that died is shown alike by processes that started afterwards, and named by what waits for it", async () => {
+  const stage = new FleetStage()
+  const first = await stage.engine()
+  const redis = { workerBeatSeconds: 3600, workerDeadSeconds: 1 }
+  const silent = stage.worker({ handlers: [work], redis: { ...redis, answerSeconds: 30 } })
+  await stage.served(first, "work")
+  const { id } = silent
+  await until("it is dead", () => first.workers().some(({ state }) => state === "dead"))
+  await first.close()
+  const [second, api] = [await stage.engine(), await stage.engine({ roles: ["api"] })]
+  // Without a look of its own each of them would know nothing: a workflow with the handler is taken at once.
+  const job = await api.submit(flow([{ id: "a", handler: "work" }]))
+  for (const umbra of [second, api]) {
+    expect(umbra.workers()).toContainEqual(expect.objectContaining({ id, state: "dead" }))
+    await until("what waits names it", async () => {
+      const { live } = await umbra.graph(job.id)
+      const wait = live?.nodes[0]?.waiting_on as WorkerWait | undefined
+      return wait?.reason === "none" && wait.last_worker === id && wait.last_seen_at! > 0
+    })
+  }
+})
+
+it("a worker that is connected counts when an engine starts and while Redis has lost its data", async () => {
+  const redis = await PrivateRedis.start()
+  const stage = new FleetStage(redis.url, { ...slowBeats, workerDeadSeconds: 3600 })
+  const worker = stage.worker({ handlers: [work] })
+  await stage.served(await stage.engine(), "work")
+  const { log, said } = collectLog()
+  const umbra = await stage.engine({ log })
+  await umbra.register(flow([{ id: "a", handler: "work" }]))
+  await redis.flush()
+  await until("the engine has noticed", () => said("Redis has forgotten everything"))
+  expect(umbra.workers().map(({ id, state }) => [id, state])).toEqual([[worker.id, "live"]])
+  await umbra.register(flow([{ id: "b", handler: "work" }]))
 })

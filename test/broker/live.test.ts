@@ -1,9 +1,11 @@
 /** What graphs show of nodes that workers elsewhere run: RUNNING is what runs, and all else says why it does not. */
-import { describe, expect, it } from "vitest"
+import { describe, expect, it, onTestFinished } from "vitest"
 import { type LiveNode, withLive } from "../../src/core/live-view.ts"
 import type { GraphView, WorkerWait } from "../../src/core/view.ts"
+import { Reader } from "../../src/engine/reader.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
-import { flow, gate, handler, until } from "../engine/stage.ts"
+import { flow, gate, handler, open, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 import { Stalls } from "./stalls.ts"
 
@@ -90,6 +92,52 @@ describe("the live overlay in a fleet", () => {
     expect((await job.wait()).status).toBe("COMPLETED")
   })
 
+  it("a recorded start is RUNNING without its engine while a worker has it, and not once both are dead", async () => {
+    const stage = new FleetStage()
+    const journal = openMemory(stage.store)
+    const beat = journal.beat.bind(journal)
+    const killed = gate()
+    let isKilled = false
+    journal.beat = async row => {
+      if (isKilled) await killed.left
+      return beat(row)
+    }
+    const figures = { beatSeconds: 0.02, leaseSeconds: 1 }
+    const { url: redisUrl, redis } = stage
+    const owner = await open({ at: journal, roles: ["engine"], redisUrl, redis, engine: figures })
+    onTestFinished(() => killed.open())
+    const api = await stage.engine({ roles: ["api"], engine: figures })
+    const held = gate()
+    const worker = stage.worker({ handlers: [held.handler] })
+    for (const umbra of [owner, api]) await stage.served(umbra, "gate")
+    const job = await owner.submit(flow([{ id: "a", handler: "gate" }]))
+    await held.came()
+    await until(
+      "its start is recorded",
+      async () => (await owner.graph(job.id)).nodes[0]!.status === "RUNNING",
+    )
+    isKilled = true
+    // The owner is not asked any more, so that only an answer without it can say RUNNING.
+    stage.store.feedListeners.clear()
+    await until("its owner is away, and a worker has it", async () => {
+      const { live } = await api.graph(job.id)
+      return live?.nodes[0]?.status === "RUNNING" && live.nodes[0].worker === worker.id
+    })
+    await worker.close({ drainSeconds: 0 })
+    await until("no worker has it", async () => running(await shown(api, job.id)).length === 0)
+    const graph = await shown(api, job.id)
+    expect(graph.workflow_status).toBe("READY_TO_RESUME")
+    const wait = waitOf(graph, "a")
+    expect(wait).toMatchObject({ kind: "worker", handler: "gate", reason: "owner_away" })
+    expect(wait.cause).toMatch(/engine-.* has stopped reporting/)
+    expect(wait.last_seen_at).toBeGreaterThan(0)
+    // Whoever opens the store later judges by the time of the last beat.
+    stage.store.connection.run("update engines set beat = beat - 60000")
+    expect(await new Reader(openMemory(stage.store)).graph(job.id)).toMatchObject({
+      live: { nodes: [{ id: "a", status: "QUEUED", waiting_on: { reason: "owner_away" } }] },
+    })
+  })
+
   it("an owner that takes over learns which handlers run", async () => {
     const stage = new FleetStage()
     const first = await stage.engine()
@@ -106,6 +154,37 @@ describe("the live overlay in a fleet", () => {
     const graph = await shown(second, job.id)
     expect(running(graph)).toEqual([one])
     expect(graph.nodes.find(({ id }) => id === one)!.worker).toBe(worker.id)
+    busy.open()
+    expect((await second.wait(job.id)).status).toBe("COMPLETED")
+  })
+
+  it("a handler whose start is recorded stays RUNNING while its job goes to another engine", async () => {
+    const stage = new FleetStage(undefined, {
+      rosterSeconds: 0.05,
+      workerBeatSeconds: 0.5,
+      workerDeadSeconds: 60,
+    })
+    const first = await stage.engine()
+    const busy = gate()
+    stage.worker({ handlers: [busy.handler] })
+    await stage.served(first, "gate")
+    const job = await first.submit(flow([{ id: "a", handler: "gate" }]))
+    await busy.came()
+    await until(
+      "its start is recorded",
+      async () => (await first.graph(job.id)).nodes[0]!.status === "RUNNING",
+    )
+    await first.close()
+    const second = await stage.engine()
+    let isTold = false
+    const seen = new Set<string>()
+    await until("the worker has told the next owner", async () => {
+      const { live } = await second.graph(job.id)
+      for (const { status } of live?.nodes ?? []) seen.add(status)
+      isTold ||= second.activity(job.id).running.length === 1
+      return isTold && live !== null
+    })
+    expect([...seen]).toEqual(["RUNNING"])
     busy.open()
     expect((await second.wait(job.id)).status).toBe("COMPLETED")
   })

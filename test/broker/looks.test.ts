@@ -1,7 +1,7 @@
 /** When an engine may say that a task is lost, and what it must not forget meanwhile. */
 import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
-import type { BrokerHost, TaskName } from "../../src/broker/port.ts"
+import type { BrokerHost, TaskName, TaskNews } from "../../src/broker/port.ts"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
 import { Keys, OWNERS } from "../../src/broker/redis/keys.ts"
 import type { Link } from "../../src/broker/redis/link.ts"
@@ -12,6 +12,8 @@ import { nameOf } from "../../src/broker/task-name.ts"
 import { newJobId, partitionOf } from "../../src/engine/ids.ts"
 import { logTo, silentLog } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
+import { task } from "../worker/support.ts"
 import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
@@ -19,10 +21,11 @@ import { bareConnection, FleetStage } from "./stage.ts"
 function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.resolve()) {
   const lost: string[] = []
   const finished: string[] = []
+  const started: TaskNews[] = []
   const host: BrokerHost = {
     id: `engine-${randomUUID()}`,
     events: {
-      started: async () => {},
+      started: async task => void started.push(task),
       progress: () => {},
       preview: () => {},
       finished: task => finished.push(nameOf(task)),
@@ -40,7 +43,7 @@ function bareBroker(stage: FleetStage, figures = {}, durable = () => Promise.res
     store: stage.announced,
   })
   onTestFinished(() => broker.close())
-  return { broker, lost, finished }
+  return { broker, lost, finished, started }
 }
 
 function gateOf() {
@@ -189,4 +192,25 @@ it("S6 who had something looked up elsewhere does not wait until Redis is back",
   await redis.kill()
   expect(await outcome).toBeNull()
   expect(broker.queued).toBe(0)
+})
+
+it("an isolated task that has run alone for its time is joined by the next, once the engine has stored that", async () => {
+  const stage = new FleetStage()
+  const { broker, started, finished } = bareBroker(stage)
+  const held = gate("held")
+  stage.worker({ handlers: [held.handler], store: storeId(stage.store) })
+  broker.came([1])
+  await until("the worker is known", () => broker.runs("held"))
+  const isolation = { diedAt: 0, deaths: 0, seconds: 0.1 }
+  const [long, next] = [taskOf(1), taskOf(1)]
+  for (const name of [long, next]) broker.dispatch(task("held", { ...name, announce: true, isolation }))
+  await held.came(2)
+  // A worker that hears nothing for a second asks again.
+  expect([...new Set(started.map(({ jobId, alone }) => `${jobId} ${alone}`))]).toEqual([
+    `${long.jobId} true`,
+    `${long.jobId} false`,
+    `${next.jobId} true`,
+  ])
+  held.open()
+  await until("both have ended", () => finished.length === 2)
 })

@@ -68,7 +68,8 @@ describe("a Redis that several stores use", () => {
     const ids = [randomUUID(), randomUUID()]
     await announce(stage, ids[0]!, "postgres://db/one")
     await announce(stage, ids[1]!, "postgres://db/two")
-    const worker = stage.worker({ handlers: [where("here")] })
+    const { log, lines } = collectLog()
+    const worker = stage.worker({ handlers: [where("here")], log })
     const error = await worker.bound.then(
       () => null,
       (found: Error) => found,
@@ -76,10 +77,32 @@ describe("a Redis that several stores use", () => {
     expect(error).toMatchObject({ code: "E620" })
     for (const part of [...ids.map(shortStoreId), "postgres://db/one", "postgres://db/two", "--store"])
       expect(error!.message).toContain(part)
-    expect(worker.isReady).toBe(false)
+    expect(worker.notReady).toContain("Engines of 2 stores use this Redis")
+    expect(lines).toEqual([])
+    // One that nobody asks says it in one line of the log.
+    const silent = collectLog()
+    stage.worker({ handlers: [where("here")], log: silent.log })
+    await until("it is logged", () => silent.said("engines of several stores use this Redis"))
+    expect(silent.lines).toHaveLength(1)
     // One that is told which works for that.
     const told = stage.worker({ handlers: [where("here")], store: shortStoreId(ids[1]!) })
     expect(await told.bound).toBe(shortStoreId(ids[1]!))
+  })
+
+  it("a worker that was given a store which no engine announces is not ready, says why, and works once one does", async () => {
+    const stage = new FleetStage()
+    await announce(stage, randomUUID(), "another")
+    const { log, lines, said } = collectLog()
+    const worker = stage.worker({ handlers: [where("here")], store: storeId(stage.store), log })
+    const id = shortStoreId(storeId(stage.store))
+    const problem = `no engine has announced store ${id} on this Redis yet`
+    await until("it says that it waits", () => said(problem))
+    expect(lines[0]!.fields.announced).toEqual([expect.stringMatching(/^[0-9a-f]{12} another$/)])
+    expect([worker.isReady, worker.notReady]).toEqual([false, problem])
+    const umbra = await stage.engine()
+    await until("it is ready", () => worker.isReady)
+    await stage.served(umbra, "where")
+    expect(await (await umbra.submit(one)).wait()).toMatchObject({ output: { a: "here" } })
   })
 
   it("a worker that finds no store waits, says so, and works for the first that comes", async () => {

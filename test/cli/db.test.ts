@@ -20,6 +20,7 @@ describe("umbra db restored", () => {
       ]),
     )
     await busy.came()
+    await until("its start is recorded", async () => (await job.graph()).nodes[1]!.status === "RUNNING")
     const { code, stdout } = await umbra(["db", "restored", "--database-url", database.url])
     expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining("counts as restored") })
     const journal = await openJournal(database.url)

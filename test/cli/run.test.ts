@@ -86,7 +86,7 @@ describe("umbra run", () => {
     expect(code).toBe(0)
     expect(stderr).toContain("✓ text completed")
     const job = JSON.parse(stdout)
-    expect(Object.keys(job)).toEqual(["job_id", "status", "output", "error", "reason", "nodes"])
+    expect(Object.keys(job)).toEqual(["job_id", "status", "output", "error", "reason", "usage", "nodes"])
     expect(job).toMatchObject({ status: "COMPLETED", output: { text: "Hello Ada" }, error: null })
     expect(job.nodes.map((node: { id: string; status: string }) => [node.id, node.status])).toEqual([
       ["who", "COMPLETED"],

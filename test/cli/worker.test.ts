@@ -72,7 +72,8 @@ describe("umbra worker", () => {
     const { code, stderr } = await worker(stages[0].redis.prefix!).ended
     expect(code).toBe(2)
     expect(stderr).toMatch(/E620 Engines of 2 stores use this Redis/)
-    for (const id of ids) expect(stderr).toContain(id)
+    for (const id of ids) expect(stderr).toContain(`\n  ${id}  memory`)
+    expect(stderr).not.toMatch(/\ufffd|trying again/)
     const running = worker(stages[0].redis.prefix!, "--store", ids[1])
     await running.wrote(new RegExp(`takes tasks of store ${ids[1]} `))
     await stages[1].served(engines[1], "echo")

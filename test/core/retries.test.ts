@@ -163,13 +163,16 @@ describe("losses have a limit of their own", () => {
     expect(job.state.status).not.toBe("FAILED")
   })
 
-  it("the third death alone fails the node with E417", () => {
+  it("the third death alone fails the node with E417, and is one of its losses", () => {
     const job = new Job(chain("a"))
     dieAlone(job)
     dieAlone(job)
     expect(isolationOf(job.state, 0)).toEqual({ diedAt: job.now, deaths: 2, seconds: 60 })
     dieAlone(job)
     expect(job.state).toMatchObject({ status: "FAILED", fault: { fault: { code: "E417" }, node: 0 } })
+    expect(graphView(job.state, { now: job.now }).nodes[0]).toMatchObject({ attempt: 3, losses: 3 })
+    job.send({ type: "retry" })
+    expect(graphView(job.state, { now: job.now }).nodes[0]).toMatchObject({ attempt: 4, losses: 3 })
   })
 
   it("if another node died alone in between, it takes three times as many", () => {

@@ -118,13 +118,15 @@ describe("a job of 100,000 nodes", () => {
 
   it("can be read as events and as a graph, also when all of it was lost at once", () => {
     const [submitted, first] = facts
-    const lost: Fact = { type: "tasks_lost", at: 1, nodes: Array.from({ length: 100_000 }, (_, i) => i + 1) }
+    const nodes = Array.from({ length: 100_000 }, (_, i) => i + 1)
+    const running = nodes.map(node => ({ node, ran_ms: 0, worker: "w" }))
+    const lost: Fact = { type: "tasks_lost", at: 1, nodes, running }
     const whole = count(eventsOf("job", large, numbered(facts)))
     // Three for the submission, `job.processing`; each node queued, running, completed; `job.completed`.
     expect(whole).toBe(3 + 1 + 3 * 100_002 + 1)
-    // The first node's three and its successors' `node.queued`, then `attempt.lost` for each.
+    // The first node's three and its successors' `node.queued`, then running, lost and queued again for each.
     expect(count(eventsOf("job", large, numbered([submitted!, first!, lost])))).toBe(
-      3 + 1 + 3 + 100_000 + 100_000,
+      3 + 1 + 3 + 100_000 + 3 * 100_000,
     )
     expect(graphView(fold(large, facts), { now: 0 }).nodes).toHaveLength(100_002)
   })

@@ -39,6 +39,7 @@ export function gate(name = "gate") {
   })
   return {
     entered,
+    left,
     open: (output: unknown = "through") => leave(output),
     /** Resolves when `count` attempts have come. */
     async came(count = 1): Promise<HandlerContext> {

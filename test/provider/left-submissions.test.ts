@@ -3,13 +3,14 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
+import { LATE_MS } from "../../src/broker/local.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { submitted } from "../../src/worker/waiting.ts"
-import { collectLog, until } from "../engine/stage.ts"
+import { collectLog, flow, gate, until } from "../engine/stage.ts"
 import { fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 /** The first submission is answered when the test says so. */
@@ -146,6 +147,25 @@ describe("a job that ends while its submission is in flight", () => {
     expect([fake.operations.size, fake.mostAtOnce]).toEqual([2, 1])
   })
 
+  it("X5 X6 is repeated also when no worker is free at once: it takes another place in the rate", async () => {
+    const fake = await fakeProvider({ script: () => ({ submit: [{ silence: "cut", afterwards: true }] }) })
+    const retry = { max_attempts: 5, initial_seconds: 3600, jitter: 0 }
+    const busy = gate()
+    const over = { honours_keys: true, rate: 100 }
+    const umbra = await openWith(fake, { handlers: [busy.handler], worker: { concurrency: 1 }, over })
+    const job = await umbra.submit({ name: "make", nodes: [{ ...make().nodes[0]!, retry }] })
+    await until("it got no answer", async () => (await umbra.graph(job.id)).waiting_for[0]?.kind === "retry")
+    await umbra.submit(flow([{ id: "a", handler: "gate" }]))
+    await busy.came()
+    await job.cancel()
+    await until("the repetition waits", () => umbra.vitals().queued === 1)
+    const since = performance.now()
+    await until("its place has passed", () => performance.now() - since > 2 * LATE_MS)
+    busy.open()
+    await until("it was cancelled", () => first(fake).status === "canceled")
+    expect([first(fake).submissions, fake.operations.size]).toEqual([2, 1])
+  })
+
   it("S7 X5 is found by the next process, which repeats it under its key and cancels the operation", async () => {
     const fake = await slow()
     const store = createMemoryStore()
@@ -191,7 +211,7 @@ describe("a job that ends while its submission is in flight", () => {
     await until("it was cancelled", () => first(fake).status === "canceled")
   })
 
-  it("X5 the same for a handler of one's own that submits", async () => {
+  it("X5 X6 the same for a handler of one's own that submits, and asks for another place afterwards", async () => {
     const fake = await fakeProvider({ limit: 1 })
     let open = () => {}
     const opened = new Promise<void>(resolve => {
@@ -199,11 +219,12 @@ describe("a job that ends while its submission is in flight", () => {
     })
     const own = defineHandler({
       name: "own",
-      run: async (_, { idempotencyKey }) => {
+      run: async (_, { idempotencyKey, place }) => {
         const headers = { "idempotency-key": idempotencyKey }
         const body = JSON.stringify({ request: null })
         const answer = await fetch(`${fake.url}/operations`, { method: "POST", headers, body })
         await opened
+        await place()
         return submitted(((await answer.json()) as { id: string }).id)
       },
     })

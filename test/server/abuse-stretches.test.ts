@@ -1,5 +1,5 @@
 /** S3: whatever is sent, no piece of our code holds the event loop for more than 50 ms of processor time. */
-import { mkdtempSync, readFileSync, rmSync } from "node:fs"
+import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { Agent, request } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -10,13 +10,16 @@ import { heavy, hostileWorkflows } from "./abuse/heavy.ts"
 import { storeFlags, storeOf } from "./served.ts"
 
 const MOST_MS = 50
-/** What the probe's calibration takes where 50 ms are promised: on a slower machine they are as many more. */
+/**
+ * What the probe's calibration takes where 50 ms are promised. It is repeated after every long stretch: on a machine that
+ * is slower, or slower at the moment, the stretch may take as much longer.
+ */
 const USUAL_MS = 4
 
 interface Line {
   readonly pid: number
-  readonly calibration?: number
-  readonly used?: number
+  readonly used: number
+  readonly calibration: number
 }
 
 async function serveProbed() {
@@ -33,9 +36,9 @@ async function serveProbed() {
   })
   const [, port] = await server.wrote(/listens on http:\/\/\S+:(\d+),/)
   const lines = () =>
-    readFileSync(file, "utf8")
-      .trim()
+    (existsSync(file) ? readFileSync(file, "utf8") : "")
       .split("\n")
+      .filter(line => line !== "")
       .map(line => JSON.parse(line) as Line)
       .filter(({ pid }) => pid === server.pid)
   return { url: `http://127.0.0.1:${port}`, lines }
@@ -86,8 +89,6 @@ it("S3 no attack holds up the event loop, and every probe of /health is answered
       probes++
     }
   })()
-  const calibration = lines().find(line => line.calibration !== undefined)!.calibration!
-  const limit = MOST_MS * Math.max(1, calibration / USUAL_MS)
   for (const attack of [...heavy, ...bodies]) {
     const before = lines().length
     const probesBefore = probes
@@ -98,10 +99,10 @@ it("S3 no attack holds up the event loop, and every probe of /health is answered
     if (heavy.includes(attack)) expect([attack.status].flat(), attack.what).toContain(status)
     // What the attack left to be done is done before the next probe is answered.
     await expect.poll(() => probes, { timeout: 60_000 }).toBeGreaterThan(probesBefore + 1)
-    const used = lines()
+    const long = lines()
       .slice(before)
-      .map(line => line.used ?? 0)
-    expect(Math.max(0, ...used), `${attack.what}: ${used} (limit ${limit})`).toBeLessThanOrEqual(limit)
+      .filter(({ used, calibration }) => used > MOST_MS * Math.max(1, calibration / USUAL_MS))
+    expect(long, attack.what).toEqual([])
   }
   isOver = true
   await probing

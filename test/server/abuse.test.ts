@@ -5,6 +5,7 @@
 import { createServer } from "node:http"
 import { connect } from "node:net"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
+import { until } from "../engine/stage.ts"
 import { bodies } from "./abuse/bodies.ts"
 import { connections, converse } from "./abuse/connections.ts"
 import { forged } from "./abuse/forged.ts"
@@ -246,8 +247,14 @@ describe("bodies", () => {
     )
     expect(codes.filter(code => code !== "E304" && code !== "E614")).toEqual([])
     expect(codes.filter(code => code === "E304").length).toBeLessThan(10)
-    const refused = await submit("quick", "a", attacker.token)
-    expect([refused.status, refused.body.code]).toEqual([503, "E614"])
+    // There is more time every moment: the next bulk uses it up, while others of this owner are refused.
+    let refused = await submit("quick", "a", attacker.token)
+    await until("the attacker's time is used up", async () => {
+      if (refused.status === 503) return true
+      ;[refused] = await Promise.all([submit("quick", "a", attacker.token), bulk()])
+      return false
+    })
+    expect(refused.body.code).toBe("E614")
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
     expect((await submit("quick", "aa", victim.token)).status).toBe(201)
     expect((await submit("quick", "b", victim.token)).status).toBe(422)

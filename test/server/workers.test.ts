@@ -140,6 +140,18 @@ describe("/ready", () => {
     await expect.poll(async () => (await stage.ask("/ready")).status).toBe(200)
   })
 
+  it("S2 of a process without an engine tells whether one was there since it started, whoever asked meanwhile", async () => {
+    const store = createMemoryStore()
+    const umbra = { engine: quick, roles: ["api"] as const }
+    const stage = await stageOf({ location: openMemory(store) as never, umbra })
+    expect(await stage.ask("/ready")).toMatchObject({ status: 503, body: { ready: false, engine: false } })
+    const engine = await openUmbra(openMemory(store), { engine: quick })
+    await expect.poll(() => stage.umbra.vitals().hasTaker).toBe(true)
+    await engine.close()
+    await expect.poll(() => stage.umbra.vitals().hasTaker).toBe(false)
+    expect(await stage.ask("/ready")).toMatchObject({ status: 200, body: { ready: true, engine: false } })
+  })
+
   it("S2 a process that is one more than there are partitions lacks nothing", async () => {
     const store = createMemoryStore({ partitions: 1 })
     const first = await stageOf({ location: openMemory(store) as never, umbra: { engine: quick } })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest"
+import type { TaskNews } from "../../src/broker/port.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { gate, outputIn, settled, task, worker } from "./support.ts"
 
@@ -252,6 +253,11 @@ describe("isolated tasks", () => {
       ["a", true],
       ["a", true],
     ])
+    // The first place is the one that the task came with.
+    const places = () => of("started").map(report => (report.task as TaskNews).place)
+    expect(places()).toEqual([undefined, true])
+    await run(task("asks", { jobId: "b", provider: "acme", announce: true, isLate: true }))
+    expect(places().slice(2)).toEqual([true, true])
   })
 
   it("one that nobody waits behind is not joined", async () => {

@@ -63,6 +63,20 @@ describe("who may read a secret", () => {
     expect(read("OTHER", "bob")).toThrow(/not given to owner "bob".*secrets: {"OTHER":{"owners":\["bob"\]}}/)
   })
 
+  it("without a rule it is nobody's where the rules name several owners, and the error has the cure", () => {
+    const rules = { KEY: { owners: ["alice"] } }
+    const cure = /secrets: \{"OTHER":\{"owners":\["local"\]\}\}.*secrets: \{"OTHER":\{"shared":true\}\}/
+    expect(read("OTHER", "local", rules)).toThrow(cure)
+    expect(read("OTHER", "alice", rules)).toThrow(/not given to owner "alice"/)
+    // Whether it is set or not, the answer is the same.
+    expect(read("NOTHING", "local", rules)).toThrow(/has no rule/)
+    for (const rule of [{ owners: ["local"] }, { shared: true }])
+      expect(read("OTHER", "local", { ...rules, OTHER: rule })()).toBe("other-secret")
+    // One owner: nothing has to be said.
+    for (const alone of [{ KEY: { owners: ["local"] } }, { KEY: { shared: true } }])
+      expect(read("OTHER", "local", alone)()).toBe("other-secret")
+  })
+
   it("with a list it is theirs alone, the local owner included only where it is named", () => {
     const rules = { OTHER: { owners: ["alice"] } }
     expect(read("OTHER", "alice", rules)()).toBe("other-secret")

@@ -144,8 +144,15 @@ describe("heartbeats", () => {
   it("a handler that blocks the event loop for longer than heartbeat and grace has missed its heartbeat", async () => {
     const blocks = defineHandler({ name: "blocks", run: () => block(120) })
     const blocksFirst = defineHandler({ name: "blocks_first", run: async () => block(120) })
-    const { run } = worker([blocks, blocksFirst], { settings: { graceSeconds: 0.02 } })
-    for (const name of ["blocks", "blocks_first"]) {
+    const blocksLater = defineHandler({
+      name: "blocks_later",
+      run: async () => {
+        await settled()
+        block(120)
+      },
+    })
+    const { run } = worker([blocks, blocksFirst, blocksLater], { settings: { graceSeconds: 0.02 } })
+    for (const name of ["blocks", "blocks_first", "blocks_later"]) {
       const fault = faultIn(await run(task(name, { heartbeatSeconds: 0.03, timeoutSeconds: 600 })))
       expect(fault).toMatchObject({ code: "E418", retryable: true })
     }

@@ -127,7 +127,12 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   get live() {
-    return this.#roster.live
+    return [...this.#roster.live, ...this.#roster.awaited]
+  }
+
+  /** Resolves once it is known which workers live, or after `patienceMs`: Redis may be away. */
+  whenKnown(patienceMs: number): Promise<void> {
+    return this.#roster.whenKnown(patienceMs)
   }
 
   get dead() {
@@ -157,6 +162,11 @@ export class RedisBroker implements RemoteWorkers {
     if (begun === null) return null
     const { at, ...known } = begun
     return { ...known, ranMs: performance.now() - at }
+  }
+
+  isUncertain(task: TaskName): boolean {
+    const found = this.#tasks.get(nameOf(task))
+    return found !== undefined && found.begun === null && found.unknownUntil > performance.now()
   }
 
   waits(): TaskWaits {
@@ -195,7 +205,9 @@ export class RedisBroker implements RemoteWorkers {
   }
 
   adopt(task: TaskName, handler: string): boolean {
-    this.#tasks.adopt(task, handler)
+    // A worker that does not tell within its death time is dead.
+    const deadMs = this.#parts.settings.workerDeadSeconds * 1000
+    this.#tasks.adopt(task, handler, performance.now() + deadMs)
     return true
   }
 
@@ -209,6 +221,10 @@ export class RedisBroker implements RemoteWorkers {
 
   has(task: TaskName): boolean {
     return this.#tasks.has(nameOf(task))
+  }
+
+  holder(task: TaskName): string | null {
+    return this.#roster.holder(nameOf(task))
   }
 
   came(partitions: readonly number[]): void {
@@ -353,6 +369,7 @@ export class RedisBroker implements RemoteWorkers {
     this.#refusals += 1
     task.refused = cause
     task.begun = null
+    task.unknownUntil = 0
     task.refusals += 1
     if (task.refusals === 1) {
       this.#reconciliation.ask()
@@ -372,12 +389,12 @@ export class RedisBroker implements RemoteWorkers {
 
   async #started(
     task: TaskName,
-    { announce, alone }: Extract<Report, { kind: "started" }>,
+    { announce, alone, place }: Extract<Report, { kind: "started" }>,
     worker: string,
   ): Promise<void> {
     try {
       await this.#parts.host.events.started(
-        { ...task, announce, ...(alone !== undefined && { alone }) },
+        { ...task, announce, ...(alone !== undefined && { alone }), ...(place && { place }) },
         worker,
       )
       const joined = alone === false ? ({ joined: true } as const) : {}
@@ -428,7 +445,7 @@ export class RedisBroker implements RemoteWorkers {
 /** A task whose place in the rate of its provider has passed while it waited here asks for another before it begins. */
 function timely(task: Task, queuedAt: number): Task {
   const isLate = task.provider !== undefined && performance.now() - queuedAt > LATE_MS
-  return isLate ? { ...task, announce: true } : task
+  return isLate ? { ...task, isLate } : task
 }
 
 /**

@@ -45,7 +45,7 @@ export class Keys {
     return `${this.#base}:marker`
   }
 
-  /** Set of the ids of workers. */
+  /** Set of the ids of workers that live, or died not long ago. */
   get workers(): string {
     return `${this.#base}:workers`
   }
@@ -53,6 +53,16 @@ export class Keys {
   /** What a worker says of itself; it expires when the worker falls silent. */
   worker(id: string): string {
     return `${this.#base}:worker:${id}`
+  }
+
+  /** The last beat of a worker, kept for a while after its death: it tells a worker that died from one that stopped in order. */
+  lastBeat(id: string): string {
+    return `${this.#base}:last:${id}`
+  }
+
+  /** Hash of the worker that reported each handler last, and when. */
+  get seen(): string {
+    return `${this.#base}:seen`
   }
 
   /** Set of the ids of workers of release 0.1, whose names have no store. */
@@ -93,7 +103,8 @@ export function storesKey(prefix: string): string {
 
 const RUN_LENGTH = 12
 /** With the store before the run, and without one, as release 0.1 wrote them. */
-const RUN = /^(?:[0-9a-f]{12}:)?([0-9a-f]{12}):(?:tasks|results|worker|workers|epochs|marker)(?::|$)/
+const RUN =
+  /^(?:[0-9a-f]{12}:)?([0-9a-f]{12}):(?:tasks|results|worker|workers|last|seen|epochs|marker)(?::|$)/
 
 /** The consumer groups: of the workers on `tasks`, of the partition's owners on `results`. */
 export const WORKERS = "workers"

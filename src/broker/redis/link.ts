@@ -98,14 +98,9 @@ export class Link {
             this.#parts.log.warn({ error }, "the connection to Redis was lost; connecting again")
         }
       } catch (error) {
-        // Each reason once: refused, then loading, then a wrong password.
-        if (String(error) !== told && !this.#isClosed)
-          this.#parts.log.warn(
-            { error: String(error) },
-            error instanceof UmbraError
-              ? "this worker has no store to work for; trying again"
-              : "Redis cannot be reached; trying on",
-          )
+        // Each reason once: refused, then loading, then a wrong password. That there is no store to work for is reported by `store`.
+        if (String(error) !== told && !this.#isClosed && !(error instanceof UmbraError))
+          this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
         told = String(error)
       }
       for (const connection of opened) connection.close()

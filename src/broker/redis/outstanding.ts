@@ -17,6 +17,8 @@ export interface Outstanding extends Queued {
   entry: string | null
   /** The worker whose handler has begun it, and when by this process's monotonic clock; null: none has, as far as is known. */
   begun: { readonly worker: string; readonly at: number; readonly usage?: JsonObject } | null
+  /** Until then, by `performance.now()`, a worker may run an adopted task and not have told its new owner yet. */
+  unknownUntil: number
   /** What the worker said that did not take it, since it was last sent; null: none did. */
   refused: string | null
   refusals: number
@@ -70,13 +72,21 @@ export class OutstandingTasks {
     const { handler, owner, workflow, priority } = task
     const queuedAt = performance.now()
     const waiting = { name, task, handler, content: task, owner, workflow, priority, queuedAt }
-    const fresh = { entry: null, begun: null, refused: null, refusals: 0, isCancelled: false, removed: false }
+    const fresh = {
+      entry: null,
+      begun: null,
+      unknownUntil: 0,
+      refused: null,
+      refusals: 0,
+      isCancelled: false,
+      removed: false,
+    }
     this.#queue({ ...waiting, state: "queued", ...fresh })
     return true
   }
 
-  /** One that an earlier owner had sent: nobody here knows what it looks like. */
-  adopt(task: TaskName, handler: string): void {
+  /** One that an earlier owner had sent: nobody here knows what it looks like, and until a time not whether it runs. */
+  adopt(task: TaskName, handler: string, unknownUntil: number): void {
     const name = nameOf(task)
     if (this.#byName.has(name)) return
     const unknown = {
@@ -86,6 +96,7 @@ export class OutstandingTasks {
       content: null,
       entry: null,
       begun: null,
+      unknownUntil,
       queuedAt: 0,
     }
     const adopted = {
@@ -129,6 +140,7 @@ export class OutstandingTasks {
     task.state = "queued"
     task.entry = null
     task.begun = null
+    task.unknownUntil = 0
     this.#queue(task)
   }
 

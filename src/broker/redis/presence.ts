@@ -3,13 +3,15 @@ import type { Log } from "../../log.ts"
 import { RedisAwayError } from "./connection.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
-import { LEFT, type WorkerBeat } from "./roster.ts"
+import type { LastSeen, WorkerBeat } from "./roster.ts"
 import type { WorkerNews } from "./wire.ts"
 
 export interface PresenceParts {
   readonly link: Link
   /** After so much silence the engines take it for dead. */
   readonly deadMs: number
+  /** For so long after its death it is shown. */
+  readonly shownDeadMs: number
   /** What it says of itself. */
   readonly says: (id: string) => WorkerBeat
   /** With the first beat on a connection: what happened while there was none? */
@@ -77,7 +79,7 @@ export class Presence {
     try {
       if (!this.#isBack) await this.#comeBack(keys)
       if (!(await this.#say(keys))) return await this.#comeAsSomebodyNew()
-      await link.send(["SADD", keys.workers, this.#id])
+      await this.#leaveTraces(keys)
       if (this.#isKnown && !this.isAlive) wasSilent()
       this.#isKnown = true
       this.#aliveUntil = sentAt + deadMs
@@ -92,6 +94,21 @@ export class Presence {
   async #comeBack(keys: Keys): Promise<void> {
     await this.#parts.comeBack(keys, this.#id)
     this.#isBack = true
+  }
+
+  /** What all processes can still read of this worker once it is dead. */
+  async #leaveTraces(keys: Keys): Promise<void> {
+    const { link, deadMs, shownDeadMs, says } = this.#parts
+    const beat: WorkerBeat = { ...says(this.#id), held: [] }
+    const seen: LastSeen = { worker: beat.id, at: beat.at }
+    const handlers = beat.handlers.flatMap(handler => [handler, JSON.stringify(seen)])
+    const commands = [
+      ["SADD", keys.workers, this.#id],
+      ["SET", keys.lastBeat(this.#id), JSON.stringify(beat), "PX", String(Math.ceil(deadMs + shownDeadMs))],
+      ...(handlers.length === 0 ? [] : [["HSET", keys.seen, ...handlers]]),
+      ["PEXPIRE", keys.seen, String(SEEN_MS)],
+    ]
+    await Promise.all(commands.map(command => link.send(command)))
   }
 
   /** False: it was known there, and is not any more. */
@@ -119,14 +136,14 @@ export class Presence {
     return this.beat()
   }
 
-  /** In order, as opposed to dying: engines see that it left for as long as they may have missed the news. */
+  /** In order, as opposed to dying: without its last beat it is not shown as dead. */
   async leave(): Promise<void> {
     const { link } = this.#parts
     const { keys } = link
     if (keys === null) return
     const news: WorkerNews = { type: "left", worker: this.#id }
     const commands = [
-      ["SET", keys.worker(this.#id), LEFT, "PX", String(LEFT_MS)],
+      ["DEL", keys.worker(this.#id), keys.lastBeat(this.#id)],
       ["SREM", keys.workers, this.#id],
       ["PUBLISH", keys.news, JSON.stringify(news)],
     ]
@@ -134,8 +151,8 @@ export class Presence {
   }
 }
 
-/** Longer than an engine goes without a look at the roster, unless it is taken for dead itself. */
-const LEFT_MS = 60_000
+/** Which worker had a handler last is forgotten after so long without any worker. */
+const SEEN_MS = 7 * 86_400_000
 
 function newId(): string {
   return `worker-${randomUUID().slice(0, 13)}`

@@ -2,7 +2,6 @@ import type { Log } from "../../log.ts"
 import type { RemoteWorker } from "../port.ts"
 import type { Keys } from "./keys.ts"
 import type { Link } from "./link.ts"
-import type { Reply } from "./resp.ts"
 
 /** What a worker says of itself with every beat. */
 export interface WorkerBeat extends RemoteWorker {
@@ -23,9 +22,16 @@ interface Awaited {
   readonly until: number
 }
 
+/** The worker that reported a handler last, and when, by its own clock. */
+export interface LastSeen {
+  readonly worker: string
+  readonly at: number
+}
+
 export interface RosterParts {
   readonly link: Link
   readonly deadMs: number
+  /** For so long a worker is shown as dead of which this process alone knows that it lived. */
   readonly shownDeadMs: number
   readonly log: Log
 }
@@ -45,11 +51,13 @@ export class Roster {
   readonly #awaited = new Map<string, Awaited>()
   #strangersUntil = 0
   /** By handler: the worker that was last known to have it. */
-  readonly #lastSeen = new Map<string, { readonly worker: string; readonly at: number }>()
+  #lastSeen = new Map<string, LastSeen>()
   /** Live workers of release 0.1, which use other names and get no tasks. */
   #outdated = new Map<string, WorkerBeat>()
-  /** Who died not long ago, for people to see. */
-  readonly #dead = new Map<string, Awaited>()
+  /** Workers that died not long ago, for people to see. Redis keeps them, so that all processes show the same. */
+  #dead = new Map<string, WorkerBeat>()
+  #isKnown = false
+  #whenKnown: (() => void)[] = []
 
   constructor(parts: RosterParts) {
     this.#parts = parts
@@ -60,7 +68,23 @@ export class Roster {
   }
 
   get dead(): readonly WorkerBeat[] {
-    return [...this.#dead.values()].map(({ beat }) => beat)
+    return [...this.#dead.values()]
+  }
+
+  /** Workers that have not been heard of since Redis lost its data, and may still live. */
+  get awaited(): readonly WorkerBeat[] {
+    return [...this.#awaited.values()].map(({ beat }) => beat).filter(({ id }) => !this.#isThere(id))
+  }
+
+  whenKnown(patienceMs: number): Promise<void> {
+    if (this.#isKnown) return Promise.resolve()
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, patienceMs)
+      this.#whenKnown.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
   }
 
   get outdated(): readonly WorkerBeat[] {
@@ -95,7 +119,7 @@ export class Roster {
   }
 
   /** The worker that had the handler last, and when it last reported by its own clock. */
-  lastSeen(handler: string): { readonly worker: string; readonly at: number } | undefined {
+  lastSeen(handler: string): LastSeen | undefined {
     return this.#lastSeen.get(handler)
   }
 
@@ -106,6 +130,11 @@ export class Roster {
   /** Tasks that somebody has in hand. */
   held(): Map<string, number> {
     return new Map(this.live.flatMap(({ held }) => held))
+  }
+
+  /** The live worker that has the task in hand. */
+  holder(name: string): string | null {
+    return this.live.find(({ held }) => held.some(([task]) => task === name))?.id ?? null
   }
 
   /** Redis has lost its memory: nobody is dead because of that. */
@@ -120,36 +149,72 @@ export class Roster {
   async look(keys: Keys, isForgotten: () => Promise<boolean>): Promise<RosterChange | null> {
     const { link } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.workers])) as string[]
-    const said =
-      ids.length === 0
-        ? []
-        : ((await link.send(["MGET", ...ids.map(id => keys.worker(id))])) as (string | null)[])
-    const left = await this.#leftOf(keys, new Set(ids.filter((_, at) => said[at] && said[at] !== LEFT)))
+    const said = await this.#texts(ids.map(id => keys.worker(id)))
+    const last = await this.#texts(ids.map(id => keys.lastBeat(id)))
+    const seen = (await link.send(["HGETALL", keys.seen])) as string[]
     await this.#lookForOutdated(keys)
     if (await isForgotten()) return null
     const before = this.#beats
     const served = this.#capacities
+    const wasDead = this.#dead
     const silent = this.#read(ids, said)
-    if (silent.length > 0) await link.send(["SREM", keys.workers, ...silent])
-    const gone = [...before.values(), ...this.#overdue()].filter(({ id }) => !this.#isThere(id))
-    this.#bury(gone.filter(({ id }) => !left.has(id)))
+    this.#dead = this.#deadOf(ids, silent, last)
+    const over = silent.filter(id => !this.#dead.has(id))
+    if (over.length > 0) await link.send(["SREM", keys.workers, ...over])
+    const overdue = this.#overdue()
+    await this.#leaveTraces(keys, overdue)
+    const gone = [...before.values(), ...overdue].filter(({ id }) => !this.#isThere(id))
     this.#capacities = capacitiesOf(this.#beats.values())
-    for (const { id, at, handlers } of this.#beats.values())
-      for (const handler of handlers) this.#lastSeen.set(handler, { worker: id, at })
+    this.#lastSeen = lastSeenIn(seen)
+    this.#isKnown = true
+    for (const known of this.#whenKnown.splice(0)) known()
     return {
       served: this.handlers.filter(handler => !served.has(handler)),
-      gone: [...gone.map(({ id }) => id), ...silent.filter(id => !before.has(id))],
+      gone: [...gone.map(({ id }) => id), ...silent.filter(id => !before.has(id) && !wasDead.has(id))],
     }
+  }
+
+  async #texts(keys: readonly string[]): Promise<(string | null)[]> {
+    return keys.length === 0 ? [] : ((await this.#parts.link.send(["MGET", ...keys])) as (string | null)[])
+  }
+
+  /** Of those that are silent. One that stopped in order has left no last beat. */
+  #deadOf(
+    ids: readonly string[],
+    silent: readonly string[],
+    last: readonly (string | null)[],
+  ): Map<string, WorkerBeat> {
+    const isSilent = new Set(silent)
+    return new Map(
+      ids.flatMap((id, at) => {
+        const beat = isSilent.has(id) && last[at] ? beatIn(last[at], id) : undefined
+        return beat === undefined ? [] : [[id, beat] as const]
+      }),
+    )
+  }
+
+  /** Redis has lost what it knew of workers that died meanwhile: this process tells the others. */
+  async #leaveTraces(keys: Keys, dead: readonly WorkerBeat[]): Promise<void> {
+    const { link, shownDeadMs } = this.#parts
+    const commands = dead.flatMap(beat => [
+      ["SADD", keys.workers, beat.id],
+      [
+        "SET",
+        keys.lastBeat(beat.id),
+        JSON.stringify({ ...beat, held: [] }),
+        "PX",
+        String(Math.ceil(shownDeadMs)),
+        "NX",
+      ],
+    ])
+    await Promise.all(commands.map(command => link.send(command)))
   }
 
   /** Their tasks would lie in streams that this release never writes: they are reported instead of waited for. */
   async #lookForOutdated(keys: Keys): Promise<void> {
     const { link, log } = this.#parts
     const ids = (await link.send(["SMEMBERS", keys.oldWorkers])) as string[]
-    const said =
-      ids.length === 0
-        ? []
-        : ((await link.send(["MGET", ...ids.map(id => keys.oldWorker(id))])) as (string | null)[])
+    const said = await this.#texts(ids.map(id => keys.oldWorker(id)))
     const known = this.#outdated
     this.#outdated = new Map()
     ids.forEach((id, at) => {
@@ -164,14 +229,6 @@ export class Roster {
     })
   }
 
-  /** Those that were there, are not any more, and stopped in order: nobody died. */
-  async #leftOf(keys: Keys, there: ReadonlySet<string>): Promise<Set<string>> {
-    const missing = [...this.#beats.keys(), ...this.#awaited.keys()].filter(id => !there.has(id))
-    if (missing.length === 0) return new Set()
-    const words = (await this.#parts.link.send(["MGET", ...missing.map(id => keys.worker(id))])) as Reply[]
-    return new Set(missing.filter((_, at) => words[at] === LEFT))
-  }
-
   /** Returns who says nothing. One that cannot be read does not keep the others from being seen. */
   #read(ids: readonly string[], said: readonly (string | null)[]): string[] {
     const told = this.#unreadable
@@ -179,7 +236,7 @@ export class Roster {
     this.#unreadable = new Set()
     const silent: string[] = []
     ids.forEach((id, at) => {
-      const text = said[at] === LEFT ? null : said[at]
+      const text = said[at]
       const beat = text ? beatIn(text, id) : undefined
       if (!text) silent.push(id)
       else if (beat !== undefined) this.#beats.set(id, beat)
@@ -205,16 +262,7 @@ export class Roster {
     }
     return overdue
   }
-
-  #bury(gone: readonly WorkerBeat[]): void {
-    const now = performance.now()
-    for (const [id, { until }] of this.#dead) if (until < now || this.#isThere(id)) this.#dead.delete(id)
-    for (const beat of gone) this.#dead.set(beat.id, { beat, until: now + this.#parts.shownDeadMs })
-  }
 }
-
-/** In place of a beat: the worker stopped in order. */
-export const LEFT = "left"
 
 function capacitiesOf(workers: Iterable<WorkerBeat>): Map<string, number> {
   const capacities = new Map<string, number>()
@@ -234,4 +282,18 @@ function beatIn(text: string, id: string): WorkerBeat | undefined {
   } catch {
     return undefined
   }
+}
+
+/** From the fields and values of a hash. What another release wrote otherwise is left out. */
+function lastSeenIn(hash: readonly string[]): Map<string, LastSeen> {
+  const found = new Map<string, LastSeen>()
+  for (let i = 0; i < hash.length; i += 2) {
+    try {
+      const { worker, at } = JSON.parse(hash[i + 1]!) as LastSeen
+      if (typeof worker === "string" && Number.isFinite(at)) found.set(hash[i]!, { worker, at })
+    } catch {
+      // Not what a worker of this release writes.
+    }
+  }
+  return found
 }

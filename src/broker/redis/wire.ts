@@ -29,7 +29,12 @@ export function labelOf(fields: Fields): TaskLabel | null {
 /** What a worker tells the owner of a task's job. */
 export type Report =
   | { readonly kind: "finished"; readonly outcome: Outcome; readonly times: Omit<AttemptTimes, "worker"> }
-  | { readonly kind: "started"; readonly announce: boolean; readonly alone?: boolean }
+  | {
+      readonly kind: "started"
+      readonly announce: boolean
+      readonly alone?: boolean
+      readonly place?: boolean
+    }
   | { readonly kind: "progress"; readonly progress: Progress }
   | { readonly kind: "preview"; readonly data: Json }
   /** It will not do it: it stops. */

@@ -47,6 +47,8 @@ interface Held {
   readonly epoch: number
   /** Set while the handler may not run, or send its next request, yet: the engine says when. */
   begin: (() => void) | null
+  /** Does `begin` also wait for a place in the rate of the task's provider? */
+  needsPlace: boolean
   /** Set while an isolated task beside it may not run yet. */
   join: (() => void) | null
   /** Do the engines know that its handler has begun? */
@@ -109,6 +111,7 @@ export class RedisWorker implements TaskEvents {
     })
     this.#presence = new Presence({
       ...{ link: this.#link, log, deadMs: settings.workerDeadSeconds * 1000 },
+      shownDeadMs: settings.shownDeadSeconds * 1000,
       says: id => this.#says(id),
       comeBack: (keys, id) => this.#comeBack(keys, id),
       wasSilent: () => this.#giveBack(),
@@ -159,9 +162,11 @@ export class RedisWorker implements TaskEvents {
     return this.#store.bound
   }
 
-  /** Can it be given work? */
-  get isReady(): boolean {
-    return this.#link.keys !== null && this.#presence.isKnown
+  /** Why it cannot be given work; null: it can. */
+  get notReady(): string | null {
+    if (this.#store.problem !== null) return this.#store.problem
+    if (this.#link.keys === null) return "Redis cannot be reached"
+    return this.#presence.isKnown ? null : "this worker is not known to the engines yet"
   }
 
   /** Gives back what it has not begun, lets the rest end, and leaves. */
@@ -233,10 +238,11 @@ export class RedisWorker implements TaskEvents {
         if (control.submissions === true || !this.#isSubmitting(name)) this.#drop(name, control.reason)
   }
 
-  /** The new owners do not know yet which handlers run. */
+  /** The new owners do not know yet which handlers run, and are told at once. */
   #ownersChanged(epochs: Parameters<OwnerEpochs["changed"]>[0]): void {
     this.#owners.changed(epochs)
     for (const held of this.#held.values()) held.isToldBegun = false
+    this.#tellBegun()
   }
 
   /** Has it begun to submit to a provider? */
@@ -299,7 +305,11 @@ export class RedisWorker implements TaskEvents {
       this.#refuse(label, { handler: task.handler, entry }, cause)
       return
     }
-    this.#held.set(name, { task, entry, epoch, begin: null, join: null, isToldBegun: false })
+    this.#held.set(name, {
+      ...{ task, entry, epoch, begin: null, join: null },
+      needsPlace: false,
+      isToldBegun: false,
+    })
     const done = this.#done.get(name)
     if (done === undefined) this.#pool.dispatch(task)
     else this.#end(name, done)
@@ -337,12 +347,13 @@ export class RedisWorker implements TaskEvents {
 
   /** With `announce`: resolves when the engine has made it durable. */
   started(task: TaskNews): Promise<void> {
-    const { announce, alone } = task
+    const { announce, alone, place = false } = task
     const name = nameOf(task)
-    void this.#report(name, startReport(announce, alone))
+    void this.#report(name, startReport(announce, alone, place))
     const held = this.#held.get(name)
     if (!announce || held === undefined) return Promise.resolve()
     const asked: Asked = alone === false ? "join" : "begin"
+    if (asked === "begin") held.needsPlace = place
     const before = held[asked]
     return new Promise(resolve => {
       held[asked] = () => {
@@ -412,9 +423,9 @@ export class RedisWorker implements TaskEvents {
   /** The answer may have been lost. */
   #announceAgain(): void {
     if (this.#link.keys === null) return
-    for (const [name, { task, begin, join }] of this.#held) {
+    for (const [name, { task, begin, join, needsPlace }] of this.#held) {
       const alone = task.isolation === undefined ? undefined : true
-      if (begin !== null) void this.#report(name, startReport(true, alone))
+      if (begin !== null) void this.#report(name, startReport(true, alone, needsPlace))
       if (join !== null) void this.#report(name, startReport(true, false))
     }
   }
@@ -427,8 +438,8 @@ function topicOf(report: Report): string {
   return report.kind === "started" && report.alone === false ? "joined" : report.kind
 }
 
-function startReport(announce: boolean, alone: boolean | undefined): Report {
-  return { kind: "started", announce, ...(alone !== undefined && { alone }) }
+function startReport(announce: boolean, alone: boolean | undefined, place = false): Report {
+  return { kind: "started", announce, ...(alone !== undefined && { alone }), ...(place && { place }) }
 }
 
 const PROGRESS_MS = 200

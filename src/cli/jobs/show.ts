@@ -10,7 +10,7 @@ import { exitCode } from "../exit.ts"
 import { firstError } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
-import { attemptText, errorText, nodeSummary, usageText } from "../result.ts"
+import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../result.ts"
 import { routesTable } from "../routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
@@ -98,7 +98,7 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
       node.waited_ms === null ? "" : `waited ${duration(node.waited_ms)}`,
       itemsText(node),
       waitText(node),
-      node.error === null ? "" : printable(`${node.error.code} ${node.error.message}`),
+      nodeErrorText(node),
     ]
     return [
       `  ${name}${" ".repeat(columns - width(name))}`,
@@ -146,7 +146,9 @@ function waitText({ waiting_on }: NodeView): string {
     case "child":
       return `waits for job ${waiting_on.job_id} (${waiting_on.workflow}@${waiting_on.workflow_version})`
     case "worker":
-      return waiting_on.handler === routesHandler ? engineText(waiting_on) : workerText(waiting_on)
+      return waiting_on.handler === routesHandler && waiting_on.reason !== "owner_away"
+        ? engineText(waiting_on)
+        : workerText(waiting_on)
     default:
       return ""
   }
@@ -173,16 +175,18 @@ function itemWaitsText({ waits = {} }: { readonly waits?: ItemWaits }): string {
 function workerText(wait: WorkerWait): string {
   const { handler, provider, reason, queued, position, last_worker, last_seen_at, cause } = wait
   const which = `handler ${handler}${provider === undefined ? "" : ` and provider ${provider}`}`
+  const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
   switch (reason) {
     case "busy": {
       const place = position === undefined ? "" : `, position ${position} of ${queued}`
       return `waits for a worker with ${which}: all are busy${place}`
     }
     case "none": {
-      const seen = last_seen_at == null ? "" : `, seen at ${new Date(last_seen_at).toISOString()}`
       const last = last_worker == null ? "" : `; the last was ${last_worker}${seen}`
       return `waits for a worker with ${which}: ${cause ?? "none is there"}${last}`
     }
+    case "owner_away":
+      return `waits for an engine: ${cause}${seen}`
     case "refused":
       return `waits for a worker with ${which}: refused, ${cause}`
     default:

@@ -214,14 +214,11 @@ export class SqliteJournal implements Verbs {
         beat,
         Number(follows),
       )
-      const others = "select id as engine, place, beat, follows from engines where id <> ?"
       const inbox = `select id from partitions as p where owner = ? and exists (
         select 1 from inbox as i where i.partition = p.id and i.answer is null and i.withdrawn = 0
       ) order by id`
       return {
-        engines: this.#connection
-          .all<port.EngineBeat>(others, engine)
-          .map(other => ({ ...other, follows: Boolean(other.follows) })),
+        engines: this.readEngines().filter(other => other.engine !== engine),
         partitions: this.readPartitions(),
         inbox: this.#connection.all<{ id: number }>(inbox, engine).map(({ id }) => id),
       }
@@ -253,6 +250,12 @@ export class SqliteJournal implements Verbs {
       for (const { partition, epoch } of release.held)
         this.#connection.run(sql, partition, epoch, release.engine)
     })
+  }
+
+  readEngines(): port.EngineBeat[] {
+    return this.#connection
+      .all<port.EngineBeat>("select id as engine, place, beat, follows from engines")
+      .map(engine => ({ ...engine, follows: Boolean(engine.follows) }))
   }
 
   readPartitions(): port.PartitionRow[] {

@@ -63,8 +63,7 @@ const health200 = z
 export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics: Registry): void {
   const health = healthText(umbra)
   const answersNow = reachability(umbra)
-  // Once: without engines it still shows jobs, streams, and takes webhooks, and says 503 to submissions alone.
-  let hadEngine = umbra.roles.has("engine") || !umbra.roles.has("api")
+  const needsEngine = umbra.roles.has("api")
 
   app.get(
     "/health",
@@ -96,9 +95,9 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
     },
     async (_, reply) => {
       const isReachable = await answersNow()
-      const { partitions, isReady, hasTaker: engine } = umbra.vitals()
-      hadEngine ||= engine
-      const ready = isReachable && isReady && hadEngine && !stopping.isStopping
+      const { partitions, isReady, hasTaker: engine, hadTaker } = umbra.vitals()
+      // Once is enough: without engines it still shows jobs and streams, and says 503 to submissions alone.
+      const ready = isReachable && isReady && (hadTaker || !needsEngine) && !stopping.isStopping
       const database = isReachable ? "reachable" : "away"
       return reply.code(ready ? 200 : 503).send({ ready, database, engine, partitions })
     },

@@ -50,8 +50,7 @@ async function run(message: RunMessage): Promise<Outcome> {
   try {
     handler = await handlerOf(message)
     context.throwIfAborted()
-    // Loading the module is not the handler's silence.
-    if (message.hasHeartbeat) say({ type: "heartbeat" })
+    say({ type: "begun" })
   } catch (thrown) {
     return failed({ handler, context, redactor }, thrown)
   }

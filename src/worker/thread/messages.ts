@@ -23,8 +23,6 @@ export interface RunMessage {
   readonly secrets: readonly Secret[]
   /** Of the span that the attempt runs in. */
   readonly traceparent: string | undefined
-  /** The node has `heartbeat_seconds`. */
-  readonly hasHeartbeat: boolean
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
 }
@@ -43,6 +41,8 @@ export type ThreadOutcome =
   | { readonly type: "completed"; readonly text: string; readonly usage?: JsonObject }
 
 export type FromThread =
+  /** The module is loaded: the handler begins. */
+  | { readonly type: "begun" }
   | { readonly type: "heartbeat" }
   | { readonly type: "progress"; readonly progress: Progress }
   | { readonly type: "preview"; readonly data: Json }

@@ -39,19 +39,21 @@ export class ThreadPool {
     const traceparent = activeTraceparent()
     const external = provider === undefined ? {} : { provider, operation }
     const which = { jobId, nodeId, ...item, attempt, shownAttempt }
-    const hasHeartbeat = task.heartbeatSeconds !== undefined
-    const call = { ...which, handler, input, parents, secrets, traceparent, hasHeartbeat, ...external }
+    const call = { ...which, handler, input, parents, secrets, traceparent, ...external }
     const thread = this.#idle.pop() ?? this.#create()
-    const outcome = thread.run({ type: "run", ...run, ...call }, reports, redactor?.clean)
+    const begun = () => work.onBegun?.()
+    const outcome = thread.run({ type: "run", ...run, ...call }, { reports, clean: redactor?.clean, begun })
     outcome.then(() => {
       if (thread.isAlive) this.#idle.push(thread)
     })
-    return {
+    const work: Work = {
       outcome,
       abort: reason => thread.abort(reason),
       used: () => thread.used,
       kill: () => thread.kill(),
+      isLoading: true,
     }
+    return work
   }
 
   async close(): Promise<void> {

@@ -20,6 +20,8 @@ interface Current {
   readonly reports: Reports
   /** Takes the task's secrets out of a text. */
   readonly clean: ((text: string) => string) | undefined
+  /** The handler begins. */
+  readonly begun: () => void
   readonly end: (outcome: Outcome) => void
   usage: JsonObject | undefined
 }
@@ -43,9 +45,9 @@ export class Thread {
     })
   }
 
-  run(message: RunMessage, reports: Reports, clean?: (text: string) => string): Promise<Outcome> {
+  run(message: RunMessage, call: Pick<Current, "reports" | "clean" | "begun">): Promise<Outcome> {
     return new Promise(resolve => {
-      this.#current = { reports, clean, end: resolve, usage: undefined }
+      this.#current = { ...call, end: resolve, usage: undefined }
       // A thread at rest does not keep the process alive; one at work does.
       this.#worker.ref()
       this.#send(message)
@@ -73,7 +75,8 @@ export class Thread {
 
   #hear(message: FromThread): void {
     const reports = this.#current?.reports
-    if (message.type === "ended") this.#end(received(message.outcome))
+    if (message.type === "begun") this.#current?.begun()
+    else if (message.type === "ended") this.#end(received(message.outcome))
     else if (message.type === "heartbeat") reports?.heartbeat()
     else if (message.type === "progress") reports?.progress(message.progress)
     else if (message.type === "preview") reports?.preview(message.data)

@@ -10,6 +10,7 @@ export function ownershipContract(stage: () => Stage): void {
       )
     await journal.beat({ engine: "leaver", place: "x", beat: 1, follows: false })
     expect(await seen()).toContain("leaver")
+    expect(await peer.readEngines()).toContainEqual({ engine: "leaver", place: "x", beat: 1, follows: false })
     await journal.leave("leaver")
     await journal.leave("leaver")
     expect(await seen()).not.toContain("leaver")

@@ -33,11 +33,72 @@ const nested = (depth: number): unknown => (depth === 0 ? {} : { a: nested(depth
 const repeated = (unit: string, start = "") =>
   (start + unit.repeat(Math.ceil(8000 / unit.length))).slice(0, 8000)
 
+/** About as many parts as a body may have (`src/server/body.ts`), each kind as costly as it can be. */
+const values = (item: (i: number) => string, parts: number, most: number) =>
+  Array.from({ length: Math.floor(most / parts) }, (_, i) => item(i)).join()
+const kinds: Readonly<Record<string, (most: number) => string>> = {
+  "empty lists": most => `[${values(() => "[]", 3, most)}]`,
+  "lists in lists": most => `[${values(() => "[".repeat(40) + "]".repeat(40), 81, most)}]`,
+  "short texts": most => `[${values(i => `"s${i}"`, 2, most)}]`,
+  numbers: most => `[${values(i => `${i % 10}e-300`, 1, most)}]`,
+  "mappings, each with a key of its own": most => `[${values(i => `{"k${i}":1}`, 15, most)}]`,
+  "a mapping of many keys": most => `{${values(i => `"k${i}":1`, 13, most)}}`,
+}
+const node0 = '"nodes": [{"id": "a", "handler": "input"}]'
+const structures: readonly Attack[] = Object.entries(kinds).flatMap(([what, make], n) => {
+  const value = make(199_000)
+  const document = make(269_000)
+  const attacks = [
+    ["/jobs", `{"workflow": "pattern", "input": {"b": ${value}}}`, [201, 503]],
+    ["/jobs", `{"workflow": "own", "input": {"b": ${value}}}`, 201],
+    ["/jobs", `{"workflow": "own", "inputs": ${value}}`, 400],
+    ["/jobs", value, 400],
+    ["/workflows/validate", document, 422],
+    ["/workflows/validate", document.slice(0, -1), 422],
+    [
+      "/workflows",
+      `{"name": "c${n}", "nodes": [{"id": "a", "handler": "transform", "config": {"value": ${document}}}]}`,
+      [201, 422],
+    ],
+    [
+      "/workflows",
+      `{"name": "s${n}", ${node0}, "input": {"properties": {"a": {"enum": [${document}]}}}}`,
+      [201, 422],
+    ],
+    // Larger than it may be, though not in bytes.
+    ["/jobs", `{"workflow": "own", "input": [${`${value},`.repeat(2)}0]}`, 413],
+  ] as const
+  return attacks.map(([path, body, status]) => {
+    return { what: `${what}: ${path} ${body.slice(0, 40)}`, path, body, status }
+  })
+})
+const others: readonly Attack[] = [
+  {
+    what: "a schema of 3 MB",
+    path: "/workflows",
+    body: `{"name": "schema", ${node0}, "input": {"properties": {${Array.from({ length: 9000 }, (_, i) => `"k${i}": {"type": "string", "description": "${"x".repeat(280)}"}`).join()}}}}`,
+    status: 201,
+  },
+  {
+    what: "labels that do not fit",
+    path: "/jobs/bulk",
+    body: `{"jobs": [${Array(1000).fill(`{"workflow": "own", "labels": {${strings(10).map(key => `"${key}": 1`)}}}`)}]}`,
+    status: 400,
+  },
+  {
+    what: "more of them",
+    path: "/jobs/bulk",
+    body: `{"jobs": [${Array(900).fill(`{"workflow": "own", "labels": {${strings(150).map(key => `"${key}": 1`)}}}`)}]}`,
+    status: 400,
+  },
+]
+
 const submissions: readonly Attack[] = (
   [
     ["30 patterns that backtrack", "/jobs/bulk", bulk("pattern", { a: `${"a".repeat(40)}!` }, 30), 200],
     ["1,000 of them", "/jobs/bulk", bulk("pattern", { a: `${"a".repeat(40)}!` }, 1000), 200],
-    ["60 lists of unique items", "/jobs/bulk", bulk("unique", { a: strings(5000) }, 60), 200],
+    ["19 lists of unique items", "/jobs/bulk", bulk("unique", { a: strings(5000) }, 19), 200],
+    ["60 of them, more than a body may have", "/jobs/bulk", bulk("unique", { a: strings(5000) }, 60), 413],
     [
       "one list of 50,000",
       "/jobs",
@@ -117,9 +178,9 @@ const documents: readonly Attack[] = [
   {
     what: "a problem deep in a long list",
     path: "/workflows/validate",
-    body: `${"[".repeat(150)}${"1,".repeat(500_000)}1${"]".repeat(150)}`,
+    body: `${"[".repeat(150)}${"1,".repeat(190_000)}1${"]".repeat(150)}`,
     status: 422,
   },
 ]
 
-export const heavy: readonly Attack[] = [...submissions, ...documents]
+export const heavy: readonly Attack[] = [...submissions, ...documents, ...structures, ...others]
