@@ -38,10 +38,10 @@ it("the WAL stays within its bound under appends that never pause, and is cut ba
     }
     return most
   }
-  expect(await appendMany(24)).toBeLessThanOrEqual(WAL_BYTES + APPEND_BYTES)
+  expect(await appendMany(18)).toBeLessThanOrEqual(WAL_BYTES + APPEND_BYTES)
   const reader = openDatabase(join(folder, "umbra.db"), { readOnly: true })
   reader.exec("begin; select count(*) from jobs")
-  expect(await appendMany(24)).toBeGreaterThan(WAL_BYTES + APPEND_BYTES)
+  expect(await appendMany(18)).toBeGreaterThan(WAL_BYTES + APPEND_BYTES)
   reader.exec("commit")
   reader.close()
   await appendMany(2)
