@@ -108,7 +108,21 @@ export async function holderOf(folder: string): Promise<LockHolder | null> {
   return isVisible(holder, own) && lifeOf(holder, own) !== "dead" ? holder : null
 }
 
-async function refuseIfHeld(folder: string, number: number, own: LockHolder, watchMs: number): Promise<void> {
+/** For a process that reads beside the holder: SQLite shares memory between them, which two machines do not. */
+export async function refuseOtherMachine(folder: string, watchMs = WATCH_MS): Promise<void> {
+  const number = await newestLock(folder).catch(() => 0)
+  const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
+  const own = ownIdentity()
+  if (holder === null || (holder.boot === own.boot && (own.boot !== "" || holder.host === own.host))) return
+  await refuseIfHeld(folder, number, own, watchMs)
+}
+
+async function refuseIfHeld(
+  folder: string,
+  number: number,
+  own: ProcessIdentity,
+  watchMs: number,
+): Promise<void> {
   const path = lockPath(folder, number)
   const found = await readHolder(path)
   if (found?.released) return
@@ -120,7 +134,7 @@ async function refuseIfHeld(folder: string, number: number, own: LockHolder, wat
     ? `process ${holder.pid}${holder.host === own.host ? "" : ` on ${holder.host}`} since ${holder.since}`
     : "a process that is just starting"
   const way = holder?.url
-    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For what opens the folder itself (run, resume, serve, jobs verify, db)`
+    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For what opens the folder itself (run, resume, serve, db restored)`
     : "Only one process at a time can use a folder:"
   throw new UmbraError(
     "E503",

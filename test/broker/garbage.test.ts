@@ -1,5 +1,6 @@
 /** What others write into Redis, or a later release, does not stop the fleet. */
 import { expect, it } from "vitest"
+import { storesKey } from "../../src/broker/redis/keys.ts"
 import { logTo } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { storeId } from "../support/store-tables.ts"
@@ -49,6 +50,9 @@ it("S6 S10 a worker that cannot ask what it was handed says why, and comes when 
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   await connection.send(["SET", keys.tasks("quick"), "in the way"])
+  const announced = () => connection.send(["HLEN", storesKey(stage.redis.prefix!)])
+  await stage.engine()
+  await until("its store is announced", async () => (await announced()) === 1)
   const told: unknown[] = []
   const log = logTo((level, { error }) => level === "warn" && told.push(error))
   const quick = handler("quick", () => "done")

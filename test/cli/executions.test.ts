@@ -293,7 +293,7 @@ describe("on a folder", () => {
     expect(first).toMatchObject({ replayed: 1, labels: { replay_of: job_id } })
     // A command has none of the adapters: it must not have begun what it submitted.
     const shown = await umbra(["jobs", "show", first.job_id], start)
-    expect(shown.stdout).toContain("waits for an engine that runs it")
+    expect(shown.stdout).toContain("waits for an engine: no engine runs")
     const resumed = await umbra(["resume", ...adapters], start)
     expect(resumed.code).toBe(1)
     expect(resumed.stdout).toContain("1 job completed.")

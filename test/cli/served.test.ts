@@ -89,8 +89,9 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     }
   })
 
-  it("still refuses what only its holder can do, and says what works", async () => {
-    const { code, stderr } = await command("jobs", "verify", "--all")
+  it("is read beside its server; what only its holder can do is refused with what works", async () => {
+    expect(await command("jobs", "verify", "--all")).toMatchObject({ code: 0 })
+    const { code, stderr } = await command("db", "restored")
     expect(code).toBe(1)
     expect(stderr).toMatch(/E503 .* in use by process \d+.*It is served at http\S+: `umbra push`/)
   })

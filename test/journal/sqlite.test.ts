@@ -1,4 +1,4 @@
-import { mkdir, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/promises"
+import { mkdtemp, rm, stat, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
@@ -102,61 +102,6 @@ describe("SQLite in a folder", () => {
     const refused = said.filter(line => line.startsWith("failed E503"))
     expect(refused).toHaveLength(2)
     for (const line of refused) expect(line).toContain(`process ${winner?.pid}`)
-  })
-
-  it.each([
-    ["a file that is no database", "no database at all ".repeat(300)],
-    ["a file whose first page is damaged", null],
-  ])("refuses %s, says what to do, and leaves it as it is", async (_, content) => {
-    const folder = await freshFolder()
-    const file = join(folder, "umbra.db")
-    if (content === null) {
-      await (await openFolder(folder)).close()
-      await truncate(file, 4096)
-    } else await writeFile(file, content)
-    const before = await readFile(file)
-    const refusal = await openFolder(folder).then(
-      journal => journal.close(),
-      (error: unknown) => error,
-    )
-    expect(refusal).toMatchObject({ code: "E508" })
-    const { message } = refusal as Error
-    expect(message).toContain(`the embedded database in ${folder} cannot be used`)
-    expect(message).toContain("Put the folder back from a backup")
-    expect(await readFile(file)).toEqual(before)
-  })
-
-  it("refuses a database of another program, and one of a later version of Umbra", async () => {
-    const folder = await freshFolder()
-    const file = join(folder, "umbra.db")
-    const foreign = openDatabase(file)
-    foreign.exec("create table mine (id integer)")
-    foreign.close()
-    const before = await readFile(file)
-    await expect(openFolder(folder)).rejects.toMatchObject({
-      code: "E508",
-      message: expect.stringContaining("is a database of another program"),
-    })
-    expect(await readFile(file)).toEqual(before)
-    const other = await freshFolder()
-    await (await openFolder(other)).close()
-    const later = openDatabase(join(other, "umbra.db"))
-    later.exec("pragma user_version = 1000")
-    later.close()
-    await expect(openFolder(other)).rejects.toMatchObject({
-      code: "E505",
-      message: expect.stringContaining("was written by a later version of Umbra"),
-    })
-  })
-
-  it("refuses a folder of a version that had another database, and says what to do", async () => {
-    const folder = await freshFolder()
-    await mkdir(join(folder, "database"))
-    await writeFile(join(folder, "database", "PG_VERSION"), "17\n")
-    await expect(openFolder(folder)).rejects.toMatchObject({
-      code: "E505",
-      message: expect.stringMatching(/earlier version of Umbra.*Choose another folder.*remove .*database/),
-    })
   })
 
   it("says what is wrong with a folder it cannot use", async () => {

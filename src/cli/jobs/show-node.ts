@@ -39,7 +39,9 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
   return [
     ...head,
     "",
-    node.attempts_total === 0 ? "no attempt" : count(node.attempts_total, "attempt"),
+    node.attempts_total === 0
+      ? `no attempt${node.finished_at === null ? " yet" : ""}`
+      : count(node.attempts_total, "attempt"),
     ...(older > 0 ? [paint.dim(`  … ${count(older, "older one")}`)] : []),
     ...node.attempts.flatMap(attempt => attemptLines(attempt, { status, columns, paint })),
   ]

@@ -12,6 +12,7 @@ export interface Statement {
   run(...values: Value[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint }
   get(...values: Value[]): unknown
   all(...values: Value[]): unknown[]
+  iterate(...values: Value[]): Iterable<unknown>
 }
 
 /** What both drivers have of `DatabaseSync`. */

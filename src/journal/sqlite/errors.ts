@@ -17,25 +17,48 @@ const REFUSED = new Set([18, 19, 20, 25])
 /** CORRUPT, NOTADB. */
 const DAMAGED = new Set([11, 26])
 
+/** SQLite's text of a result code (sqlite3_errstr). `@photostructure/sqlite` gives no code when `all` fails. */
+const BY_TEXT = new Map([
+  ["database is locked", 5],
+  ["database table is locked", 6],
+  ["out of memory", 7],
+  ["attempt to write a readonly database", 8],
+  ["disk I/O error", 10],
+  ["database disk image is malformed", 11],
+  ["database or disk is full", 13],
+  ["unable to open database file", 14],
+  ["file is not a database", 26],
+])
+
+export const isDamage = (error: unknown): boolean => DAMAGED.has(resultCode(error) ?? 0)
+
+function resultCode(error: unknown): number | null {
+  const { errcode, message } = error as { errcode?: unknown; message?: unknown }
+  return typeof errcode === "number" ? errcode & 0xff : (BY_TEXT.get(String(message)) ?? null)
+}
+
 /** `label` names the store. */
 export function classify(error: unknown, label: string): Error {
   if (error instanceof UmbraError) return error
-  const { errcode, code, message } = error as { errcode?: unknown; code?: unknown; message?: unknown }
+  const { code, message } = error as { code?: unknown; message?: unknown }
   const reason = String(message ?? error)
-  const result = typeof errcode === "number" ? errcode & 0xff : null
+  const result = resultCode(error)
   const passing = result === null ? undefined : UNAVAILABLE.get(result)
   if (passing !== undefined)
     return new JournalUnavailableError(`${label} did not store or read anything: ${passing} (${reason})`, {
       cause: error,
     })
+  // Of Node's own functions on files.
+  if (typeof (error as { syscall?: unknown }).syscall === "string")
+    return new JournalUnavailableError(`${label} cannot be opened: ${reason}`, { cause: error })
   if ((result !== null && REFUSED.has(result)) || String(code).startsWith("ERR_INVALID_ARG"))
     return new JournalDataError(`${label} refused the data: ${reason}. Nothing of it was stored.`, {
       cause: error,
     })
-  if (result !== null && DAMAGED.has(result))
+  if (isDamage(error))
     return new UmbraError(
       "E508",
-      `${label} cannot be used: ${reason}. Its file is damaged, or is no database; it was left as it is. Put the folder back from a backup.`,
+      `${label} cannot be used: ${reason}. Its file is damaged, and was left as it is. Restore a backup into an empty folder (docs/deployment.md).`,
       { cause: error },
     )
   return new UmbraError("E506", `${label} rejected a statement: ${reason}`, { cause: error })

@@ -1,6 +1,6 @@
 /** The journal in a folder, without a server: the file `umbra.db`, in a thread of its own. */
 import { constants, existsSync } from "node:fs"
-import { access, mkdir, open, stat } from "node:fs/promises"
+import { access, mkdir, stat } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { UmbraError } from "../../errors.ts"
 import { syncFolders } from "../../sync-folders.ts"
@@ -31,7 +31,6 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
     throw error instanceof UmbraError ? error : unusable(folder, error)
   })
   try {
-    if (!existsSync(file)) await createFile(file)
     await client.open()
     const call = client.call.bind(client)
     const partitions = ((await call("journal", "readPartitions", [])) as unknown[]).length
@@ -53,14 +52,7 @@ export async function openFolder(path: string, options: FolderOptions = {}): Pro
   }
 }
 
-/** Readable by its owner alone; SQLite gives its other files the same rights. */
-async function createFile(file: string): Promise<void> {
-  const created = await open(file, "a", 0o600)
-  await created.sync().finally(() => created.close())
-  await syncFolders(dirname(file))
-}
-
-function refuseOldFolder(folder: string): void {
+export function refuseOldFolder(folder: string): void {
   const old = join(folder, "database")
   if (!existsSync(join(old, "PG_VERSION"))) return
   throw new UmbraError(

@@ -15,6 +15,8 @@ const CHECKPOINT_MS = 10_000
 /** Free pages that are kept for new rows, and how many are given back at a time. */
 const KEPT_PAGES = 1_024
 const RETURNED_PAGES = 512
+/** Space is given back this often at least if requests never pause. */
+const RETURN_MS = 1_000
 
 export class Maintenance {
   readonly #connection: Connection
@@ -22,6 +24,9 @@ export class Maintenance {
   #commits = 0
   #lastWrite = 0
   #lastCheckpoint = performance.now()
+  #lastReturn = performance.now()
+  /** Pages were given back: the file gets smaller with the next checkpoint. */
+  #hasReturned = false
   #timer: NodeJS.Timeout | null = null
 
   constructor(connection: Connection) {
@@ -48,22 +53,28 @@ export class Maintenance {
     this.#timer = null
     const now = performance.now()
     const isIdle = now - this.#lastWrite >= IDLE_MS
-    const isDue = this.#commits > COMMITS / 20 || now - this.#lastCheckpoint >= CHECKPOINT_MS
+    let isMore = false
     try {
-      if (isIdle && isDue) this.#checkpoint()
-      const isMore = isIdle && this.#returnSpace()
+      if (isIdle || now - this.#lastReturn >= RETURN_MS) isMore = this.#returnSpace()
+      if (isIdle && this.#isDue(now, isMore)) this.#checkpoint()
       if (this.#commits === 0 && !isMore) return
     } catch {
       // The disk is full, or another process reads: the next time.
     }
-    this.#timer = setTimeout(() => this.#whenIdle(), isIdle ? 10 * IDLE_MS : IDLE_MS)
+    this.#timer = setTimeout(() => this.#whenIdle(), isIdle && !isMore ? 10 * IDLE_MS : IDLE_MS)
     this.#timer.unref()
+  }
+
+  #isDue(now: number, isMore: boolean): boolean {
+    if (this.#hasReturned && !isMore) return true
+    return this.#commits > COMMITS / 20 || now - this.#lastCheckpoint >= CHECKPOINT_MS
   }
 
   #checkpoint(): void {
     this.#lastCheckpoint = performance.now()
     this.#rows = 0
     this.#commits = 0
+    this.#hasReturned = false
     try {
       this.#connection.database.prepare("pragma wal_checkpoint(passive)").all()
     } catch {
@@ -73,11 +84,14 @@ export class Maintenance {
 
   /** True: there is more to give back. */
   #returnSpace(): boolean {
+    this.#lastReturn = performance.now()
     const { freelist_count: free } = this.#connection.get<{ freelist_count: number }>(
       "pragma freelist_count",
     )!
     if (free <= KEPT_PAGES) return false
     this.#connection.database.exec(`pragma incremental_vacuum(${RETURNED_PAGES})`)
+    this.#commits++
+    this.#hasReturned = true
     return free - RETURNED_PAGES > KEPT_PAGES
   }
 }

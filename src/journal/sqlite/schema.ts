@@ -10,7 +10,7 @@ import { pipelineTables } from "./schema-pipelines.ts"
 import { providerTables } from "./schema-providers.ts"
 
 /** "Umbr": how our files are told from other SQLite databases. */
-const APPLICATION_ID = 0x556d6272
+export const APPLICATION_ID = 0x556d6272
 
 const journalTables = `
 -- Fencing: epoch changes only at take-over.
@@ -161,7 +161,7 @@ create table store (id text not null) strict;
 
 const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n")]
 
-/** Makes or completes the tables. */
+/** Makes or completes the tables. Refuses a file of a later version, and leaves it alone. */
 export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
   const version = schemaVersion(connection, file)
   if (version === steps.length) return
@@ -180,23 +180,23 @@ function fill(connection: Connection, partitions: number): void {
   connection.run("insert into store (id) values (?)", randomUUID())
 }
 
-/** How many steps the file has. Refuses a file of another program and one of a later version, and changes nothing. */
+/** How many steps the file has. Reads the list of tables, so that one that is damaged is found now. */
 export function schemaVersion(connection: Connection, file: string): number {
-  const pragma = (name: string) =>
-    Number(Object.values(connection.database.prepare(`pragma ${name}`).get() as object)[0])
-  const tables = connection.database.prepare("select count(*) as count from sqlite_schema").get() as {
-    readonly count: number
-  }
-  const version = pragma("user_version")
-  if (tables.count > 0 && pragma("application_id") !== APPLICATION_ID)
-    throw new UmbraError(
-      "E508",
-      `${file} is a database of another program, and was left as it is. Choose another folder.`,
-    )
+  connection.get("select name from sqlite_schema limit 1")
+  const { user_version: version } = connection.get<{ user_version: number }>("pragma user_version")!
   if (version > steps.length)
     throw new UmbraError(
       "E505",
-      `${file} was written by a later version of Umbra (its tables are at step ${version}, this version knows ${steps.length}). Update this installation.`,
+      `${file} was written by a later version of Umbra (its tables are at step ${version}, this version knows ${steps.length}). It was left as it is. Update this installation.`,
     )
   return version
+}
+
+/** For a connection that cannot complete the tables. */
+export function mustBeCurrent(connection: Connection, file: string): void {
+  if (schemaVersion(connection, file) < steps.length)
+    throw new UmbraError(
+      "E505",
+      `${file} was written by an earlier version of Umbra. Open it once with \`umbra serve\` of this version, which completes its tables.`,
+    )
 }

@@ -11,14 +11,14 @@ const port = parentPort!
 const { file, label, synchronous } = workerData as ThreadData
 
 try {
-  serve()
+  await serve()
 } catch (error) {
   reply({ id: OPENED, error: sentError(error, label) })
   port.close()
 }
 
-function serve(): void {
-  const connection = openFile(file, synchronous)
+async function serve(): Promise<void> {
+  const connection = await openFile(file, synchronous)
   const stores = createStores(connection)
   const maintenance = new Maintenance(connection)
   port.on("message", (request: ThreadRequest) => {
