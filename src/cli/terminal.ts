@@ -37,7 +37,7 @@ export function printable(text: string): string {
 const hostile = /[\u0080-\u009f\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
 
 /** As escapes of JSON: within JSON the value stays the same, and elsewhere they are visible. */
-export function escapeHostile(text: string): string {
+function escapeHostile(text: string): string {
   return text.replace(hostile, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
 
