@@ -149,7 +149,7 @@ export type MessageRow = NewMessageRow
 export interface LineageRow extends MessageKey {
   readonly attempt: number
   readonly adapter: number
-  /** When the call ended. */
+  /** When the call ended; of a gathered message, when the call for all of them began. */
   readonly at: number
   readonly durationUs: number
   readonly status: "completed" | "failed"
