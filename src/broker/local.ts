@@ -67,8 +67,6 @@ const always = () => true
 /** The reason of the abort signal in a process that ends. */
 export const workerStops = "The worker is stopping."
 const sliceMs = 10
-/** Looking at the clock costs as much as an empty task: once per so many. */
-const tasksPerLook = 64
 /** A task that waited longer has missed its place in its provider's rate: half of what guards the rate against jitter. */
 export const LATE_MS = 25
 
@@ -236,19 +234,17 @@ export class LocalBroker implements Broker {
   #pump(): void {
     this.#pool.time = performance.now()
     const end = this.#pool.time + sliceMs
-    for (let looks = tasksPerLook; ; looks--) {
-      if (looks === 0) {
-        this.#pool.time = performance.now()
-        if (this.#pool.time >= end) {
-          setImmediate(() => this.#pump())
-          return
-        }
-        looks = tasksPerLook
+    for (;;) {
+      if (this.#pool.time >= end) {
+        setImmediate(() => this.#pump())
+        return
       }
       const mayBegin = this.#pool.running < this.#concurrency && this.#mayBegin()
       const attempt = mayBegin ? (this.#suspects.take(this.#pool.time) ?? this.#lanes.take()) : undefined
       if (attempt === undefined) break
       attempt.start(this.#runner)
+      // An attempt that has ended has read the clock.
+      if (attempt.isRunning) this.#pool.time = performance.now()
     }
     this.#pumping = false
     if (this.#suspects.size > 0) this.#lookAtSuspects()

@@ -93,7 +93,11 @@ export class AppendLane {
       this.#operations().abandon(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
     operationFailed: (node, item) =>
       this.#operations().failed(this.#sink.job, { node, ...itemOf(item) }, this.#clock.now()),
-    end: () => this.#open.effect(END, this.#sink.job, -1, 0),
+    end: () => {
+      this.#open.effect(END, this.#sink.job, -1, 0)
+      // The row of a job that has ended repeats its output.
+      this.#open.bytes += this.#sink.job.size
+    },
   }
 
   #beginsEarly(job: LiveJob, node: number, attempt: number): boolean {

@@ -15,7 +15,14 @@ import { type LiveJob, taskKey } from "./live-job.ts"
 import { readOutput, readWhole } from "./load.ts"
 import { needsOf } from "./pipeline-needs.ts"
 import { isFor, notForOwner } from "./providers.ts"
-import { largeInputs, largeInputsOfOutput, leavingInputs, renderJobOutput, renderNode } from "./render.ts"
+import {
+  largeInputs,
+  largeInputsOfOutput,
+  leavingInputs,
+  type RenderLimits,
+  renderJobOutput,
+  renderNode,
+} from "./render.ts"
 import type { Fetched } from "./scope.ts"
 
 /** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
@@ -27,7 +34,7 @@ export class Dispatcher {
   readonly #failed: (job: LiveJob, error: unknown) => void
   readonly #external: ExternalWork
   readonly #isDeparting: (partition: number) => boolean
-  readonly #maxItems: number
+  readonly #limits: RenderLimits
   readonly #turns: DispatchTurns
 
   constructor(parts: {
@@ -40,7 +47,7 @@ export class Dispatcher {
     external: ExternalWork
     /** Whoever owns the partition next takes what is ready to a worker. */
     isDeparting: (partition: number) => boolean
-    maxItems: number
+    limits: RenderLimits
   }) {
     this.#broker = parts.broker
     this.#journal = parts.journal
@@ -49,7 +56,7 @@ export class Dispatcher {
     this.#failed = parts.failed
     this.#external = parts.external
     this.#isDeparting = parts.isDeparting
-    this.#maxItems = parts.maxItems
+    this.#limits = parts.limits
     this.#turns = new DispatchTurns(parts.clock, (job, at) => this.#dispatch(job, at))
   }
 
@@ -95,17 +102,17 @@ export class Dispatcher {
     const { node } = last
     if (large.length === 0 && largeParts(last.output).length === 0) {
       const output = wholeOutput(last.output, () => null)
-      return use(renderJobOutput(job, { node, output }, leavingInputs(job)))
+      return use(renderJobOutput(job, { node, output }, leavingInputs(job), this.#limits.templates))
     }
     return this.#fetch(job, large).then(async fetched => {
       const output = await readWhole(last.output, seq => this.#readOutput(job, seq))
-      return use(renderJobOutput(job, { node, output }, fetched))
+      return use(renderJobOutput(job, { node, output }, fetched, this.#limits.templates))
     })
   }
 
   /** For a job that need not be in memory; null: the node has none. */
   async taskOf(job: LiveJob, at: Attempted): Promise<Task | null> {
-    const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#maxItems)
+    const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#limits)
     return "task" in rendered ? rendered.task : null
   }
 
@@ -118,7 +125,7 @@ export class Dispatcher {
   }
 
   #render(job: LiveJob, at: Attempted, fetched: Fetched): void {
-    const rendered = renderNode(job, at, fetched, this.#maxItems)
+    const rendered = renderNode(job, at, fetched, this.#limits)
     if ("task" in rendered) {
       job.running.add(taskKey(at))
       const { task } = rendered

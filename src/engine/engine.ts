@@ -60,6 +60,7 @@ export class Engine {
     const load = { journal, plans: this.plans, largeOutputBytes: settings.largeOutputBytes }
     this.#load = load
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
+    const maxOutputBytes = parts.maxOutputBytes ?? Number.POSITIVE_INFINITY
     this.owner = new Owner({
       id: this.id,
       journal,
@@ -72,6 +73,7 @@ export class Engine {
       measures: this.measures,
       providers: parts.providers ?? noProviders,
       read: jobId => this.#read(jobId),
+      maxOutputBytes,
     })
     this.fleet = new Fleet({
       remote: () => this.owner.broker.remote,
@@ -97,7 +99,7 @@ export class Engine {
       clock,
       settings,
       log,
-      maxOutputBytes: parts.maxOutputBytes ?? Number.POSITIVE_INFINITY,
+      maxOutputBytes,
       claimExecution,
       executions: this.#executions,
       mustFit: parts.mustFit ?? (() => {}),

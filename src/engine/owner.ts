@@ -13,6 +13,7 @@ import type { Plan } from "../definition/plan.ts"
 import type { Journal } from "../journal/port.ts"
 import type { UnseenSubmission } from "../journal/provider-store.ts"
 import type { Log } from "../log.ts"
+import { defaultLimits } from "../template/index.ts"
 import { Alarms } from "./alarms.ts"
 import type { LaneEvents } from "./append-lane.ts"
 import type { Clock } from "./clock.ts"
@@ -60,6 +61,8 @@ export interface OwnerParts {
   readonly providers: Providers
   /** A job as its facts tell it, without taking it into memory; null: there is none. */
   readonly read: (jobId: string) => Promise<LiveJob | null>
+  /** Of a rendered value, as JSON. */
+  readonly maxOutputBytes: number
 }
 
 export type Decided = readonly Fact[] | Refusal
@@ -147,7 +150,7 @@ export class Owner implements LaneEvents {
       failed,
       external: this.external,
       isDeparting: partition => this.departures.has(partition),
-      maxItems: settings.maxItems,
+      limits: { maxItems: settings.maxItems, templates: { ...defaultLimits, bytes: parts.maxOutputBytes } },
     })
   }
 

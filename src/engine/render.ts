@@ -8,7 +8,7 @@ import { isolationOf } from "../core/suspects.ts"
 import type { PlanNode } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
 import { isTruthy, withNode } from "../template/index.ts"
-import type { Scope, Template, ValuePath } from "../template/types.ts"
+import type { Limits, Scope, Template, ValuePath } from "../template/types.ts"
 import { type ItemsToRun, sourceOf } from "./list-source.ts"
 import { type LiveJob, taskOfKey } from "./live-job.ts"
 import { type Each, type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
@@ -20,31 +20,52 @@ export type Rendered =
   | { readonly skip: true }
   | { readonly fault: Fault }
 
-export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, maxItems: number): Rendered {
+export interface RenderLimits {
+  readonly maxItems: number
+  readonly templates: Limits
+}
+
+export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, limits: RenderLimits): Rendered {
   const planNode = job.plan.nodes[at.node]!
+  const options = { limits: limits.templates }
   try {
-    if (at.item !== undefined) return { task: renderTask(job, at, fetched, eachOf(job, at.node, at.item)) }
+    if (at.item !== undefined)
+      return { task: renderTask(job, at, fetched, options, eachOf(job, at.node, at.item)) }
     const { when, forEach } = planNode
     if (when !== null) {
-      const condition = when.render(scopeOf(job, fetched, at.node))
+      const condition = when.render(scopeOf(job, fetched, at.node), options)
       if (typeof condition === "string" && job.plan.rules >= 2)
         return { fault: textCondition(planNode, condition) }
       if (!isTruthy(condition)) return { skip: true }
     }
     if (forEach !== null)
-      return itemsOf(job, forEach.render(scopeOf(job, fetched, at.node)), planNode, maxItems)
-    return { task: renderTask(job, at, fetched) }
+      return itemsOf(job, forEach.render(scopeOf(job, fetched, at.node), options), planNode, limits.maxItems)
+    return { task: renderTask(job, at, fetched, options) }
   } catch (error) {
     return { fault: renderingFault(error, planNode) }
   }
 }
 
-function renderTask(job: LiveJob, at: Attempted, fetched: Fetched, each?: Each): Task {
+function renderTask(
+  job: LiveJob,
+  at: Attempted,
+  fetched: Fetched,
+  options: { readonly limits: Limits },
+  each?: Each,
+): Task {
   const { config } = job.plan.nodes[at.node]!
   if (config.templates.length === 0) return taskOf(job, at, config.source, fetched)
   const scope = scopeOf(job, fetched, at.node, each)
   const late: LateTemplate[] = []
-  const rendered = config.render(scope, { late: (template, path) => postpone(late, template, path, scope) })
+  const rendered = config.render(scope, {
+    ...options,
+    late: (template, path, insert) => {
+      const postponed = postpone(template, path, scope)
+      insert({ names: postponed.names, nodes: postponed.nodes })
+      late.push(postponed)
+      return null
+    },
+  })
   return taskOf(job, at, rendered, fetched, late)
 }
 
@@ -123,7 +144,7 @@ function parentsOf(job: LiveJob, node: number, fetched: Fetched): JsonObject {
 }
 
 /** A template that reads secrets is rendered where the handler runs; what else it reads goes with it. */
-function postpone(late: LateTemplate[], template: Template, path: ValuePath, scope: Scope): null {
+function postpone(template: Template, path: ValuePath, scope: Scope): LateTemplate {
   const names: { [name: string]: Json } = {}
   const nodes: { [id: string]: Json } = {}
   const keepNode = (id: string) => {
@@ -137,8 +158,7 @@ function postpone(late: LateTemplate[], template: Template, path: ValuePath, sco
     else if (Object.hasOwn(scope.names, name)) names[name] = scope.names[name]!
     else keepNode(name)
   }
-  late.push({ path, source: template.source, names, nodes })
-  return null
+  return { path, source: template.source, names, nodes }
 }
 
 /** The `output` template, rendered with the output of the node that is about to be the last. */
@@ -146,11 +166,13 @@ export function renderJobOutput(
   job: LiveJob,
   last: { node: number; output: Json },
   fetched: Fetched,
+  limits: Limits,
 ): JobResult {
   const { plan } = job
   if (plan.output === null) return {}
   try {
-    return { jobOutput: plan.output.render(scopeOf(job, new Map(fetched).set(last.node, last.output), null)) }
+    const scope = scopeOf(job, new Map(fetched).set(last.node, last.output), null)
+    return { jobOutput: plan.output.render(scope, { limits }) }
   } catch (error) {
     return { jobFault: renderingFault(error, null) }
   }

@@ -15,9 +15,11 @@ export class StoreNews implements Availability {
 
   unavailable(error: unknown, tries: number): void {
     if (tries === this.#triesBeforePause) this.#available(false)
-    const message = error instanceof Error ? error.message : String(error)
+    const { message, cause } = error instanceof Error ? error : new Error(String(error))
+    // A driver may reject with a plain object, of which the message above it says nothing.
+    const { message: reason } = (cause ?? {}) as { readonly message?: unknown }
     this.#log.warn(
-      { tries, error: message },
+      { tries, error: message, ...(typeof reason === "string" ? { cause: reason } : {}) },
       tries >= this.#triesBeforePause
         ? "database away: engine paused, results are kept"
         : "append failed; sending it again",

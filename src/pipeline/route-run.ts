@@ -37,8 +37,6 @@ export interface RouteRunParts {
 }
 
 const sliceMs = 10
-/** Looking at the clock costs as much as an empty message: once per so many. */
-const messagesPerLook = 64
 
 export class RouteRun implements ChainEvents {
   readonly plan: RoutePlan
@@ -118,13 +116,10 @@ export class RouteRun implements ChainEvents {
 
   #begin(): void {
     const end = performance.now() + sliceMs
-    for (let looks = messagesPerLook; this.#mayBegin(); looks--) {
-      if (looks === 0) {
-        if (performance.now() >= end) {
-          setImmediate(() => this.pump())
-          return
-        }
-        looks = messagesPerLook
+    while (this.#mayBegin()) {
+      if (performance.now() >= end) {
+        setImmediate(() => this.pump())
+        return
       }
       const delivery = this.inlet.take()
       if (delivery === undefined) return

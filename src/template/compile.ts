@@ -7,7 +7,7 @@ import { Frame } from "./frame.ts"
 import { type Program, parseTemplate } from "./parse-template.ts"
 import { referencesOf } from "./references.ts"
 import { defaultLimits, Fault, Run } from "./run.ts"
-import type { Limits, Reference, Scope, Template } from "./types.ts"
+import type { Late, Limits, Reference, Scope, Template, ValuePath } from "./types.ts"
 import { alwaysText } from "./yields-text.ts"
 
 export class CompiledTemplate implements Template {
@@ -38,14 +38,29 @@ export class CompiledTemplate implements Template {
     const { expression, body, depth } = this.#program
     try {
       run.nested(depth)
-      if (expression !== null && run.encode === null) return evaluateData(run, expression, null)
-      const output: Output = { text: "" }
-      execute(run, body, new Frame(null), output)
-      return output.text
+      const value =
+        expression !== null && run.encode === null ? evaluateData(run, expression, null) : text(run, body)
+      run.insert(value)
+      return value
     } catch (error) {
       throw error instanceof Fault ? toError(error, this.source, run.at) : error
     }
   }
+
+  /** For a template that is rendered elsewhere, later. */
+  renderLate(run: Run, path: ValuePath, late: Late): Json {
+    try {
+      return late(this, path, along => run.insert(along))
+    } catch (error) {
+      throw error instanceof Fault ? toError(error, this.source, run.at) : error
+    }
+  }
+}
+
+function text(run: Run, body: Program["body"]): string {
+  const output: Output = { text: "" }
+  execute(run, body, new Frame(null), output)
+  return output.text
 }
 
 /** Cheap: does the text hold the start of a tag? */

@@ -5,11 +5,19 @@
  * 2. Whoever walks data calls `step`, so that work without output is bounded too.
  * 3. Faults never quote values, only types and names: a value may be a secret.
  */
+import type { Json } from "../core/json.ts"
 import type { ErrorCode } from "../errors.ts"
+import { DEEPEST, jsonSize } from "./size.ts"
 import type { Encode, Limits, Scope } from "./types.ts"
 
 /** The worst templates found (test/template/hostile.test.ts) spend these in under 50 ms and 50 MB. */
-export const defaultLimits: Limits = { steps: 200_000, characters: 5_000_000, items: 1_000_000, depth: 200 }
+export const defaultLimits: Limits = {
+  steps: 200_000,
+  characters: 5_000_000,
+  items: 1_000_000,
+  depth: 200,
+  bytes: 16 * 1024 * 1024,
+}
 
 /** Why a rendering ends; becomes an UmbraError, with the template, where it leaves this folder. */
 export class Fault extends Error {
@@ -36,7 +44,7 @@ const CONTAINER = 8
 const RECORD = 64
 
 export class Run {
-  readonly scope: Scope
+  scope: Scope
   readonly limits: Limits
   /** Encodes the values of expressions; null: they are printed as they are. */
   readonly encode: Encode | null
@@ -47,6 +55,7 @@ export class Run {
   #steps: number
   #characters: number
   #items: number
+  #bytes: number
   readonly #keys = new Map<object, readonly string[]>()
 
   constructor(scope: Scope, limits: Limits, encode: Encode | null = null) {
@@ -56,6 +65,7 @@ export class Run {
     this.#steps = limits.steps
     this.#characters = limits.characters
     this.#items = limits.items
+    this.#bytes = limits.bytes
   }
 
   step(count = 1): void {
@@ -79,6 +89,15 @@ export class Run {
     this.step(1 + Math.floor(count / 4))
   }
 
+  /** A template's value becomes part of the rendered value, or goes with it. */
+  insert(value: Json): void {
+    const size = jsonSize(value, this.#bytes)
+    this.#bytes -= size
+    if (this.#bytes >= 0) return
+    if (Number.isFinite(size)) throw tooLarge(this.limits.bytes)
+    throw new Fault("E203", `the rendered value nests deeper than ${DEEPEST} levels`)
+  }
+
   nested(depth: number): void {
     if (depth > this.limits.depth) throw this.#exceeded("depth", this.limits.depth)
   }
@@ -95,8 +114,17 @@ export class Run {
   }
 
   #exceeded(limit: keyof Limits, value: number): Fault {
-    const most = String(value).replace(/\B(?=(?:\d{3})+$)/g, ",")
+    const most = grouped(value)
     const what = limit === "depth" ? `nests deeper than ${most} levels` : `needs more than ${most} ${limit}`
     return new Fault("E203", `the template ${what}; do less here, or do it in a handler`)
   }
+}
+
+const grouped = (value: number): string => String(value).replace(/\B(?=(?:\d{3})+$)/g, ",")
+
+function tooLarge(most: number): Fault {
+  return new Fault(
+    "E405",
+    `the rendered value has more than ${grouped(most)} bytes of JSON, as often as it is inserted; hand on a part of it or a reference, or raise the limit (UMBRA_MAX_OUTPUT_BYTES)`,
+  )
 }

@@ -31,6 +31,8 @@ export interface Limits {
   readonly items: number
   /** Nesting of expressions and blocks. */
   readonly depth: number
+  /** JSON of all values that templates insert, each time that they do. */
+  readonly bytes: number
 }
 
 /** Encodes what an expression yields for the text around it. `filter`: the last filter of the expression, if it has one. */
@@ -48,6 +50,9 @@ export interface Template {
 
 export type ValuePath = readonly (string | number)[]
 
+/** `insert` counts what goes along for the later rendering. */
+export type Late = (template: Template, path: ValuePath, insert: (along: Json) => void) => Json
+
 /** A JSON value with the templates found in its strings, at any depth. */
 export interface ValueTemplate {
   readonly source: Json
@@ -61,7 +66,7 @@ export interface ValueTemplate {
     scope: Scope,
     options?: {
       readonly limits?: Limits
-      readonly late?: (template: Template, path: ValuePath) => Json
+      readonly late?: Late
       /** Applied to the value of every expression except constants and plain secrets (`{{ secrets.NAME }}`). */
       readonly encode?: Encode
     },

@@ -8,7 +8,7 @@ import { type CompiledTemplate, compileTemplate, isTemplate } from "./compile.ts
 import { withPath } from "./failure.ts"
 import { defaultLimits, Run } from "./run.ts"
 import { TemplateSyntaxError } from "./syntax-error.ts"
-import type { Encode, Limits, Scope, Template, ValuePath, ValueTemplate } from "./types.ts"
+import type { Encode, Late, Limits, Scope, ValuePath, ValueTemplate } from "./types.ts"
 import { isList, put } from "./values.ts"
 
 interface ValueProblem {
@@ -30,8 +30,6 @@ type Shape =
       readonly source: JsonObject
       readonly children: readonly (readonly [string, Shape])[]
     }
-
-type Late = (template: Template, path: ValuePath) => Json
 
 interface RenderOptions {
   readonly limits?: Limits
@@ -69,9 +67,9 @@ function build(shape: Shape, run: Run, late: Late | undefined): Json {
 }
 
 function renderFound({ path, template }: Found, run: Run, late: Late | undefined): Json {
-  if (late !== undefined && template.readsSecrets) return late(template, path)
   try {
-    return template.renderIn(run)
+    if (late === undefined || !template.readsSecrets) return template.renderIn(run)
+    return template.renderLate(run, path, late)
   } catch (error) {
     throw error instanceof UmbraError ? withPath(error, path) : error
   }

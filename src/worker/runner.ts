@@ -146,7 +146,10 @@ export class TaskRunner implements Runner {
   #runWith(call: TaskCall, secrets: readonly Secret[]): Outcome | Work {
     const redactor = new Redactor(secrets)
     try {
-      return this.#run({ ...call, ...fillIn(call.task.config, call.task.late, redactor) })
+      return this.#run({
+        ...call,
+        ...fillIn(call.task.config, call.task.late, redactor, this.settings.maxOutputBytes),
+      })
     } catch (thrown) {
       return this.#failed(call, redactor, thrown)
     }

@@ -5,8 +5,9 @@
 import type { LateTemplate } from "../broker/port.ts"
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
-import { compileTemplate } from "../template/index.ts"
-import type { Template } from "../template/types.ts"
+import { compileTemplate, defaultLimits } from "../template/index.ts"
+import { Run } from "../template/run.ts"
+import type { Scope, Template } from "../template/types.ts"
 import { Redactor, type Secret, shortestSecret } from "./redact.ts"
 
 /**
@@ -93,22 +94,28 @@ function usable(name: string, value: string | undefined): string {
   )
 }
 
+const noScope: Scope = { names: {}, node: () => undefined, nodeIds: () => [] }
+
 /** `config` with its late templates rendered. `redactor` knows the secrets, and what templates made of them. */
 export function fillIn(
   config: Json,
   late: readonly LateTemplate[],
   redactor: Redactor,
+  maxBytes: number,
 ): { readonly config: Json; readonly redactor: Redactor } {
   const secrets = Object.fromEntries(redactor.secrets.map(({ name, value }) => [name, value]))
   const derived: Secret[] = []
   let filled = config
+  // One rendering, as all templates of a config are.
+  const run = new Run(noScope, { ...defaultLimits, bytes: maxBytes })
   for (const { path, source, names, nodes } of late) {
     const template = compileTemplate(source)
-    const value = template.render({
+    run.scope = {
       names: { ...names, secrets },
       node: id => (Object.hasOwn(nodes, id) ? nodes[id] : undefined),
       nodeIds: () => Object.keys(nodes),
-    })
+    }
+    const value = template.renderIn(run)
     derived.push(...derivedFrom(value, template, redactor))
     filled = withValue(filled, path, value)
   }

@@ -3,6 +3,7 @@ import { describe, expect, it } from "vitest"
 import type { LaneEvents } from "../../src/engine/append-lane.ts"
 import { Committer } from "../../src/engine/committer.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
+import { StoreNews } from "../../src/engine/store-news.ts"
 import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
 import type { Batch, Journal } from "../../src/journal/port.ts"
 import { openMemory } from "../../src/journal/sqlite/memory.ts"
@@ -10,6 +11,14 @@ import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { collectLog, flow, gate, handler, open, until } from "./stage.ts"
 
 const laneOf = (jobId: string, journal: Journal) => partitionOf(jobId) % journal.capabilities.appendLanes
+
+it("the log names the reason where a driver rejects with a plain object", () => {
+  const { log, lines } = collectLog()
+  const store = new StoreNews({ log, triesBeforePause: 5, available: () => {} })
+  const cause = { message: "out of memory", code: "53200" }
+  store.unavailable(new JournalUnavailableError("it did not answer: [object Object]", { cause }), 1)
+  expect(lines[0]?.fields).toMatchObject({ tries: 1, cause: "out of memory" })
+})
 
 describe("group commit", () => {
   it("whoever waits for a batch is answered, also when all that was in it has been forgotten", async () => {

@@ -128,6 +128,48 @@ describe("large outputs", () => {
     expect((await good.wait()).status).toBe("COMPLETED")
   })
 
+  const text = { id: "n", handler: "produce", config: { bytes: 400 } }
+  const copies = (count: number) => Array(count).fill("{{ n.text }}")
+  const following = (node: object) =>
+    [text, { id: "t", handler: "read", dependencies: ["n"], ...node }] as never
+  it.each([
+    ["the job's output", (count: number) => flow([text], { output: copies(count) })],
+    ["a config", (count: number) => flow(following({ config: { value: copies(count) } }))],
+    [
+      "the list of a for_each",
+      (count: number) => flow(following({ for_each: `{{ [n.text] * ${count} }}`, config: { value: 1 } })),
+    ],
+    [
+      "what goes along with templates of secrets",
+      (count: number) =>
+        flow(following({ config: { value: Array(count).fill("{{ secrets.KEY and 0 and n }}") } })),
+    ],
+    [
+      "texts with secrets",
+      (count: number) => flow(following({ config: { value: Array(count).fill("{{ secrets.KEY * 40 }}") } })),
+    ],
+  ])("E405 %s may not insert more than max_output_bytes, however short its template", async (_, workflow) => {
+    const umbra = await open({
+      handlers: [produce, handler("read", () => 0)],
+      worker: { maxOutputBytes: 1300 },
+      secrets: () => "0123456789",
+    })
+    const fits = await umbra.submit(workflow(2))
+    const job = await umbra.submit(workflow(5))
+    expect((await fits.wait()).error).toBe(null)
+    expect(await job.wait()).toMatchObject({
+      status: "FAILED",
+      error: { code: "E405", message: expect.stringContaining("1,300 bytes") },
+    })
+  })
+
+  it("E405 a job whose output would have 400 MB ends before the output is built", async () => {
+    const umbra = await open()
+    const nodes = [{ id: "n", handler: "transform", config: { value: "{{ 'a' * 4000000 }}" } }]
+    const job = await umbra.submit(flow(nodes, { output: Array(100).fill("{{ n }}") }))
+    expect(await job.wait()).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+  })
+
   it.each([
     ["a function", () => () => {}],
     [
