@@ -33,7 +33,7 @@ it("docs/pipelines.md begins with a pipeline that does what it says: every page 
     [...command!.split(" "), "--input", JSON.stringify({ url }), "--allow-private-addresses"],
     { cwd: folder.path, env: { UMBRA_ALLOW_FILES: "." } },
   )
-  expect([stderr, code], stdout).toEqual(["", 0])
+  expect([stderr, code], stdout).toEqual(["Creating a database in ./.umbra.\n", 0])
   const lines = readFileSync(join(folder.path, "chunks.jsonl"), "utf8").trim().split("\n")
   const texts = lines.map(line => /page \d+/.exec((JSON.parse(line) as { text: string }).text)![0])
   expect(texts.sort()).toEqual(Array.from({ length: 25 }, (_, n) => `page ${n}`).sort())
