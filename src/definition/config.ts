@@ -7,6 +7,7 @@ import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
 import { compileTemplate, compileValue, insteadOfText, isTemplate } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
+import { firstIssues, valueCount } from "./first-issues.ts"
 import { richPatterns } from "./input-schema.ts"
 import { UNKNOWN_KEYS } from "./issues.ts"
 import { isObject, valueAt, withValueAt } from "./json-value.ts"
@@ -52,10 +53,11 @@ export function checkConfig(
  */
 export function trimExpressions(owner: Configured, config: ValueTemplate): ValueTemplate {
   let trimmed = config.source
+  const probe = new TextProbe()
   for (const { path, template } of config.templates) {
     const source = template.source.trim()
     if (source === template.source || !compileTemplate(source).isExpression) continue
-    if (refusesText(owner, config.source, path)) trimmed = withValueAt(trimmed, path, source)
+    if (probe.refuses(owner, config.source, path)) trimmed = withValueAt(trimmed, path, source)
   }
   return trimmed === config.source ? config : compileValue(trimmed).value
 }
@@ -82,11 +84,12 @@ interface RichIssue {
 function configIssues(owner: Configured, config: Json, suggest: Suggester): ConfigIssue[] {
   const result = runSchema(owner, config)
   if (result?.issues === undefined) return []
+  const probe = new TextProbe()
   const known = keysOfShape(owner.config)
   const issues: ConfigIssue[] = []
   const misspelt = new Set<string | number>()
   for (const issue of result.issues as readonly RichIssue[]) {
-    const text = textAt(issue, owner, config)
+    const text = textAt(issue, owner, config, probe)
     if (text !== undefined) {
       issues.push({ path: text, message: textMessage(issue, text, config), key: false })
       continue
@@ -159,14 +162,27 @@ type ConfigPath = readonly (string | number)[]
  * Where the issue has a template that can only yield text in a place that takes none: that is certain not to fit. Of a
  * union the template may be deeper than the issue. undefined: nowhere.
  */
-function textAt(issue: RichIssue, owner: Configured, config: Json): ConfigPath | undefined {
+function textAt(issue: RichIssue, owner: Configured, config: Json, probe: TextProbe): ConfigPath | undefined {
   const path = keysOf(issue)
   const value = valueAt(config, path) as Json | undefined
   if (value === undefined || !holdsTemplate(value)) return undefined
   return compileValue(value)
     .value.templates.filter(({ template }) => template.yieldsText)
     .map(template => [...path, ...template.path])
-    .find(each => refusesType(issue, each) && refusesText(owner, config, each))
+    .find(each => refusesType(issue, each) && probe.refuses(owner, config, each))
+}
+
+/** Each question checks the whole config twice: of a large config with many templates only the first ones are answered. */
+const PROBED_VALUES = 50_000
+
+class TextProbe {
+  #left = PROBED_VALUES
+
+  refuses(owner: Configured, config: Json, path: ConfigPath): boolean {
+    if (this.#left <= 0) return false
+    this.#left -= valueCount(config, PROBED_VALUES)
+    return refusesText(owner, config, path)
+  }
 }
 
 /** Some schemas convert text: they must refuse such as reads as a number or a boolean, too. */
@@ -197,6 +213,8 @@ function refusesPart(issue: RichIssue, path: ConfigPath): boolean {
 /** A schema that is asynchronous or throws on text where it expects something else is left to the run. */
 function runSchema(owner: Configured, config: Json): StandardSchemaV1.Result<unknown> | undefined {
   try {
+    const found = firstIssues(owner.config, config)
+    if (found.length > 0) return { issues: found as StandardSchemaV1.FailureResult["issues"] }
     const result = owner.config?.["~standard"].validate(config)
     if (!(result instanceof Promise)) return result
     result.catch(() => undefined)

@@ -1,5 +1,6 @@
 /** Deviations from a schema's shape, as E101 in words of our own. The same for documents with nodes and with routes. */
 import type { z } from "zod"
+import { firstIssues } from "./first-issues.ts"
 import { valueAt } from "./json-value.ts"
 import type { DefinitionLimits } from "./limits.ts"
 import { type DocumentPath, formatPath, type ProblemList } from "./problem.ts"
@@ -48,9 +49,10 @@ export const UNKNOWN_KEYS = 100
 
 /** Reports what does not have the schema's shape, and answers with it: paths count from `source`. */
 export function checkShape(check: ShapeCheck, context: ShapeContext): readonly Issue[] {
-  const parsed = check.schema.safeParse(check.source)
-  if (parsed.success) return []
-  const issues = (parsed.error.issues as readonly unknown[] as readonly Issue[]).flatMap(unfolded)
+  let found = firstIssues(check.schema, check.source) as readonly unknown[]
+  if (found.length === 0) found = check.schema.safeParse(check.source).error?.issues ?? []
+  if (found.length === 0) return []
+  const issues = (found as readonly Issue[]).flatMap(unfolded)
   // What a misspelt key was meant to be: that it is missing follows from the misspelling.
   const meant = new Set<string | undefined>()
   for (const { keys = [], path } of issues.filter(({ code }) => code === "unrecognized_keys")) {

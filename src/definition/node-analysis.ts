@@ -11,7 +11,7 @@ import type { ShapeContext } from "./issues.ts"
 import { emptyObject, isObject, sortedCopy } from "./json-value.ts"
 import { NodeEdges, type SeenMarks } from "./node-edges.ts"
 import { brokenIdsOf, usableId } from "./node-ids.ts"
-import type { DocumentPath } from "./problem.ts"
+import { type DocumentPath, problemsInOnePiece } from "./problem.ts"
 import {
   checkReferences,
   type ReferenceContext,
@@ -191,7 +191,8 @@ export class NodeAnalysis {
     const { definition, config, when, forEach } = node
     const edges = new NodeEdges(position, this.#seen)
     const dependencies: readonly unknown[] = definition.dependencies ?? []
-    for (let i = 0; i < dependencies.length; i++) {
+    const most = this.#options.problems.size + problemsInOnePiece
+    for (let i = 0; i < dependencies.length && this.#options.problems.size < most; i++) {
       const id = dependencies[i]
       if (typeof id !== "string") continue
       const to = this.positions.get(id)

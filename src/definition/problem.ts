@@ -42,6 +42,9 @@ export function invalidWorkflow(
   })
 }
 
+/** Of one node, which is looked at in one piece: more are not looked for. */
+export const problemsInOnePiece = 1000
+
 const plainKey = /^[A-Za-z_$][A-Za-z0-9_$-]*$/
 
 export function formatPath(path: DocumentPath): string {

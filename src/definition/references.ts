@@ -4,7 +4,7 @@
  */
 import type { Reference, Template, ValueTemplate } from "../template/types.ts"
 import { jobFields, rootNames } from "./names.ts"
-import type { DocumentPath, ProblemList } from "./problem.ts"
+import { type DocumentPath, type ProblemList, problemsInOnePiece } from "./problem.ts"
 import type { Suggester } from "./suggest.ts"
 
 /** Where a template stands, and so what it may read. */
@@ -81,7 +81,9 @@ export function checkReferences(
   { value, path, site, reads }: ReferenceCheck,
   context: ReferenceContext,
 ): void {
+  const most = context.problems.size + problemsInOnePiece
   for (const { path: inner, template } of value.templates) {
+    if (context.problems.size >= most) return
     new TemplateCheck({ template, outer: path, inner, site }, context).run(reads)
   }
 }
@@ -93,11 +95,15 @@ interface FoundTemplate {
   readonly site: TemplateSite
 }
 
+/** Of one template: the place of each is looked for in the text, which may be long. */
+const MOST_REPORTED = 5
+
 class TemplateCheck {
   readonly #found: FoundTemplate
   readonly #context: ReferenceContext
   /** Unknown names before this offset belong to a hyphenated id that was reported as a whole. */
   #reportedUpTo = -1
+  #reported = 0
 
   constructor(found: FoundTemplate, context: ReferenceContext) {
     this.#found = found
@@ -110,6 +116,7 @@ class TemplateCheck {
 
   run(reads: Reads): void {
     for (const reference of this.#found.template.references) {
+      if (this.#reported === MOST_REPORTED) return
       const position = this.#context.positions.get(reference.name)
       if (position !== undefined) reads.node(position, this, reference.offset)
       else if (!this.#found.site.world.names.includes(reference.name)) this.#unknown(reference)
@@ -122,6 +129,7 @@ class TemplateCheck {
   }
 
   #report(code: "E111" | "E112", reference: Reference, message: string): void {
+    this.#reported++
     this.#context.problems.add(code, this.path, message, { offset: reference.offset })
   }
 

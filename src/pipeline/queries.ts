@@ -105,8 +105,8 @@ export class PipelineQueries {
       ...(query.route === undefined ? {} : { route: routePosition(plan, query.route) }),
       ...(query.after === undefined ? {} : { after: messageKey(plan, query.after) }),
     })
-    const letters = rows.slice(0, limit).map(row => letterOf(plan, row))
-    return { dead_letters: letters, next: rows.length > limit ? letters.at(-1)!.id : null }
+    const letters = fullPage(rows.slice(0, limit)).map(row => letterOf(plan, row))
+    return { dead_letters: letters, next: rows.length > letters.length ? letters.at(-1)!.id : null }
   }
 
   protected async sceneOf(
@@ -123,6 +123,19 @@ export class PipelineQueries {
     const row = await this.#parts.store.readExecution(jobId)
     return { plan: pipeline, execution: row?.execution ?? NOT_BEGUN, row: job }
   }
+}
+
+/** A page is parsed and sent in one piece. */
+const PAGE_BYTES = 4 * 1024 * 1024
+
+/** The first ones, with at most a page of bytes; one at least. */
+function fullPage(rows: readonly DeadLetterRow[]): readonly DeadLetterRow[] {
+  let bytes = 0
+  const full = rows.findIndex(({ body, error }) => {
+    bytes += body.length + error.length
+    return bytes > PAGE_BYTES
+  })
+  return full === -1 ? rows : rows.slice(0, Math.max(1, full))
 }
 
 function letterOf(plan: PipelinePlan, row: DeadLetterRow): DeadLetter {

@@ -27,6 +27,10 @@ const MOST_PARTS_OF_DOCUMENTS = 270_000
 const USUAL_BYTES = 4 * 1024 * 1024
 /** Of a key that stood nowhere before. Beside it a number is one part, a text two, a list or a mapping three. */
 const NEW_KEY_PARTS = 12
+/** Of a template in a document, which is compiled, beside one for each character of it. */
+const TEMPLATE_PARTS = 20
+/** Entries of these are compiled one by one, with a turn for others in between: each may have as many templates. */
+const ONE_BY_ONE = new Set(['"nodes', '"routes'])
 
 /** `maxBytes`: for whoever has no limit of their own. */
 export function takeBodies(app: FastifyInstance, maxBytes: number): void {
@@ -38,10 +42,10 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   app.addContentTypeParser("application/json", (request, payload, done) =>
     read(request, payload, (error, body) => {
       if (error !== null) return done(error)
-      const { isDocument } = request.routeOptions.config
+      const isDocument = request.routeOptions.config.isDocument === true
       const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_PARTS
       const mostParts = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
-      const { depth, parts } = measure(body, mostParts)
+      const { depth, parts } = measure(body, mostParts, isDocument)
       if (parts > mostParts) return done(tooManyParts(mostParts))
       if (isDocument) return done(null, body)
       if (body === "") return done(null, undefined)
@@ -114,7 +118,7 @@ function tooMuchYaml(maxBytes: number): UmbraError {
 function tooManyParts(most: number): UmbraError {
   return new UmbraError(
     "E635",
-    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve. Send several requests, or lists instead of mappings.`,
+    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve, a template in a workflow (by node) twenty and its length. Send several requests, or lists instead of mappings.`,
   )
 }
 
@@ -122,29 +126,69 @@ function tooManyParts(most: number): UmbraError {
  * Brackets open at once, and the parts of the text: up to `most` of them, then it is left. It need not be JSON. One pass,
  * 10 ms for 4 MiB.
  */
-function measure(json: string, most: number): { readonly depth: number; readonly parts: number } {
+function measure(
+  json: string,
+  most: number,
+  isDocument: boolean,
+): { readonly depth: number; readonly parts: number } {
   const keys = new Set<string>()
   let [depth, deepest, parts] = [0, 0, 0]
   // The text that ended last may be a key.
   let [textAt, textEnd] = [0, 0]
-  for (let i = 0; i < json.length && parts <= most; i++) {
+  let [templates, isOneByOne] = [0, false]
+  for (let i = 0; i < json.length && parts + templates <= most; i++) {
     const code = json.charCodeAt(i)
     if (code === QUOTE) {
       textAt = i
       i = endOfText(json, i)
       textEnd = i
       parts++
+      if (isDocument) templates += templateParts(json, textAt, textEnd)
     } else if (code === COMMA) parts++
     else if (code === COLON) {
       const known = keys.size
-      keys.add(json.slice(textAt, textEnd))
+      const key = json.slice(textAt, textEnd)
+      keys.add(key)
+      if (depth === 1) isOneByOne = ONE_BY_ONE.has(key)
       parts += (keys.size === known ? 0 : NEW_KEY_PARTS) - 1
     } else if (code === BRACE || code === BRACKET) {
       deepest = Math.max(deepest, ++depth)
       parts += 2
-    } else if (code === BRACE + 2 || code === BRACKET + 2) depth--
+    } else if (code === BRACE + 2 || code === BRACKET + 2) {
+      depth--
+      if (depth === 2 && isOneByOne) templates = 0
+    }
   }
-  return { depth: deepest, parts }
+  return { depth: deepest, parts: parts + templates }
+}
+
+/** Of the templates in a text: what stands between `{{` or `{%` and its end. */
+function templateParts(json: string, start: number, end: number): number {
+  let [depth, templates, characters] = [0, 0, 0]
+  for (let i = start; i < end; i++) {
+    const code = json.charCodeAt(i)
+    if (depth > 0) {
+      const from = i
+      if (code === APOSTROPHE) i = closing("'", json, i, end)
+      else if (code === BACKSLASH)
+        i = json.charCodeAt(i + 1) === QUOTE ? closing('\\"', json, i + 1, end) : i + 1
+      else if (code === BRACE) depth++
+      else if (code === BRACE + 2) depth--
+      characters += i - from + 1
+    } else if (code === BRACE) {
+      const next = json.charCodeAt(i + 1)
+      if (next !== BRACE && next !== PERCENT) continue
+      depth = next === BRACE ? 2 : 1
+      templates++
+      i++
+    }
+  }
+  return templates * TEMPLATE_PARTS + characters
+}
+
+function closing(quote: string, json: string, start: number, end: number): number {
+  for (let i = start + 1; i < end; i++) if (json.startsWith(quote, i)) return i + quote.length - 1
+  return end
 }
 
 /** Of the closing quote; the end of the text, if there is none. */
@@ -158,3 +202,4 @@ function endOfText(json: string, start: number): number {
 }
 
 const [QUOTE, COMMA, COLON, BACKSLASH, BRACKET, BRACE] = [34, 44, 58, 92, 91, 123]
+const [PERCENT, APOSTROPHE] = [37, 39]

@@ -42,12 +42,30 @@ function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: n
 const errorsAnswered = 100
 
 /** As `problemOf`, for an answer: of many errors the first ones, and the number of the others. */
-export function boundedProblem(error: UmbraError): ProblemDocument {
+export function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocument {
   const problem = problemOf(error)
   const { errors, more_errors: more = 0 } = problem as { errors?: unknown; more_errors?: number }
-  if (!Array.isArray(errors) || errors.length <= errorsAnswered) return problem
-  const rest = errors.length - errorsAnswered + more
-  return { ...problem, errors: errors.slice(0, errorsAnswered), more_errors: rest }
+  if (!Array.isArray(errors) || errors.length <= most) return problem
+  const rest = errors.length - most + more
+  return { ...problem, errors: errors.slice(0, most), more_errors: rest }
+}
+
+/** Long texts say what the errors beside them say once more. */
+const detailAnswered = 300
+
+/** The problems of a bulk, in their order: the first errors in full, of the later ones one each. */
+export class BulkProblems {
+  #left = 10 * errorsAnswered
+
+  problem(error: UmbraError): ProblemDocument {
+    const most = Math.max(1, Math.min(errorsAnswered, this.#left))
+    const problem = boundedProblem(error, most)
+    if (Array.isArray(problem.errors)) this.#left -= problem.errors.length
+    const { detail } = problem
+    return detail.length <= detailAnswered || problem.more_errors === undefined
+      ? problem
+      : { ...problem, detail: `${detail.slice(0, detailAnswered)}…` }
+  }
 }
 
 export function answerProblem(reply: FastifyReply, error: UmbraError): FastifyReply {

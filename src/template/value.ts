@@ -77,6 +77,8 @@ function renderFound({ path, template }: Found, run: Run, late: Late | undefined
 
 /** Deeper values are refused rather than searched: recursion must stay far from the end of the stack. */
 const MAX_DEPTH = 500
+/** Of one value: it is compiled in one piece. */
+const MOST_PROBLEMS = 1000
 
 /** Finds and compiles every template. Object keys are not templates. */
 export function compileValue(value: Json): { value: ValueTemplate; problems: readonly ValueProblem[] } {
@@ -103,6 +105,7 @@ class Search {
   }
 
   #text(text: string): Shape | null {
+    if (this.problems.length === MOST_PROBLEMS) return null
     const path = this.#path.slice()
     try {
       const found = { path, template: compileTemplate(text) }

@@ -1,5 +1,6 @@
 /** A value through a Standard Schema: what the schema gives, or an error that names every path that does not fit. */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
+import { firstIssues } from "../definition/first-issues.ts"
 import { formatPath } from "../definition/problem.ts"
 import { type ErrorCode, UmbraError } from "../errors.ts"
 
@@ -15,6 +16,8 @@ const issuesShown = 10
 
 /** A promise only if the schema itself is asynchronous. */
 export function checkSchema(check: SchemaCheck): unknown {
+  const found = firstIssues(check.schema, check.value)
+  if (found.length > 0) return accepted(check, { issues: found as StandardSchemaV1.FailureResult["issues"] })
   const result = check.schema["~standard"].validate(check.value)
   return result instanceof Promise ? result.then(late => accepted(check, late)) : accepted(check, result)
 }

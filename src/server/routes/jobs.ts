@@ -13,11 +13,13 @@ import { eventsQuery, pageOf } from "../event-filter.ts"
 import * as views from "../graph-schema.ts"
 import { filterOf, listQuery } from "../job-filter.ts"
 import { type App, ownJob, type RouteParts } from "../parts.ts"
-import { boundedProblem, type ProblemDocument } from "../problem.ts"
+import { BulkProblems, type ProblemDocument } from "../problem.ts"
 import * as schema from "../schema.ts"
+import { sendInTurns } from "../send-in-turns.ts"
 import { boundsOf } from "../unfinished.ts"
 
 const tags = ["jobs"]
+const LARGE_GRAPH = 1000
 const jobParams = z.object({ job: schema.jobId })
 const submitErrors = [
   "E304",
@@ -101,9 +103,10 @@ export function jobRoutes(app: App, parts: RouteParts): void {
       if (request.headers["idempotency-key"] !== undefined) throw keyOfMany()
       const { traceparent } = request.headers
       const shared = { traceparent, request: { spentMs: 0 } }
+      const problems = new BulkProblems()
       const results: Promise<BulkResult>[] = []
       for (const wanted of request.body.jobs) {
-        const result = submitOneOf(parts, request.caller, { ...wanted, ...shared })
+        const result = submitOneOf(parts, request.caller, { ...wanted, ...shared }, problems)
         // Awaited below, maybe after it has failed.
         result.catch(() => {})
         results.push(result)
@@ -171,8 +174,13 @@ export function jobRoutes(app: App, parts: RouteParts): void {
         response: schema.answers({ 200: views.graph }, ["E301"]),
       },
     },
-    async request =>
-      isoGraph(await umbra.graph((await ownJob(umbra, request.caller, request.params.job)).job_id)),
+    async (request, reply) => {
+      const { job_id } = await ownJob(umbra, request.caller, request.params.job)
+      const graph = await umbra.graph(job_id)
+      // A large one was made in one piece.
+      if (graph.nodes.length > LARGE_GRAPH) await new Promise<void>(resolve => setImmediate(resolve))
+      return sendInTurns(reply, isoGraph(graph))
+    },
   )
 
   app.get(
@@ -273,12 +281,17 @@ interface Submission extends Omit<Wanted, "idempotency_key"> {
 
 type BulkResult = { job_id: string; is_new: boolean } | { problem: ProblemDocument }
 
-async function submitOneOf(parts: RouteParts, caller: Caller, wanted: Submission): Promise<BulkResult> {
+async function submitOneOf(
+  parts: RouteParts,
+  caller: Caller,
+  wanted: Submission,
+  problems: BulkProblems,
+): Promise<BulkResult> {
   try {
     const { jobId, isNew } = await submit(parts, caller, wanted)
     return { job_id: jobId, is_new: isNew }
   } catch (error) {
-    if (error instanceof UmbraError) return { problem: boundedProblem(error) }
+    if (error instanceof UmbraError) return { problem: problems.problem(error) }
     throw error
   }
 }

@@ -41,6 +41,7 @@ export function pipelineRoutes(app: App, parts: RouteParts): void {
       schema: {
         tags,
         summary: "List the messages that failed for good, by route and number",
+        description: "A page is full with `limit` messages, or with 4 MiB of what they hold.",
         params,
         querystring: z.strictObject({
           route: pipeline.routeName.optional(),

@@ -17,7 +17,7 @@ const config = z
       .describe("Where to, http or https."),
     headers: z.record(z.string(), scalar).optional().describe("Headers beside those set for the body."),
     query: z
-      .record(z.string(), z.union([scalar, z.array(scalar)]))
+      .record(z.string(), z.union([scalar, z.array(scalar).max(1000)]))
       .optional()
       .describe("Parameters added to the URL; a list repeats its parameter."),
     json: z.unknown().optional().describe("A body of any shape, sent as application/json."),
@@ -26,7 +26,7 @@ const config = z
       .optional()
       .describe("A body sent as it is, as text/plain unless a header says otherwise."),
     expected_status: z
-      .union([status, z.array(status).min(1)])
+      .union([status, z.array(status).min(1).max(1000)])
       .optional()
       .describe("Statuses that mean success; any other fails the attempt. Default: 200 to 299."),
     timeout_seconds: z

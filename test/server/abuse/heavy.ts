@@ -5,6 +5,9 @@ const node = { id: "a", handler: "transform", config: { value: 1 } }
 const workflow = (name: string, input: object) => ({ name, input, nodes: [node] })
 const strings = (count: number) => Array.from({ length: count }, (_, i) => `s${i}`)
 
+const configured = (handler: string, config: object) => ({ id: "a", handler, config })
+const keyed = (count: number) => Object.fromEntries(strings(count).map(key => [key, 1]))
+
 /** Stored before the attacks begin. */
 export const hostileWorkflows = [
   workflow("pattern", { properties: { a: { pattern: "^(a+)+$" } } }),
@@ -12,6 +15,14 @@ export const hostileWorkflows = [
   workflow("url", { properties: { a: { format: "url" } } }),
   workflow("uri", { properties: { a: { items: { format: "uri" } } } }),
   workflow("plain", { properties: { a: { type: "string" } } }),
+  { name: "keys", nodes: [configured("transform", { value: keyed(15_000) })] },
+  { name: "mappings", nodes: [configured("transform", { value: Array(40_000).fill({ a: 1 }) })] },
+  { name: "text", nodes: [configured("transform", { value: "{{ 'a' * 4000000 }}" })] },
+  {
+    name: "copies",
+    nodes: [configured("transform", { value: "{{ 'a' * 4000000 }}" })],
+    output: Array(100).fill("{{ a }}"),
+  },
   workflow("wide", {
     properties: { a: { items: { anyOf: Array.from({ length: 1000 }, () => ({ type: "null" })) } } },
   }),
@@ -93,6 +104,62 @@ const others: readonly Attack[] = [
   },
 ]
 
+/** A document with one node, whose config is wrong or costly as often as a body allows. */
+const configs: readonly Attack[] = (
+  [
+    ["statuses that are none", "call_external_service", ["expected_status", list(() => "1", 1)], 422],
+    [
+      "statuses of which the last are none",
+      "call_external_service",
+      ["expected_status", list(i => (i < 190_000 ? "200" : "1"), 1)],
+      422,
+    ],
+    [
+      "headers that are none",
+      "call_external_service",
+      ["headers", `{${list(i => `"h${i}":[]`, 15).slice(1, -1)}}`],
+      422,
+    ],
+    ["messages that are none", "llm_service", ["messages", list(() => "1", 1)], 422],
+    ["empty messages", "llm_service", ["messages", list(() => "{}", 3)], 422],
+    ["templates that are none", "transform", ["value", list(i => `"{{ a${i} + }}"`, 38)], 422],
+    ["templates that read nothing", "transform", ["value", list(i => `"{{ a${i} }}"`, 38)], 422],
+    ["long templates", "transform", ["value", list(() => `"{{ [0${",a".repeat(9000)}] }}"`, 18_100)], 422],
+    ["templates", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 42)], [200, 201]],
+    ["more of them", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 10)], 413],
+    [
+      "templates with space around them",
+      "call_external_service",
+      ["expected_status", list(() => '" {{ 1 }}"', 38)],
+      422,
+    ],
+  ] as const
+).map(([what, handler, [key, value], status]) => ({
+  what: `config: ${what}`,
+  path: "/workflows",
+  body: `{"name": "config", "nodes": [{"id": "a", "handler": "${handler}", "config": {"url": "http://x.y/", "model": "m", "provider": "openai", "${key}": ${value}}}]}`.replace(
+    handler === "transform"
+      ? '"url": "http://x.y/", "model": "m", "provider": "openai", '
+      : handler === "llm_service"
+        ? ""
+        : '"model": "m", "provider": "openai", ',
+    "",
+  ),
+  status,
+}))
+
+const dependencies: readonly Attack[] = (
+  [
+    ["that are none", list(() => "1", 1)],
+    ["on nodes that are not there", list(i => `"n${i}"`, 2)],
+  ] as const
+).map(([what, value]) => ({
+  what: `dependencies ${what}`,
+  path: "/workflows/validate",
+  body: `{"name": "x", "nodes": [{"id": "a", "handler": "input", "dependencies": ${value}}]}`,
+  status: 422,
+}))
+
 const submissions: readonly Attack[] = (
   [
     ["30 patterns that backtrack", "/jobs/bulk", bulk("pattern", { a: `${"a".repeat(40)}!` }, 30), 200],
@@ -112,6 +179,9 @@ const submissions: readonly Attack[] = (
       bulk("uri", { a: Array(20).fill(`http://a/${"b".repeat(100)}`) }, 1000),
       200,
     ],
+    ...["keys", "mappings", "text", "copies"].map(
+      name => [`20 of ${name}`, "/jobs/bulk", bulk(name, {}, 20), 200] as const,
+    ),
     ["1,000 that are plain", "/jobs/bulk", bulk("plain", { a: "x" }, 1000), 200],
     ["1,000 that do not fit", "/jobs/bulk", bulk("plain", { a: 1 }, 1000), 200],
     [
@@ -183,4 +253,11 @@ const documents: readonly Attack[] = [
   },
 ]
 
-export const heavy: readonly Attack[] = [...submissions, ...documents, ...structures, ...others]
+export const heavy: readonly Attack[] = [
+  ...submissions,
+  ...documents,
+  ...configs,
+  ...dependencies,
+  ...structures,
+  ...others,
+]
