@@ -28,7 +28,7 @@ const USUAL_BYTES = 4 * 1024 * 1024
 /** Of a key that stood nowhere before. Beside it a number is one part, a text two, a list or a mapping three. */
 const NEW_KEY_PARTS = 12
 /** Of a template in a document, which is compiled, beside one for each character of it. */
-const TEMPLATE_PARTS = 20
+const TEMPLATE_PARTS = 27
 /** Entries of these are compiled one by one, with a turn for others in between: each may have as many templates. */
 const ONE_BY_ONE = new Set(['"nodes', '"routes'])
 
@@ -118,7 +118,7 @@ function tooMuchYaml(maxBytes: number): UmbraError {
 function tooManyParts(most: number): UmbraError {
   return new UmbraError(
     "E635",
-    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve, a template in a workflow (by node) twenty and its length. Send several requests, or lists instead of mappings.`,
+    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve, a template in a workflow (by node) 27 and its length. Send several requests, or lists instead of mappings.`,
   )
 }
 

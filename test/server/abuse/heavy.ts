@@ -47,6 +47,8 @@ const repeated = (unit: string, start = "") =>
 /** About as many parts as a body may have (`src/server/body.ts`), each kind as costly as it can be. */
 const values = (item: (i: number) => string, parts: number, most: number) =>
   Array.from({ length: Math.floor(most / parts) }, (_, i) => item(i)).join()
+/** For documents. */
+const list = (item: (i: number) => string, parts: number) => `[${values(item, parts, 269_000)}]`
 const kinds: Readonly<Record<string, (most: number) => string>> = {
   "empty lists": most => `[${values(() => "[]", 3, most)}]`,
   "lists in lists": most => `[${values(() => "[".repeat(40) + "]".repeat(40), 81, most)}]`,
@@ -111,7 +113,7 @@ const configs: readonly Attack[] = (
     [
       "statuses of which the last are none",
       "call_external_service",
-      ["expected_status", list(i => (i < 190_000 ? "200" : "1"), 1)],
+      ["expected_status", list(i => (i < 260_000 ? "200" : "1"), 1)],
       422,
     ],
     [
@@ -122,15 +124,15 @@ const configs: readonly Attack[] = (
     ],
     ["messages that are none", "llm_service", ["messages", list(() => "1", 1)], 422],
     ["empty messages", "llm_service", ["messages", list(() => "{}", 3)], 422],
-    ["templates that are none", "transform", ["value", list(i => `"{{ a${i} + }}"`, 38)], 422],
-    ["templates that read nothing", "transform", ["value", list(i => `"{{ a${i} }}"`, 38)], 422],
+    ["templates that are none", "transform", ["value", list(i => `"{{ a${i} + }}"`, 45)], 422],
+    ["templates that read nothing", "transform", ["value", list(i => `"{{ a${i} }}"`, 45)], 422],
     ["long templates", "transform", ["value", list(() => `"{{ [0${",a".repeat(9000)}] }}"`, 18_100)], 422],
-    ["templates", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 42)], [200, 201]],
+    ["templates", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 49)], [200, 201]],
     ["more of them", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 10)], 413],
     [
       "templates with space around them",
       "call_external_service",
-      ["expected_status", list(() => '" {{ 1 }}"', 38)],
+      ["expected_status", list(() => '" {{ 1 }}"', 45)],
       422,
     ],
   ] as const
