@@ -18,12 +18,9 @@ export default defineConfig({
     include: ["test/**/*.test.ts"],
     // Each file gets a process of its own: tests start threads, servers and child processes.
     pool: "forks",
-    // Compiles the embedded database once, not twice: most tests are over before that pays.
-    execArgv: ["--liftoff-only"],
-    globalSetup: ["test/support/run-folder.ts"],
     sequence: { sequencer: LongFirst },
     maxWorkers: 2,
-    // For what hangs. A process that starts and makes a database takes twenty seconds on a machine that is busy.
+    // For what hangs. A process that starts takes twenty seconds on a machine that is busy.
     testTimeout: 90_000,
     hookTimeout: 120_000,
     // What is polled for has no promised time, unless the test says one. A second is too little on a busy machine.

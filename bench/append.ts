@@ -9,7 +9,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { openJournal } from "../src/journal/open.ts"
 import type { Batch, Journal, NewFact, NewJob, PartitionEpoch } from "../src/journal/port.ts"
-import { Baseline, pgliteStore, postgresStore, type Store } from "./baseline.ts"
+import { Baseline, postgresStore, type Store, sqliteStore } from "./baseline.ts"
 import { PipelineSource } from "./pipeline-commits.ts"
 import { databaseUrl } from "./services.ts"
 
@@ -19,7 +19,7 @@ const kilobyte = JSON.stringify({ node: 17, attempt: 1, output: { text: 'a line 
 
 export async function append(): Promise<void> {
   await onPostgres()
-  await onPglite()
+  await onSqlite()
 }
 
 async function onPostgres(): Promise<void> {
@@ -29,10 +29,10 @@ async function onPostgres(): Promise<void> {
   await drop()
 }
 
-async function onPglite(): Promise<void> {
+async function onSqlite(): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
-  const raw = await rawCommit(pgliteStore(join(folder, "raw")))
-  await measureAll("PGlite", await openJournal(join(folder, "journal")), raw)
+  const raw = await rawCommit(sqliteStore(folder))
+  await measureAll("SQLite", await openJournal(join(folder, "journal")), raw)
   await rm(folder, { recursive: true })
 }
 

@@ -3,33 +3,78 @@
  * retries, templates, timers, owners or recovery. What Umbra reaches is given as a share of this.
  */
 import { randomUUID } from "node:crypto"
-import { PGlite } from "@electric-sql/pglite"
+import { join } from "node:path"
 import pg from "pg"
+import { openDatabase } from "../src/journal/sqlite/driver.ts"
 import { noopOutput, type Workload } from "./workloads.ts"
 
+interface Facts {
+  readonly facts: readonly { s: number; j: string; t: number; d: unknown }[]
+  readonly born: readonly { j: string; i: unknown }[]
+  readonly ended: readonly { j: string; o: unknown }[]
+}
+
+/** Each verb is one commit. */
 export interface Store {
-  query(name: string, text: string, values?: readonly unknown[]): Promise<{ rows: Record<string, unknown>[] }>
-  script(text: string): Promise<unknown>
+  prepare(): Promise<void>
+  commitOne(id: number, data: string): Promise<void>
+  append(batch: Facts): Promise<void>
   close(): Promise<void>
 }
 
 export function postgresStore(url: string): Store {
   const pool = new pg.Pool({ connectionString: url, max: 2 })
+  const query = async (name: string, text: string, values: readonly unknown[]) =>
+    void (await pool.query({ name, text, values: [...values] }))
   return {
-    query: (name, text, values = []) => pool.query({ name, text, values: [...values] }),
-    script: text => pool.query(text),
+    prepare: async () => void (await pool.query(schema)),
+    commitOne: (id, data) => query("raw", "insert into baseline.raw values ($1, $2)", [id, data]),
+    append: ({ facts, born, ended }) =>
+      query(
+        "append",
+        append,
+        [facts, born, ended].map(part => JSON.stringify(part)),
+      ),
     close: () => pool.end(),
   }
 }
 
-export function pgliteStore(folder: string): Store {
-  const db = new PGlite(folder)
+/** In the thread of the benchmark: it waits for the disk, and so does everything else. */
+export function sqliteStore(folder: string): Store {
+  const database = openDatabase(join(folder, "baseline.db"))
+  database.exec("pragma journal_mode = wal; pragma synchronous = full")
+  database.exec(sqliteSchema)
+  const prepare = (sql: string) => database.prepare(sql)
+  const raw = prepare("insert into raw values (?, ?)")
+  const fence = prepare("select epoch from partitions where id = 0 and epoch = 1")
+  const fact = prepare("insert into journal values (?, ?, ?, ?, ?)")
+  const born = prepare("insert into jobs values (?, 'w', 'o', 'PROCESSING', ?, null, ?, null)")
+  const ended = prepare("update jobs set status = 'COMPLETED', output = ?, finished_at = ? where id = ?")
   return {
-    query: (_name, text, values = []) => db.query(text, [...values]),
-    script: text => db.exec(text),
-    close: () => db.close(),
+    prepare: async () => {},
+    commitOne: async (id, data) => void raw.run(id, data),
+    append: async batch => {
+      const now = Date.now()
+      database.exec("begin immediate")
+      if (fence.get() === undefined) throw new Error("fenced")
+      for (const { s, j, t, d } of batch.facts) fact.run(s, j, now, t, JSON.stringify(d))
+      for (const { j, i } of batch.born) born.run(j, JSON.stringify(i), now)
+      for (const { j, o } of batch.ended) ended.run(JSON.stringify(o), now, j)
+      database.exec("commit")
+    },
+    close: async () => database.close(),
   }
 }
+
+const sqliteSchema = `
+create table partitions (id integer primary key, epoch integer not null);
+insert into partitions values (0, 1);
+create table jobs (id text primary key, workflow text not null, owner text not null, status text not null, input text,
+  output text, created_at integer not null, finished_at integer);
+create table journal (seq integer primary key, job_id text not null, at integer not null, type integer not null, data text);
+create index journal_job on journal (job_id, seq);
+create table raw (id integer primary key, data text);
+`
 
 const schema = `
 drop schema if exists baseline cascade;
@@ -55,9 +100,9 @@ ended as (update baseline.jobs set status = 'COMPLETED', output = r.o, finished_
 select (select count(*) from facts) as facts`
 
 interface Pending {
-  facts: unknown[]
-  born: unknown[]
-  ended: unknown[]
+  facts: Facts["facts"][number][]
+  born: Facts["born"][number][]
+  ended: Facts["ended"][number][]
   waiting: (() => void)[]
 }
 
@@ -72,7 +117,7 @@ export class Baseline {
   }
 
   static async open(store: Store): Promise<Baseline> {
-    await store.script(schema)
+    await store.prepare()
     return new Baseline(store)
   }
 
@@ -81,10 +126,7 @@ export class Baseline {
     const taken: number[] = []
     for (let i = 0; i < times; i++) {
       const at = performance.now()
-      await this.#store.query("raw", "insert into baseline.raw values ($1, $2)", [
-        ++this.#seq,
-        JSON.stringify(noopOutput),
-      ])
+      await this.#store.commitOne(++this.#seq, JSON.stringify(noopOutput))
       taken.push(performance.now() - at)
     }
     return taken.sort((a, b) => a - b)[taken.length >> 1]!
@@ -112,7 +154,11 @@ export class Baseline {
     })
   }
 
-  #append(fact: object, born: object | null, ended: object | null): Promise<void> {
+  #append(
+    fact: Omit<Facts["facts"][number], "s">,
+    born: Facts["born"][number] | null,
+    ended: Facts["ended"][number] | null,
+  ): Promise<void> {
     this.#open ??= { facts: [], born: [], ended: [], waiting: [] }
     const { facts, born: newJobs, ended: endedJobs, waiting } = this.#open
     facts.push({ s: ++this.#seq, ...fact })
@@ -128,11 +174,7 @@ export class Baseline {
   async #fly(): Promise<void> {
     const batch = this.#open!
     this.#open = null
-    await this.#store.query(
-      "append",
-      append,
-      [batch.facts, batch.born, batch.ended].map(part => JSON.stringify(part)),
-    )
+    await this.#store.append(batch)
     for (const resolve of batch.waiting) resolve()
     if (this.#open === null) this.#isFlying = false
     else setImmediate(() => void this.#fly())

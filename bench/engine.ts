@@ -8,7 +8,7 @@ import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
 import { defineHandler, openUmbra, type Umbra, type WorkflowDefinition } from "umbra"
 import { openJournal } from "../src/journal/open.ts"
-import { Baseline, pgliteStore, postgresStore, type Store, shapeOf } from "./baseline.ts"
+import { Baseline, postgresStore, type Store, shapeOf, sqliteStore } from "./baseline.ts"
 import { databaseUrl } from "./services.ts"
 import { drive, type Measured, noopOutput, type Workload, workloads } from "./workloads.ts"
 
@@ -26,7 +26,7 @@ const noop = defineHandler({ name: "noop", run: () => noopOutput })
 
 export async function engine(): Promise<void> {
   const scale = Number(process.env.BENCH_SCALE ?? 1)
-  for (const target of [await postgres(scale), await pglite(scale)]) {
+  for (const target of [await postgres(scale), await sqlite(scale)]) {
     console.log(`\n${target.name}, default durable settings`)
     await measure(target)
     await target.clean()
@@ -121,13 +121,13 @@ async function postgres(scale: number): Promise<Target> {
   return { name: "PostgreSQL", scale, location: url, store: () => postgresStore(url), clean: drop }
 }
 
-async function pglite(scale: number): Promise<Target> {
+async function sqlite(scale: number): Promise<Target> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
   return {
-    name: "PGlite",
+    name: "SQLite",
     scale: scale / 4,
     location: join(folder, "umbra"),
-    store: () => pgliteStore(join(folder, "baseline")),
+    store: () => sqliteStore(folder),
     commitOnItsWay: () => oneRowCommits(join(folder, "commits")),
     clean: () => rm(folder, { recursive: true, force: true }),
   }

@@ -38,7 +38,7 @@ export async function items(): Promise<void> {
 /** Each in a process of its own, so that the memory is its alone. */
 async function large(name: string): Promise<void> {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
-  await largeOn("PGlite", join(folder, "umbra"), name)
+  await largeOn("SQLite", join(folder, "umbra"), name)
   await rm(folder, { recursive: true, force: true })
   const database = await databaseUrl()
   await largeOn("PostgreSQL", database.url, name)

@@ -60,7 +60,7 @@ const pipeline = (adapters: number) => ({
 export async function pipelines(): Promise<void> {
   const scale = Number(process.env.BENCH_SCALE ?? 1)
   const count = Math.round(60_000 * scale)
-  for (const open of [onPostgres, onPglite]) {
+  for (const open of [onPostgres, onSqlite]) {
     const { umbra, name, close } = await open()
     for (const adapters of [1, 3, 10]) {
       await messages(umbra, adapters, Math.ceil(count / 10))
@@ -143,12 +143,12 @@ async function onPostgres() {
   }
 }
 
-async function onPglite() {
+async function onSqlite() {
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
   const umbra = await openUmbra(folder, { adapters: [source, step, last] })
   return {
     umbra,
-    name: "PGlite",
+    name: "SQLite",
     async close() {
       await umbra.close()
       await rm(folder, { recursive: true })

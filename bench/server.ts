@@ -34,7 +34,7 @@ export async function server(): Promise<void> {
   await withServe(["--database-url", other.url], measureStreams)
   await other.drop()
   const folder = await mkdtemp(join(tmpdir(), "umbra-bench-"))
-  console.log("\nPGlite, 100 connections")
+  console.log("\nSQLite, 100 connections")
   await measure(["--data-dir", folder])
   await rm(folder, { recursive: true, force: true })
   const second = await mkdtemp(join(tmpdir(), "umbra-bench-"))

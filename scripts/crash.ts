@@ -1,5 +1,5 @@
 /**
- * `npm run crash -- --kills 200 --jobs 2000 --seed 7 --store pglite|postgres|both` kills processes that run jobs, at
+ * `npm run crash -- --kills 200 --jobs 2000 --seed 7 --store sqlite|postgres|both` kills processes that run jobs, at
  * every failpoint and at random times, and then checks that nothing was lost and nothing completed ran again. With
  * `--pipelines` the jobs are executions of pipelines, the kills at any time, and every message is accounted for.
  * Exit 0: nothing found; 1: violations, each on a line; the seed repeats the plan of a run.
@@ -25,7 +25,7 @@ const { values } = parseArgs({
 type Run = Omit<CampaignOptions, "location">
 
 const places = [
-  ["pglite", onPglite],
+  ["sqlite", onSqlite],
   ["postgres", onPostgres],
 ] as const
 
@@ -36,8 +36,8 @@ await main(async signal => {
     seed: wholeNumber("seed"),
     ...(values.verbose ? { tell: (line: string) => console.log(`  ${line}`) } : {}),
   }
-  if (!["pglite", "postgres", "both"].includes(values.store))
-    throw new Error(`--store ${values.store}: write pglite, postgres or both`)
+  if (!["sqlite", "postgres", "both"].includes(values.store))
+    throw new Error(`--store ${values.store}: write sqlite, postgres or both`)
   if ((await show("npm", ["run", "--silent", "build"], { signal })) !== 0)
     throw new Error("the build failed, so nothing was run")
   let violations = 0
@@ -46,7 +46,7 @@ await main(async signal => {
   return violations === 0 ? 0 : 1
 })
 
-async function onPglite(run: Run): Promise<number> {
+async function onSqlite(run: Run): Promise<number> {
   return campaignAt("embedded database, 1 process", { ...run, location: null })
 }
 

@@ -2,7 +2,7 @@
  * `npm run external -- --jobs 5000 --processes 8 --kills 100 --limit 20 --webhooks 2 --faults --seed 7` lets processes
  * on one PostgreSQL work for a fake provider, kills them at random, and has the provider and the journal judge: each
  * job ended as its script says, each node completed once, never more operations than slots, every repetition under the
- * same key, all slots back. `--store pglite`: one process at a time on a folder. `--work 300`: operations take up to so
+ * same key, all slots back. `--store sqlite`: one process at a time on a folder. `--work 300`: operations take up to so
  * many ms, so that all slots are in use.
  * Exit 0: nothing found; 1: problems, each on a line. UMBRA_TEST_POSTGRES_URL: a server that runs already.
  */
@@ -31,7 +31,7 @@ const { values } = parseArgs({
 await main(async signal => {
   if ((await show("npm", ["run", "--silent", "build"], { signal })) !== 0)
     throw new Error("the build failed, so nothing was run")
-  if (values.store === "pglite") return run(null)
+  if (values.store === "sqlite") return run(null)
   const postgres = process.env.UMBRA_TEST_POSTGRES_URL ? null : await startPostgres()
   if (postgres !== null) process.env.UMBRA_TEST_POSTGRES_URL = postgres.url
   const database = await freshDatabase()

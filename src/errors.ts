@@ -89,6 +89,7 @@ export const errorTable = {
   E505: kind("database does not match this release", 500),
   E506: kind("database denied access or rejected a statement", 500),
   E507: kind("journal of a job cannot be read", 500),
+  E508: kind("embedded database cannot be used", 500),
 
   E601: kind("file cannot be read", 400),
   E602: kind("handlers cannot be loaded", 400),

@@ -1,5 +1,3 @@
-import { type ChildProcess, fork } from "node:child_process"
-import { fileURLToPath } from "node:url"
 import { Worker, type WorkerOptions } from "node:worker_threads"
 
 /**
@@ -13,16 +11,4 @@ export function startThread(entry: URL, options: WorkerOptions = {}): Worker {
   const source = JSON.stringify(`${entry.href}.ts`)
   const start = `import(${loader}).then(tsx => { tsx.register(); return import(${source}) })`
   return new Worker(start, { ...options, eval: true, execArgv: [] })
-}
-
-/** The same in a process, which has nothing of ours but a channel: when that is cut, we are gone. */
-export function startProcess(
-  entry: URL,
-  args: readonly string[],
-  flags: readonly string[] = [],
-): ChildProcess {
-  const isBuilt = !import.meta.url.endsWith(".ts")
-  const module = fileURLToPath(`${entry.href}${isBuilt ? ".js" : ".ts"}`)
-  const execArgv = isBuilt ? [...flags] : [...flags, "--import", import.meta.resolve("tsx")]
-  return fork(module, args, { execArgv, stdio: ["ignore", "ignore", "ignore", "ipc"] })
 }

@@ -14,7 +14,7 @@ import { systemClock } from "./engine/clock.ts"
 import type { Engine } from "./engine/engine.ts"
 import type { WorkerCounts, WorkerView } from "./engine/fleet.ts"
 import { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
-import { type JobSnapshot, snapshotOfLive, snapshotOfRow } from "./engine/job-snapshot.ts"
+import { type JobSnapshot, snapshotOfLive } from "./engine/job-snapshot.ts"
 import { statesOf, type Vitals } from "./engine/measures.ts"
 import type { ItemPage, ItemPageQuery, NodeDetails, Queries } from "./engine/queries.ts"
 import { mustBeJobId } from "./engine/reader.ts"
@@ -264,7 +264,7 @@ export class Umbra {
   async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     const known = live !== undefined && live.undurable === 0 ? snapshotOfLive(live) : null
-    return known ?? snapshotOfRow(await this.queries.row(jobId))
+    return known ?? this.queries.summary(jobId)
   }
 
   /** J19: nodes, edges, what is ready and what is waited for. */
@@ -315,7 +315,7 @@ export class Umbra {
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
     const rows = await this.#journal.listJobs({ owner: localOwner, limit: 50, ...filter })
-    return rows.map(snapshotOfRow)
+    return this.queries.snapshots(rows)
   }
 
   /** Everything that happens to the job, from its beginning until it has ended, derived events included. */

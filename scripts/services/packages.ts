@@ -8,6 +8,7 @@ import { findExecutable } from "./executable.ts"
 import { findPostgres } from "./postgres.ts"
 import { findRedis } from "./redis.ts"
 import { capture } from "./run.ts"
+import { findStrace } from "./strace.ts"
 
 /** Asked by Debian's package scripts whether a service may be started; 101 is "no". */
 const POLICY = "/usr/sbin/policy-rc.d"
@@ -16,6 +17,7 @@ const needs = [
   { packageName: "postgresql", find: findPostgres },
   { packageName: "redis-server", find: findRedis },
   { packageName: "chromium", find: findChromium },
+  { packageName: "strace", find: findStrace },
 ]
 
 export async function ensurePrograms(signal?: AbortSignal): Promise<void> {

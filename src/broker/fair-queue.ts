@@ -1,26 +1,153 @@
 /**
- * A queue by priority and, within a priority, in turn between owners, and of one owner between workflows: a backlog does
- * not stand before another's single task. Every operation takes constant time for a given number of distinct priorities.
+ * A queue that owners take turns in. Of one owner the highest priority comes first, and within a priority its workflows
+ * take turns. So neither a backlog nor a priority holds up another owner's single task. Every operation takes constant
+ * time, amortized, for a given number of distinct priorities of an owner.
+ *
+ * Queues that share `OwnerTurns` share the turns: an owner that was served from one of them goes to the back of all.
  */
 export interface Queued {
   readonly owner: string
   readonly workflow: string
   readonly priority: number
-  /** Set by `remove`; the queue forgets the item when it comes to it. */
+  /** Set by `remove`; the queue drops the item when it comes to it. */
   removed: boolean
 }
 
+interface OwnerTurn {
+  /** The number of the take that last served this owner; 0: none did. */
+  served: number
+  /** Queues that hold this owner. */
+  queues: number
+}
+
+/** When owners were last served, counted in takes. Holds only owners that are in a queue. */
+export class OwnerTurns {
+  /** The number of takes so far. */
+  now = 0
+  readonly #owners = new Map<string, OwnerTurn>()
+
+  enter(owner: string): OwnerTurn {
+    const known = this.#owners.get(owner)
+    const turn = known ?? { served: 0, queues: 0 }
+    if (known === undefined) this.#owners.set(owner, turn)
+    turn.queues += 1
+    return turn
+  }
+
+  leave(owner: string, turn: OwnerTurn): void {
+    turn.queues -= 1
+    if (turn.queues === 0) this.#owners.delete(owner)
+  }
+}
+
+interface Place<T extends Queued> {
+  readonly owner: string
+  readonly turn: OwnerTurn
+  /** The number of the take after which the owner took this place. One that was served since has to move to the back. */
+  since: number
+  readonly items: OwnerQueue<T>
+}
+
 export class FairQueue<T extends Queued> {
+  readonly #turns: OwnerTurns
+  readonly #owners = new Map<string, Place<T>>()
+  /** The owner that was served longest ago comes first, after those that `#front` moves or drops. */
+  readonly #places = new Line<Place<T>>()
+  /** Items not removed. */
+  #size = 0
+
+  constructor(turns: OwnerTurns = new OwnerTurns()) {
+    this.#turns = turns
+  }
+
+  get isEmpty(): boolean {
+    return this.#size === 0
+  }
+
+  /** The owner whose turn it is, and since when it waits for it; undefined: the queue is empty. */
+  get next(): { readonly owner: string; readonly since: number } | undefined {
+    return this.#front()
+  }
+
+  /** The highest priority of this owner's items; undefined: it has none here. */
+  priorityOf(owner: string): number | undefined {
+    return this.#owners.get(owner)?.items.priority
+  }
+
+  push(item: T): void {
+    this.#place(item.owner).items.push(item)
+    this.#size += 1
+  }
+
+  /** The next item, of the owner whose turn it is unless one is given. */
+  take(owner?: string): T | undefined {
+    const place = owner === undefined ? this.#front() : this.#owners.get(owner)
+    const item = place?.items.take()
+    if (item === undefined) return undefined
+    this.#size -= 1
+    this.#turns.now += 1
+    place!.turn.served = this.#turns.now
+    return item
+  }
+
+  remove(item: T): void {
+    item.removed = true
+    if (this.#owners.get(item.owner)?.items.remove(item.priority)) this.#size -= 1
+  }
+
+  /** The items in the order in which they will be taken if nothing is served from another queue. */
+  order(): T[] {
+    const copy = new FairQueue<T>()
+    const places = this.#places.items()
+    const add = ({ items }: Place<T>) => {
+      for (const item of items.all()) copy.push(item)
+    }
+    places.filter(place => !isServed(place)).forEach(add)
+    places.filter(isServed).forEach(add)
+    return Array.from({ length: copy.#size }, () => copy.take()!)
+  }
+
+  #place(owner: string): Place<T> {
+    const known = this.#owners.get(owner)
+    if (known !== undefined) return known
+    const turn = this.#turns.enter(owner)
+    const made = { owner, turn, since: this.#turns.now, items: new OwnerQueue<T>() }
+    this.#owners.set(owner, made)
+    this.#places.push(made)
+    return made
+  }
+
+  /** Moves owners that were served since they took their place to the back, and drops those without items. */
+  #front(): Place<T> | undefined {
+    for (let place = this.#places.first; place !== undefined; place = this.#places.first) {
+      const isEmpty = place.items.priority === undefined
+      if (!isEmpty && !isServed(place)) return place
+      this.#places.shift()
+      if (isEmpty) {
+        this.#owners.delete(place.owner)
+        this.#turns.leave(place.owner, place.turn)
+      } else {
+        place.since = place.turn.served
+        this.#places.push(place)
+      }
+    }
+    return undefined
+  }
+}
+
+/** Was the owner served, from this queue or another, since it took its place? */
+function isServed({ turn, since }: Pick<Place<Queued>, "turn" | "since">): boolean {
+  return turn.served > since
+}
+
+/** The items of one owner. */
+class OwnerQueue<T extends Queued> {
   /** Highest priority first. A level that holds nothing but removed items is not here. */
   readonly #levels: Level<T>[] = []
 
-  get isEmpty(): boolean {
-    return this.#levels.length === 0
-  }
-
-  /** The highest priority there is; call only if the queue is not empty. */
-  get priority(): number {
-    return this.#levels[0]!.priority
+  /** The highest priority; undefined: there are no items. */
+  get priority(): number | undefined {
+    return this.#levels[0]?.priority
   }
 
   push(item: T): void {
@@ -35,18 +162,19 @@ export class FairQueue<T extends Queued> {
     return item
   }
 
-  remove(item: T): void {
-    item.removed = true
-    const at = this.#levels.findIndex(level => level.priority === item.priority)
+  /** An item of this priority was marked as removed. False: there is none. */
+  remove(priority: number): boolean {
+    const at = this.#levels.findIndex(level => level.priority === priority)
     const level = this.#levels[at]
-    if (level === undefined) return
+    if (level === undefined) return false
     level.size -= 1
     if (level.size === 0) this.#levels.splice(at, 1)
+    return true
   }
 
-  /** The items in the order in which they would be taken. */
-  order(): T[] {
-    return this.#levels.flatMap(level => level.order())
+  /** In the order in which a queue that they are pushed into would hand them out. */
+  all(): T[] {
+    return this.#levels.flatMap(level => level.all())
   }
 
   #level(priority: number): Level<T> {
@@ -60,29 +188,27 @@ export class FairQueue<T extends Queued> {
   }
 }
 
+/** The items of one owner and priority: its workflows take turns. */
 class Level<T extends Queued> {
   readonly priority: number
   /** Items not removed. */
   size = 0
-  readonly #owners = new Turns<Turns<Line<T>>>()
+  readonly #workflows = new Turns<Line<T>>()
 
   constructor(priority: number) {
     this.priority = priority
   }
 
   push(item: T): void {
-    const workflows = this.#owners.of(item.owner, newTurns<T>)
-    workflows.of(item.workflow, newLine<T>).push(item)
+    this.#workflows.of(item.workflow, newLine<T>).push(item)
     this.size += 1
   }
 
   take(): T | undefined {
-    for (let workflows = this.#owners.next(); workflows !== undefined; workflows = this.#owners.next()) {
-      const line = workflows.next()!
+    for (let line = this.#workflows.next(); line !== undefined; line = this.#workflows.next()) {
       let item = line.shift()
       while (item?.removed) item = line.shift()
-      workflows.hadTurn(line.isEmpty)
-      this.#owners.hadTurn(workflows.isEmpty)
+      this.#workflows.hadTurn(line.isEmpty)
       if (item === undefined) continue
       this.size -= 1
       return item
@@ -90,19 +216,14 @@ class Level<T extends Queued> {
     return undefined
   }
 
-  order(): T[] {
-    const copy = new Level<T>(this.priority)
-    for (const workflows of this.#owners.inTurn())
-      for (const line of workflows.inTurn())
-        for (const item of line.items()) if (!item.removed) copy.push(item)
-    return Array.from({ length: copy.size }, () => copy.take()!)
+  all(): T[] {
+    return this.#workflows.inTurn().flatMap(line => line.items().filter(item => !item.removed))
   }
 }
 
 const newLine = <T>() => new Line<T>()
-const newTurns = <T>() => new Turns<Line<T>>()
 
-/** Those that have something, one after the other. Who is at the front stays there until it has had its turn. */
+/** Lines that hold something, one after the other. The one at the front stays there until it has had its turn. */
 class Turns<L> {
   readonly #byName = new Map<string, L>()
   readonly #names = new Line<string>()

@@ -1,5 +1,5 @@
 /** Queued tasks by what bounds them: a handler at its limit does not stand before one that has room. */
-import { FairQueue, type Queued } from "./fair-queue.ts"
+import { FairQueue, OwnerTurns, type Queued } from "./fair-queue.ts"
 
 /** A bound on attempts at once; limits with one name are one bound. */
 export interface Limit {
@@ -14,13 +14,14 @@ interface Bound {
 
 /** Handlers with the same bounds, those without any together. */
 export class Lane<T extends Queued> {
-  readonly queue = new FairQueue<T>()
+  readonly queue: FairQueue<T>
   /** When it was last served, in takes. */
   turn = 0
   readonly #bounds: readonly Bound[]
 
-  constructor(bounds: readonly Bound[]) {
+  constructor(bounds: readonly Bound[], turns: OwnerTurns) {
     this.#bounds = bounds
+    this.queue = new FairQueue<T>(turns)
   }
 
   get isReady(): boolean {
@@ -45,7 +46,8 @@ export class Lanes<T extends Queued> {
   readonly #byBounds = new Map<string, Lane<T>>()
   readonly #bounds = new Map<string, Bound>()
   #lanes: Lane<T>[] = []
-  #turn = 0
+  /** One for all lanes: an owner with tasks in several of them has no more turns than another. */
+  readonly #turns = new OwnerTurns()
   readonly #limits: (handler: string) => readonly Limit[]
 
   constructor(limits: (handler: string) => readonly Limit[]) {
@@ -57,23 +59,49 @@ export class Lanes<T extends Queued> {
     if (known !== undefined) return known
     const limits = this.#limits(handler)
     const name = limits.map(limit => limit.name).join("\n")
-    const lane = this.#byBounds.get(name) ?? new Lane<T>(limits.map(limit => this.#bound(limit)))
+    const lane =
+      this.#byBounds.get(name) ??
+      new Lane<T>(
+        limits.map(limit => this.#bound(limit)),
+        this.#turns,
+      )
     this.#byHandler.set(handler, lane)
     this.#byBounds.set(name, lane)
     this.#lanes = [...this.#byBounds.values()]
     return lane
   }
 
-  /** The next that may run: highest priority first, then the lane that has waited longest for its turn. */
+  /**
+   * The next that may run. Of the lanes with room: the owner that has waited longest for its turn; of that owner the highest
+   * priority, then the lane that has waited longest.
+   */
   take(): T | undefined {
+    const owner = this.#nextOwner()
+    if (owner === undefined) return undefined
     let best: Lane<T> | undefined
+    let highest = Number.NEGATIVE_INFINITY
     for (const lane of this.#lanes) {
-      if (lane.isReady && (best === undefined || isBefore(lane, best))) best = lane
+      const priority = lane.hasRoom ? lane.queue.priorityOf(owner) : undefined
+      if (priority === undefined || priority < highest) continue
+      if (best !== undefined && priority === highest && lane.turn > best.turn) continue
+      best = lane
+      highest = priority
     }
-    if (best === undefined) return undefined
-    this.#turn += 1
-    best.turn = this.#turn
-    return best.queue.take()
+    const item = best!.queue.take(owner)
+    best!.turn = this.#turns.now
+    return item
+  }
+
+  #nextOwner(): string | undefined {
+    let owner: string | undefined
+    let since = Number.POSITIVE_INFINITY
+    for (const lane of this.#lanes) {
+      const next = lane.isReady ? lane.queue.next : undefined
+      if (next === undefined || next.since >= since) continue
+      owner = next.owner
+      since = next.since
+    }
+    return owner
   }
 
   #bound(limit: Limit): Bound {
@@ -83,9 +111,4 @@ export class Lanes<T extends Queued> {
     this.#bounds.set(limit.name, bound)
     return bound
   }
-}
-
-function isBefore(a: Lane<Queued>, b: Lane<Queued>): boolean {
-  const difference = a.queue.priority - b.queue.priority
-  return difference > 0 || (difference === 0 && a.turn < b.turn)
 }

@@ -22,6 +22,7 @@ import {
 } from "./options.ts"
 import { placeCommands } from "./place-program.ts"
 import { dbProgram, secretsProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
+import { guardStream, printable } from "./terminal.ts"
 
 /** Node's exit code of a process whose main module waits for ever. */
 const UNSETTLED = 13
@@ -129,15 +130,17 @@ function codeOf(error: unknown): number {
     return error.exitCode === 0 ? exitCode.ok : exitCode.invalid
   }
   if (!(error instanceof UmbraError)) throw error
-  process.stderr.write(`umbra: ${error.code} ${error.message}\n`)
+  process.stderr.write(`umbra: ${error.code} ${error.message.split("\n").map(printable).join("\n")}\n`)
   return exitCodeOf(error.code)
 }
 
 // A reader that has seen enough (`umbra graph … | head`) is no error, and a job that runs here goes on without one.
-for (const stream of [process.stdout, process.stderr])
+for (const stream of [process.stdout, process.stderr]) {
+  guardStream(stream)
   stream.on("error", error => {
     if ((error as NodeJS.ErrnoException).code !== "EPIPE") throw error
   })
+}
 
 let hasFinished = false
 
@@ -152,6 +155,18 @@ process.once("exit", code => {
       ? "umbra: E602 a module that was given cannot be loaded: it waits (await) for something that never comes.\n"
       : "umbra: E602 a module that was given ended the command with process.exit before it had finished. Remove that call.\n",
   )
+})
+
+// What `process.exit` calls in the end. A module that calls it directly would go past the event "exit".
+const { reallyExit } = process as unknown as { reallyExit(code?: number): never }
+Object.assign(process, {
+  reallyExit(code: number = exitCode.ok): never {
+    if (hasFinished || code !== exitCode.ok) return reallyExit.call(process, code)
+    // Otherwise Node sets the code of a module that waits.
+    process.exitCode = code
+    process.emit("exit", code)
+    return reallyExit.call(process, exitCode.invalid)
+  },
 })
 
 try {

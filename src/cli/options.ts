@@ -102,7 +102,7 @@ export function withSubmission(command: Command): Command {
     .option("--ttl <seconds>", "a job that is not done by then is EXPIRED; or never", secondsOrNever)
     .addOption(new Option("--label <name=value>", "kept with the job; may be repeated").argParser(label))
     .option("--idempotency-key <key>", "the same key gives the same job, however often it is submitted")
-    .option("--priority <number>", "-1000 to 1000; higher goes first", wholeNumber)
+    .option("--priority <number>", "-1000 to 1000; higher goes first among the owner's jobs", wholeNumber)
 }
 
 export const ownerOption = (): Option =>

@@ -87,7 +87,8 @@ function resultText(
   paint: Paint,
   { flags, runningFlags, runsHere, allowDeadLetters }: Suggested & DeadLetterFlags,
 ): string {
-  const { job_id, status, workflow, created_at, finished_at } = job
+  const { job_id, status, created_at, finished_at } = job
+  const workflow = printable(job.workflow)
   const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
   const messages = deadLettersText(left, paint, flags)
   // What became of the messages of a pipeline has been shown already.
@@ -118,6 +119,17 @@ export function errorText({ error }: Pick<JobSnapshot, "error">): string {
   const item = error.item === undefined ? "" : `, item ${error.item}`
   const where = error.node === undefined ? "" : `node ${error.node}${item}: `
   return printable(`${where}${error.code} ${error.message}`)
+}
+
+/** `because of node a: E401 …` of a node that another one brought down, `item 2: E401 …` of one whose item failed. */
+export function nodeErrorText({ error }: Pick<NodeView, "error">): string {
+  if (error === null) return ""
+  const { node, item, code, message } = error
+  const where = [
+    ...(node === undefined ? [] : [`because of node ${node}`]),
+    ...(item === undefined ? [] : [`item ${item}`]),
+  ].join(", ")
+  return printable(`${where === "" ? "" : `${where}: `}${code} ${message}`)
 }
 
 function outputText({ job_id, output }: JobSnapshot, flags: string): string {

@@ -25,7 +25,7 @@ import { commandLog } from "./log.ts"
 import { inTurn, keepFolder } from "./place/in-turn.ts"
 import { errorText } from "./result.ts"
 import { existingStore, type StoreOptions, storeName } from "./store.ts"
-import { count, duration, paintFor } from "./terminal.ts"
+import { count, duration, paintFor, printable } from "./terminal.ts"
 
 export interface ResumeOptions extends StoreOptions, DeadLetterFlags {
   readonly handlers?: readonly string[]
@@ -216,7 +216,7 @@ class Resumption {
       ? `${count(dead.count, "message")} failed for good, the first: ${firstError(dead)}`
       : ""
     const what = left ?? [status, told.error, lost].filter(Boolean).join("  ")
-    process.stdout.write(`${icon} ${job_id}  ${workflow}  ${what}\n`)
+    process.stdout.write(`${icon} ${job_id}  ${printable(workflow)}  ${what}\n`)
   }
 }
 

@@ -55,9 +55,7 @@ export async function run(file: string, options: RunOptions): Promise<number> {
   const log = commandLog()
   const adapters = await loadUserAdapters(options)
   if (!options.json && isNewFolder(location))
-    process.stderr.write(
-      paintFor(process.stderr).dim(`Creating a database in ${location}; this takes a few seconds, once.\n`),
-    )
+    process.stderr.write(paintFor(process.stderr).dim(`Creating a database in ${location}.\n`))
   const umbra = await inTurn(() => openUmbra(location, { handlers, adapters, providers, log: log.log }))
   const early = earlySignals()
   try {

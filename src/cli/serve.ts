@@ -1,5 +1,4 @@
 /** `umbra serve`: API, webhooks, engine and worker in one process, or some of them, until it is told to stop. */
-import { setFlagsFromString } from "node:v8"
 import { UmbraError } from "../errors.ts"
 import { isPostgres } from "../journal/location.ts"
 import { type FleetWorker, openWorker } from "../open-worker.ts"
@@ -39,9 +38,6 @@ export async function serve(options: ServeOptions): Promise<number> {
   const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
   const location = storeLocation(options)
-  // The embedded database is compiled again where it is busy, function by function. Several at once take 70 MB in passing,
-  // most of which stays with the process in pieces; one at a time is fast enough.
-  if (!isPostgres(location)) setFlagsFromString("--wasm-num-compilation-tasks=1")
   const { log } = commandLog()
   const parts = { handlers, adapters, providers, roles: [...roles], log }
   // First of all: jobs go on before the engine is open, and whoever is told to stop hands them over.

@@ -61,7 +61,23 @@ export function workerProgram(finish: Finish): Command {
 }
 
 export function dbProgram(finish: Finish): Command {
-  const db = new Command("db").summary("look after the database itself")
+  const db = new Command("db").summary("check the database itself, back it up, say that it was restored")
+  withStore(db.command("check"))
+    .summary("check the file of a folder and compare every job with its journal")
+    .description(
+      "On a folder: SQLite's integrity_check, then what `umbra jobs verify --all` does. It may run beside the process that " +
+        "has the folder. On PostgreSQL: only the latter. Exit 0 if all is right, 1 if something is not.",
+    )
+    .option("--json", "print {integrity, checked, different: [{job_id, differences}]}")
+    .action(async options => finish((await import("./db.ts")).check(options)))
+  withStore(db.command("backup <file>"))
+    .summary("copy the database of a folder, also while it is in use")
+    .description(
+      "Writes the database of a folder, as it is when the command begins, into a new file, which is synced to the disk. It " +
+        "may run beside the process that has the folder. A file that is there already is not replaced.",
+    )
+    .option("--json", "print {file, bytes}")
+    .action(async (file, options) => finish((await import("./db.ts")).backup(file, options)))
   withStore(db.command("restored"))
     .summary("say that it was put back from a backup")
     .description(

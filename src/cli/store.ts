@@ -2,7 +2,7 @@
 import { existsSync } from "node:fs"
 import { join } from "node:path"
 import { UmbraError } from "../errors.ts"
-import { isPostgres, labelOf } from "../journal/location.ts"
+import { DATABASE_FILE, isPostgres, labelOf } from "../journal/location.ts"
 import type { Environment } from "../settings.ts"
 
 export interface StoreOptions {
@@ -45,9 +45,9 @@ function mustBePostgres(location: string): void {
     )
 }
 
-/** A folder without a database: one has to be made. */
+/** A folder without a database: one has to be made. That of an earlier version is one, and opening it says so. */
 export function isNewFolder(location: string): boolean {
-  return !isPostgres(location) && !existsSync(join(location, "database"))
+  return !isPostgres(location) && ![DATABASE_FILE, "database"].some(name => existsSync(join(location, name)))
 }
 
 /** The store for a person: never a user or a password. */

@@ -30,7 +30,22 @@ export function width(text: string): number {
 
 /** What others wrote must not move the cursor or change colours of the terminal it is shown on. */
 export function printable(text: string): string {
-  return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Bidi_Control}]/gu, "\ufffd")
+  return text.replace(/\t/g, "  ").replace(/[\p{Cc}\p{Zl}\p{Zp}\p{Bidi_Control}]/gu, "\ufffd")
+}
+
+/** C1 controls, which some terminals act on, separators of lines, and what reorders text. We never write these ourselves. */
+const hostile = /[\u0080-\u009f\p{Zl}\p{Zp}\p{Bidi_Control}]/gu
+
+/** As escapes of JSON: within JSON the value stays the same, and elsewhere they are visible. */
+function escapeHostile(text: string): string {
+  return text.replace(hostile, found => `\\u${found.charCodeAt(0).toString(16).padStart(4, "0")}`)
+}
+
+/** From now on texts that are written to the stream are escaped, so that no command can forget to do it. */
+export function guardStream(stream: NodeJS.WriteStream): void {
+  const write = stream.write.bind(stream) as (...given: unknown[]) => boolean
+  stream.write = ((chunk: unknown, ...rest: unknown[]) =>
+    write(typeof chunk === "string" ? escapeHostile(chunk) : chunk, ...rest)) as typeof stream.write
 }
 
 /**

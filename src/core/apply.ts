@@ -361,6 +361,7 @@ export function end(state: JobState, status: JobStatus, at: number, effects: Eff
   state.started.clear()
   state.earliestTimer = Number.POSITIVE_INFINITY
   state.status = status
+  state.endedAs = status
   state.finishedAt = at
   effects.end()
 }

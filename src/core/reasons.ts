@@ -14,8 +14,8 @@ export const unknownExpiry = "It was not done in its time."
 
 /** Why a child is cancelled with its parent. `parent`: after its end. */
 export function parentReason(id: string, parent: Reasons): string {
-  const { status, endReason } = parent
-  switch (status) {
+  const { endedAs, endReason } = parent
+  switch (endedAs) {
     case "CANCELLED":
       return cut(`Its parent job ${id} was cancelled: ${endReason}`, MOST_CHARACTERS)
     case "EXPIRED":
@@ -23,7 +23,7 @@ export function parentReason(id: string, parent: Reasons): string {
     case "FAILED":
       return cut(`Its parent job ${id} failed. ${failureReason(parent)}`, MOST_CHARACTERS)
     default:
-      return `Its parent job ${id} is ${status}.`
+      return `Its parent job ${id} has ended.`
   }
 }
 
@@ -55,16 +55,14 @@ function placeName({ graph }: JobState, node: number, item: number | undefined):
 
 /** Why an attempt of the job is taken back. `state`: after the fact that did so. */
 export function abortReason(state: Reasons): string {
-  const { status, endReason } = state
-  switch (status) {
+  const { endedAs, endReason } = state
+  switch (endedAs) {
     case "CANCELLED":
       return `The job was cancelled: ${endReason}`
     case "EXPIRED":
       return `The job expired. ${endReason}`
     case "FAILED":
       return failureReason(state)
-    case "DELETED":
-      return state.fault === null ? (endReason ?? noReason) : failureReason(state)
     default:
       return "The attempt was superseded: another one takes its place."
   }
@@ -80,7 +78,7 @@ function failureReason({ fault, graph }: Reasons): string {
   return `${capital(placeName({ graph } as JobState, fault.node, fault.item))} failed: ${fault.fault.message}`
 }
 
-type Reasons = Pick<JobState, "status" | "endReason" | "fault" | "graph">
+type Reasons = Pick<JobState, "endedAs" | "endReason" | "fault" | "graph">
 
 function capital(text: string): string {
   return text.charAt(0).toUpperCase() + text.slice(1)

@@ -11,6 +11,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.status = "DISPATCHING"
   state.finishedAt = null
   state.fault = null
+  state.endedAs = null
   state.endReason = null
   state.output = undefined
   state.unsettled = false

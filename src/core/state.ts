@@ -107,6 +107,8 @@ export interface JobState {
   createdAt: number
   expiresAt: number | null
   finishedAt: number | null
+  /** What it ended as, also once it is DELETED; null: it has not ended. */
+  endedAs: JobStatus | null
   /** Why it was cancelled, or expired; null: it was neither. */
   endReason: string | null
   /** Why the job failed; `node` is absent when no node is to blame. */
@@ -283,6 +285,7 @@ export function newJobState(
     createdAt: 0,
     expiresAt: null,
     finishedAt: null,
+    endedAs: null,
     endReason: null,
     fault: null,
     output: undefined,

@@ -5,7 +5,7 @@
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
 import type { Json } from "../core/json.ts"
-import { compileTemplate, compileValue, isTemplate } from "../template/index.ts"
+import { compileTemplate, compileValue, insteadOfText, isTemplate } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import { firstIssues, valueCount } from "./first-issues.ts"
 import { richPatterns } from "./input-schema.ts"
@@ -85,12 +85,16 @@ function configIssues(owner: Configured, config: Json, suggest: Suggester): Conf
   const result = runSchema(owner, config)
   if (result?.issues === undefined) return []
   const probe = new TextProbe()
-  const isSure = (issue: RichIssue) => isCertain(issue, config) || isAboutText(issue, owner, config, probe)
-  const certain = (result.issues as readonly RichIssue[]).filter(isSure)
   const known = keysOfShape(owner.config)
   const issues: ConfigIssue[] = []
   const misspelt = new Set<string | number>()
-  for (const issue of certain) {
+  for (const issue of result.issues as readonly RichIssue[]) {
+    const text = textAt(issue, owner, config, probe)
+    if (text !== undefined) {
+      issues.push({ path: text, message: textMessage(issue, text, config), key: false })
+      continue
+    }
+    if (!isCertain(issue, config)) continue
     const path = keysOf(issue)
     if (issue.code !== "unrecognized_keys" || issue.keys === undefined) {
       issues.push({ path, message: wording(issue, path, config), key: false })
@@ -117,11 +121,25 @@ function keysOfShape(schema: unknown): string[] {
   return typeof shape === "object" && shape !== null ? Object.keys(shape) : []
 }
 
+function textMessage(issue: RichIssue, path: ConfigPath, config: Json): string {
+  const template = compileTemplate(valueAt(config, path) as string)
+  const wanted = yielded[expectedAt(issue, path) ?? ""] ?? "it"
+  const last = path.findLastIndex(key => typeof key === "string")
+  const name = path.slice(last).reduce((text, key) => (typeof key === "number" ? `${text}[${key}]` : key), "")
+  return `"${name}" yields text here. ${insteadOfText(template, wanted)}`
+}
+
+/** The type that is expected there; of a union with several that of none. */
+function expectedAt(issue: RichIssue, path: ConfigPath): string | undefined {
+  const rest = path.slice(keysOf(issue).length)
+  if (issue.code !== "invalid_union") return issue.expected
+  const found = (issue.errors ?? []).flatMap(branch =>
+    branch.filter(inner => refusesType(inner, rest)).map(inner => expectedAt(inner, rest)),
+  )
+  return found.length === 1 ? found[0] : undefined
+}
+
 function wording(issue: RichIssue, path: readonly (string | number)[], config: Json): string {
-  if (yieldsText(valueAt(config, path))) {
-    const wanted = issue.code === "invalid_type" ? (yielded[issue.expected ?? ""] ?? "it") : "it"
-    return `"${path.at(-1)}" yields text here. Write one expression that yields ${wanted}: "{{ … }}" with nothing around it.`
-  }
   const isMissing = path.length > 0 && valueAt(config, path) === undefined
   if (!isMissing) return issue.message
   // What may be anything but must be there: zod has no better word for it.
@@ -138,17 +156,20 @@ const yielded: Readonly<Record<string, string>> = {
   record: "a mapping",
 }
 
-/** Is it a template that is more than one expression? Whatever that reads, it yields text. */
-function yieldsText(value: unknown): boolean {
-  if (typeof value !== "string" || !isTemplate(value)) return false
-  const [found] = compileValue(value).value.templates
-  return found !== undefined && !found.template.isExpression
-}
+type ConfigPath = readonly (string | number)[]
 
-/** Such a template is certain not to fit where the schema takes no text. */
-function isAboutText(issue: RichIssue, owner: Configured, config: Json, probe: TextProbe): boolean {
+/**
+ * Where the issue has a template that can only yield text in a place that takes none: that is certain not to fit. Of a
+ * union the template may be deeper than the issue. undefined: nowhere.
+ */
+function textAt(issue: RichIssue, owner: Configured, config: Json, probe: TextProbe): ConfigPath | undefined {
   const path = keysOf(issue)
-  return isTypeIssue(issue) && yieldsText(valueAt(config, path)) && probe.refuses(owner, config, path)
+  const value = valueAt(config, path) as Json | undefined
+  if (value === undefined || !holdsTemplate(value)) return undefined
+  return compileValue(value)
+    .value.templates.filter(({ template }) => template.yieldsText)
+    .map(template => [...path, ...template.path])
+    .find(each => refusesType(issue, each) && probe.refuses(owner, config, each))
 }
 
 /** Each question checks the whole config twice: of a large config with many templates only the first ones are answered. */
@@ -157,7 +178,7 @@ const PROBED_VALUES = 50_000
 class TextProbe {
   #left = PROBED_VALUES
 
-  refuses(owner: Configured, config: Json, path: readonly (string | number)[]): boolean {
+  refuses(owner: Configured, config: Json, path: ConfigPath): boolean {
     if (this.#left <= 0) return false
     this.#left -= valueCount(config, PROBED_VALUES)
     return refusesText(owner, config, path)
@@ -167,24 +188,26 @@ class TextProbe {
 /** Some schemas convert text: they must refuse such as reads as a number or a boolean, too. */
 const likelyTexts = ["1", "true"]
 
-function refusesText(owner: Configured, config: Json, path: readonly (string | number)[]): boolean {
+function refusesText(owner: Configured, config: Json, path: ConfigPath): boolean {
   return likelyTexts.every(text => {
     const issues = runSchema(owner, withValueAt(config, path, text))?.issues ?? []
-    return (issues as readonly RichIssue[]).some(issue => isTypeIssue(issue) && isAt(issue, path))
+    return (issues as readonly RichIssue[]).some(issue => refusesType(issue, path))
   })
 }
 
-/** Is any value of this type wrong, whatever the type's value is? Of a union: for each of its branches. */
-function isTypeIssue({ code, errors = [] }: RichIssue): boolean {
-  if (code !== "invalid_union") return code === "invalid_type"
-  return (
-    errors.length > 0 && errors.every(branch => branch.some(inner => isTypeIssue(inner) && isAt(inner, [])))
-  )
+/** Is any value of this type wrong there, whatever the type's value is? Of a union: for each of its branches. */
+function refusesType(issue: RichIssue, path: ConfigPath): boolean {
+  const keys = keysOf(issue)
+  if (keys.length > path.length || !keys.every((key, i) => key === path[i])) return false
+  const rest = path.slice(keys.length)
+  const { code, errors = [] } = issue
+  if (code !== "invalid_union") return code === "invalid_type" && rest.length === 0
+  // A branch may refuse what the value is part of.
+  return errors.length > 0 && errors.every(branch => branch.some(inner => refusesPart(inner, rest)))
 }
 
-function isAt(issue: RichIssue, path: readonly (string | number)[]): boolean {
-  const keys = keysOf(issue)
-  return keys.length === path.length && keys.every((key, i) => key === path[i])
+function refusesPart(issue: RichIssue, path: ConfigPath): boolean {
+  return refusesType(issue, path) || refusesType(issue, [])
 }
 
 /** A schema that is asynchronous or throws on text where it expects something else is left to the run. */

@@ -11,6 +11,8 @@ export interface HandlerSpec<Config = unknown, Output = unknown> {
   readonly schemas?: readonly string[]
   /** `external`: the node's provider does the work, so it must have one. */
   readonly needsProvider?: boolean
+  /** Headers (`headers` of its config, in lower case) that a node with a provider cannot set. */
+  readonly providerHeaders?: readonly string[]
 }
 
 export interface HandlerCatalog {

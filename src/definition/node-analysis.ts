@@ -1,5 +1,6 @@
 /** The nodes of one workflow: ids, handlers, configs, templates and the dependencies that follow from them. */
 import type { Adjacency } from "../core/plan.ts"
+import { insteadOfText } from "../template/index.ts"
 import type { ValueTemplate } from "../template/types.ts"
 import type { Work } from "../turns.ts"
 import type { AnalysedNode } from "./analysis.ts"
@@ -7,7 +8,7 @@ import { checkConfig, trimExpressions } from "./config.ts"
 import { RowBuilder } from "./graph.ts"
 import type { HandlerCatalog, HandlerSpec } from "./handler.ts"
 import type { ShapeContext } from "./issues.ts"
-import { emptyObject, sortedCopy } from "./json-value.ts"
+import { emptyObject, isObject, sortedCopy } from "./json-value.ts"
 import { NodeEdges, type SeenMarks } from "./node-edges.ts"
 import { brokenIdsOf, usableId } from "./node-ids.ts"
 import { type DocumentPath, problemsInOnePiece } from "./problem.ts"
@@ -126,6 +127,8 @@ export class NodeAnalysis {
       const message = `Handler "${handler.name}" needs "provider": it does the node's work. Add it to the node.`
       this.#options.problems.add("E101", ["nodes", position, "handler"], message)
     }
+    if (handler?.providerHeaders !== undefined && definition.provider != null && this.#options.rules >= 2)
+      this.#checkHeaders(handler.providerHeaders, config.source, position)
     const node = {
       definition: definition as NodeDefinition,
       config,
@@ -136,6 +139,14 @@ export class NodeAnalysis {
     }
     node.reads = this.#edges(node, position, handler?.storesConfig === true)
     return node
+  }
+
+  #checkHeaders(refused: readonly string[], config: unknown, position: number): void {
+    const headers = isObject(config) && isObject(config.headers) ? Object.keys(config.headers) : []
+    for (const name of headers.filter(header => refused.includes(header.toLowerCase()))) {
+      const message = `A node with "provider" cannot set the header "${name}": the provider's own address says where the request goes. Leave it out.`
+      this.#options.problems.add("E102", ["nodes", position, "config", "headers", name], message)
+    }
   }
 
   #when({ when }: SoundNode, position: number): ValueTemplate | null {
@@ -149,9 +160,11 @@ export class NodeAnalysis {
   #expression(value: unknown, position: number, key: "when" | "for_each"): ValueTemplate {
     const compiled = this.#compile(typeof value === "string" ? value.trim() : value, position, key)
     const whole = compiled.templates[0]
-    if (whole === undefined || whole.path.length > 0 || whole.template.isExpression) return compiled
+    if (whole === undefined || whole.path.length > 0 || !whole.template.yieldsText) return compiled
+    // Of a version stored before 0.2 the node fails, not its job.
+    if (whole.template.isExpression && this.#options.rules < 2) return compiled
     const yields = key === "when" ? "true or false" : "a list"
-    const message = `"${key}" yields text here. Write one expression that yields ${yields}: "{{ … }}" with nothing around it.`
+    const message = `"${key}" yields text here. ${insteadOfText(whole.template, yields)}`
     this.#options.problems.add("E101", ["nodes", position, key], message)
     return compiled
   }

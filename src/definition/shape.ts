@@ -25,8 +25,17 @@ const words: ShapeWords = {
 /** What could not be told from a reference (`name@3`, `name@stable`) or from a step in a URL's path. */
 const unclearName = /^(\.\.?|.+@(\d{1,9}|[A-Za-z_][A-Za-z0-9_-]{0,62}))$/s
 
+/** What cannot be seen, or shows the rest in another order or on another line. */
+const unseenName =
+  /^[\p{White_Space}\p{Default_Ignorable_Code_Point}\p{Cf}]+$|[\p{Bidi_Control}\p{Zl}\p{Zp}]/u
+
 export function checkName(name: unknown, problems: ShapeContext["problems"]): void {
-  if (typeof name !== "string" || !unclearName.test(name)) return
+  if (typeof name !== "string") return
+  if (unseenName.test(name)) {
+    const message = `${JSON.stringify(name)} cannot be a name: it is blank, or has a character that changes the direction or the line of the text. Choose another.`
+    problems.add("E101", ["name"], message)
+  }
+  if (!unclearName.test(name)) return
   const message = `"${name}" cannot be a name: "." and ".." are steps of a path, and what follows "@" is a version or an alias. Choose another.`
   problems.add("E101", ["name"], message)
 }
@@ -98,7 +107,11 @@ function checkIsTemplate(node: SoundNode, path: DocumentPath, { problems }: Shap
   for (const key of ["when", "for_each"] as const) {
     const text = node[key]
     if (typeof text !== "string" || isTemplate(text)) continue
-    const message = `"${key}" is text without a template, so it would always mean the same. Write "{{ ${text.slice(0, 80)} }}".`
+    const yields = key === "when" ? "true or false" : "a list"
+    const message =
+      text.trim() === ""
+        ? `"${key}" is empty. Write an expression that yields ${yields}, "{{ … }}", or leave "${key}" out.`
+        : `"${key}" is text without a template, so it would always mean the same. Write "{{ ${text.trim().slice(0, 80)} }}".`
     problems.add("E101", [...path, key], message)
   }
 }

@@ -2,7 +2,7 @@ import type { Attempted } from "../core/commands.ts"
 import { jobHasEnded } from "../core/states.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../core/timers.ts"
 import type { JobChange, NewFact, NewJob, NewMessage, Batch as StoredBatch } from "../journal/port.ts"
-import { jobErrorText, jobOutputText } from "./job-result.ts"
+import { jobErrorText, jobOutputText, usedOf } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 import type { OperationRows } from "./operation-rows.ts"
 
@@ -65,7 +65,8 @@ export class Batch {
       if (!projectionChanged(job, now)) continue
       if (job.projected === null) newJobs.push(newJobRow(job))
       else changedJobs.push(jobChange(job))
-      job.projected = { status: job.state.status, wakeAt: wakeAt(job.state), updatedAt: job.at }
+      const { status } = job.state
+      job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usedOf(job.state) }
     }
     for (const [job, error] of this.rows)
       if (error !== null && !changedJobs.some(({ id }) => id === job.id))
@@ -138,7 +139,7 @@ function projectionChanged(job: LiveJob, now: number): boolean {
   const { projected } = job
   if (projected === null || projected.status !== job.state.status) return true
   const wake = wakeAt(job.state)
-  if (wake === projected.wakeAt) return false
+  if (wake === projected.wakeAt) return !isBusy(job.state) && usedOf(job.state) !== projected.used
   return !(isBusy(job.state) && typeof projected.wakeAt === "number" && projected.wakeAt <= now)
 }
 

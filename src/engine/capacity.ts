@@ -10,7 +10,7 @@ import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 import { Pace, type RateRequest } from "./pace.ts"
-import { type ProviderTerms, usesSlots } from "./providers.ts"
+import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
@@ -18,6 +18,7 @@ export interface CapacityParts {
   readonly clock: Clock
   readonly log: Log
   readonly slots: Slots
+  readonly providers: Pick<Providers, "terms">
   /** See the settings of the engine. */
   readonly guardMs: number
   /** Hands the task to a worker. */
@@ -108,8 +109,18 @@ export class Capacity {
     return this.#pace.goAhead(request, maxWaitMs)
   }
 
-  /** Before an operation is recorded: does it belong to the job's owner? */
-  claims({ state: { owner } }: LiveJob, operation: OperationName): Promise<boolean> {
+  /**
+   * Before an operation is recorded: does it belong to this owner? It is claimed under every definition of the account, in
+   * one order, so that of two owners that claim at once one gets all.
+   */
+  async claims(owner: string, { provider, externalId }: OperationName): Promise<boolean> {
+    const { sameAccount = [] } = this.#parts.providers.terms(provider) ?? {}
+    for (const name of [provider, ...sameAccount].sort())
+      if (!(await this.#claim(owner, { provider: name, externalId }))) return false
+    return true
+  }
+
+  #claim(owner: string, operation: OperationName): Promise<boolean> {
     const { journal, clock } = this.#parts
     return this.#patiently(() => {
       const at = clock.now()

@@ -79,7 +79,7 @@ export class Ends {
     try {
       for (const row of ids.length === 0 ? [] : await journal.finishedJobs(ids)) {
         const isWhole = row.outputLeftOut === undefined && !lacksOutput(row)
-        watchers.tell(row.id, isWhole ? snapshotOfRow(row) : null)
+        watchers.tell(row.id, isWhole ? snapshotOfRow(row, row.updatedAt) : null)
       }
     } catch {
       // The store is away: whoever waits looks for itself in the end, and is told why it cannot.

@@ -7,7 +7,7 @@ import type { EngineSettings } from "./settings.ts"
 import { Slots } from "./slots.ts"
 
 export interface ExternalWorkParts
-  extends Omit<CapacityParts, "slots" | "guardMs">,
+  extends Omit<CapacityParts, "slots" | "guardMs" | "providers">,
     Pick<LeftSubmissionsParts, "broker" | "taskOf" | "settled"> {
   readonly settings: EngineSettings
   readonly providers: Providers

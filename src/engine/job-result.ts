@@ -71,24 +71,34 @@ export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
 
 /**
  * The row's column `error`: of a job that failed its error, of one that was cancelled or has expired the reason; and what
- * a job that has ended used, if anything.
+ * the job has used, if anything.
  */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
   const error = jobErrorOf(plan, state)
   const reason = state.endReason === null ? null : { reason: state.endReason }
-  const hasUsage = state.usage.size > 0 && jobHasEnded(state.status)
-  if (!hasUsage) return error === null && reason === null ? null : JSON.stringify(error ?? reason)
+  if (state.usage.size === 0)
+    return error === null && reason === null ? null : JSON.stringify(error ?? reason)
   return JSON.stringify({ ...(error ?? reason), usage: Object.fromEntries(state.usage) })
 }
 
-/** What a job's row says of its end. `usage`: null of a job that has not ended: only its journal has it. */
+/** What a job's row says of its end, and what the job had used when the row was written. */
 export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
   const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
   return {
     error: "code" in error ? (error as JobError) : null,
     reason: reason ?? unwrittenReasons[status] ?? null,
-    usage: jobHasEnded(status) ? usage : null,
+    usage,
   }
+}
+
+/** Other whenever the job has used more. */
+export function usedOf({ usage }: JobState): string {
+  return usage.size === 0 ? "" : JSON.stringify([...usage])
+}
+
+/** A row is written whenever its job comes to rest, so it has all that was used; while something is in flight it may lag. */
+export function isAtRest({ status, wakeAt }: Pick<JobRow, "status" | "wakeAt">, now: number): boolean {
+  return jobHasEnded(status) || wakeAt === null || wakeAt > now
 }
 
 /** A release before 0.2 wrote no reason into the row. */
@@ -102,7 +112,7 @@ type StoredEnd = Partial<JobError> & { readonly reason?: string; readonly usage?
 interface JobEnd {
   readonly error: JobError | null
   readonly reason: string | null
-  readonly usage: Usage | null
+  readonly usage: Usage
 }
 
 interface Usage {

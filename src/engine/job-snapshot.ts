@@ -4,7 +4,7 @@ import { type JobState, nodeStatusOf } from "../core/state.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
 import type { JobRow } from "../journal/port.ts"
 import { isoTime } from "./iso-times.ts"
-import { endOfRow, type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
+import { endOfRow, isAtRest, type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
 import type { LiveJob } from "./live-job.ts"
 
 /** A job as users see it. */
@@ -22,7 +22,10 @@ export interface JobSnapshot {
   readonly error: JobError | null
   /** Of a job that was cancelled or has expired: why. */
   readonly reason: string | null
-  /** What all its attempts have used, failed and aborted ones included; null in lists while the job has not ended. */
+  /**
+   * What all its attempts have used, failed and aborted ones included. null: of a job with something in flight, in lists
+   * and in processes that do not run it; its graph has it.
+   */
   readonly usage: { readonly [key: string]: number } | null
   /** While its status is PREVIEW, and not in lists: the last partial result of each node that is at work. */
   readonly previews?: readonly JobPreview[]
@@ -129,7 +132,9 @@ export function lacksOutput({ status, output }: JobRow): boolean {
   return status === "COMPLETED" && output === null
 }
 
-export function snapshotOfRow(row: JobRow): JobSnapshot {
+/** `now`: by the engine's clock. */
+export function snapshotOfRow(row: JobRow, now: number): JobSnapshot {
+  const { usage, ...end } = endOfRow(row)
   return {
     job_id: row.id,
     workflow: row.workflow,
@@ -139,7 +144,8 @@ export function snapshotOfRow(row: JobRow): JobSnapshot {
     status: row.status,
     output: row.output === null ? null : JSON.parse(row.output),
     ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
-    ...endOfRow(row),
+    ...end,
+    usage: isAtRest(row, now) ? usage : null,
     labels: row.labels === null ? {} : JSON.parse(row.labels),
     priority: row.priority,
     created_at: isoTime(row.createdAt),

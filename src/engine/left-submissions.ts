@@ -15,7 +15,7 @@ export interface LeftSubmissionsParts {
   readonly clock: Clock
   readonly log: Log
   readonly providers: Providers
-  readonly capacity: Pick<Capacity, "turn">
+  readonly capacity: Pick<Capacity, "turn" | "claims">
   readonly broker: () => Broker
   readonly durable: (job: LiveJob) => Promise<void>
   /** The task of a submission, made once more from the facts of its job; null: that is not possible. */
@@ -161,7 +161,8 @@ export class LeftSubmissions {
     this.#repeats.get(key)?.stopTimer()
     this.#repeats.delete(key)
     try {
-      const outcome = { ...of, attempt, externalId, at: clock.now() }
+      const isOwn = externalId === null || (await this.#isOwn(task, externalId))
+      const outcome = { ...of, attempt, externalId: isOwn ? externalId : null, at: clock.now() }
       const found = await journal.providers.settleSubmission(outcome)
       if (found !== null) settled(found.provider, found.isToCancel)
     } catch (error) {
@@ -170,14 +171,25 @@ export class LeftSubmissions {
     }
   }
 
+  /** Storing the outcome claims the operation for its definition; here those of the same account are asked, if there are any. */
+  async #isOwn(task: TaskName, externalId: string): Promise<boolean> {
+    const { providers, capacity } = this.#parts
+    if (providers.names().every(name => providers.terms(name)?.sameAccount === undefined)) return true
+    const submission = await this.#unseen(task)
+    if (submission === undefined) return true
+    const { provider, owner } = submission
+    return capacity.claims(owner, { provider, externalId })
+  }
+
+  async #unseen({ jobId, node, item, attempt }: TaskName): Promise<UnseenSubmission | undefined> {
+    const all = await this.#parts.journal.providers.unseenSubmissions({ jobId })
+    return all.find(each => each.node === node && each.item === item && each.attempt === attempt % REPEATED)
+  }
+
   async #unanswered(task: TaskName): Promise<void> {
-    const { journal, log } = this.#parts
+    const { log } = this.#parts
     try {
-      const all = await journal.providers.unseenSubmissions({ jobId: task.jobId })
-      const attempt = task.attempt % REPEATED
-      const isIt = (each: UnseenSubmission) =>
-        each.node === task.node && each.item === task.item && each.attempt === attempt
-      const submission = all.find(isIt)
+      const submission = await this.#unseen(task)
       if (submission !== undefined) this.#proceed(submission)
     } catch (error) {
       log.warn({ job_id: task.jobId, error: String(error) }, "could not read a submission; the sweep does")

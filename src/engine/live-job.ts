@@ -18,7 +18,7 @@ export interface LiveJob {
   /** Length of its facts so far, as text. */
   size: number
   /** What the store's projection says, or will say once the batches under way are durable; undefined: not known for sure. */
-  projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number } | null
+  projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number; used: string } | null
   /** Batches that hold facts of this job and are not durable yet. */
   undurable: number
   /** Thrown away (fenced, parked, quarantined): whoever still holds it must let go. */

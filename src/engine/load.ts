@@ -15,6 +15,7 @@ import { UmbraError } from "../errors.ts"
 import type { FactRow, Journal } from "../journal/port.ts"
 import { atOnce, inTurns, type Work } from "../turns.ts"
 import { partitionOf } from "./ids.ts"
+import { usedOf } from "./job-result.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "./live-job.ts"
 import type { Plans } from "./plans.ts"
 
@@ -157,7 +158,8 @@ async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
   const { plan, state, lastSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
-  const projected = { status: state.status, wakeAt: alarmNow(state, alarm), updatedAt: at }
+  const alarms = { wakeAt: alarmNow(state, alarm), used: usedOf(state) }
+  const projected = { status: state.status, updatedAt: at, ...alarms }
   return newLiveJob({ id, partition: partitionOf(id), plan, state, seq: lastSeq, at, size, projected })
 }
 

@@ -40,6 +40,8 @@ export interface ProviderTerms {
   readonly timeoutSeconds: number
   /** Does it recognise a repeated submission by its idempotency key? */
   readonly honoursKeys: boolean
+  /** Other definitions of the same account at the service, whose ids name the same operations; absent: there is none. */
+  readonly sameAccount?: readonly string[]
 }
 
 /** Does a node need a slot to submit to the provider? */

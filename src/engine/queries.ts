@@ -109,19 +109,33 @@ export class Queries {
     return row
   }
 
+  snapshots(rows: readonly JobRow[]): JobSnapshot[] {
+    const now = this.#parts.now()
+    return rows.map(row => snapshotOfRow(row, now))
+  }
+
   /** Newest first, of every owner unless one is named. */
   list(filter: JobFilter): Promise<JobRow[]> {
     return this.#parts.journal.listJobs(filter)
   }
 
   async job(jobId: string): Promise<JobSnapshot> {
-    return this.filledIn(snapshotOfRow(await this.row(jobId)))
+    return this.filledIn(await this.summary(jobId))
   }
 
-  /** Adds to what a job's row says what the journal alone has: a large output; of a job that has not ended usage and previews. */
+  /** The job as lists have it. */
+  async summary(jobId: string): Promise<JobSnapshot> {
+    return snapshotOfRow(await this.row(jobId), this.#parts.now())
+  }
+
+  /**
+   * Adds to what a job's row says what the journal alone has: a large output, previews, and the usage of a job that runs
+   * here. For that of one that runs elsewhere its facts would have to be read again and again: its graph has it.
+   */
   async filledIn(job: JobSnapshot): Promise<JobSnapshot> {
     if (job.output_left_out === true) return this.#withOutput(job)
-    if (job.usage !== null) return job
+    const isHere = this.#parts.live(job.job_id) !== undefined
+    if (job.status !== "PREVIEW" && (job.usage !== null || !isHere)) return job
     return this.#ofDurable(job.job_id, ({ state }) => {
       const usage = Object.fromEntries(state.usage)
       // If the job has gone on since the row was read, it has no previews to show.

@@ -6,7 +6,7 @@ import type { JobFilter, JobRow, Journal } from "../journal/port.ts"
 import { checkCommand, checkFilter } from "./arguments.ts"
 import { systemClock } from "./clock.ts"
 import { isJobId, partitionOf } from "./ids.ts"
-import { type JobSnapshot, snapshotOfRow } from "./job-snapshot.ts"
+import type { JobSnapshot } from "./job-snapshot.ts"
 import { type AwayOwner, Owners } from "./owners.ts"
 import { Plans } from "./plans.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
@@ -69,7 +69,7 @@ export class Reader {
   /** Newest first, of every owner unless one is named. */
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
-    return (await this.#queries.list({ limit: 50, ...filter })).map(snapshotOfRow)
+    return this.#queries.snapshots(await this.#queries.list({ limit: 50, ...filter }))
   }
 
   graph(jobId: string): Promise<GraphView> {

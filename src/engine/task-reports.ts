@@ -163,7 +163,7 @@ export class TaskReports implements RemoteTaskEvents {
     this.#claiming.add(nameOf(task))
     try {
       const operation = { provider: provider!, externalId: outcome.externalId }
-      const isOwn = terms === undefined || (await external.capacity.claims(job, operation))
+      const isOwn = terms === undefined || (await external.capacity.claims(job.state.owner, operation))
       if (!isCurrent(job.state, at)) await external.left.finished(job, task, outcome)
       else if (isOwn) command(job, commandOf(at, outcome, terms, task.times))
       else

@@ -1,9 +1,8 @@
 import type { sql } from "./sql.generated.ts"
 
 /**
- * What a store must be able to do so that SqlJournal can speak to it. Text in, text out: parameters are cast in SQL
- * and columns come back as PostgreSQL prints them, so that PostgreSQL and the embedded database cannot differ in what
- * their drivers make of a bigint or of JSON.
+ * A PostgreSQL database as SqlJournal speaks to it. Text in, text out: parameters are cast in SQL and columns come back
+ * as PostgreSQL prints them, so that no driver decides what becomes of a bigint or of JSON.
  */
 export interface Database {
   /** In messages, without credentials. */
@@ -16,8 +15,6 @@ export interface Database {
   trial(statement: AppendStatement, parameters: Parameters): Promise<void>
   /** Several statements, one commit. */
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
-  /** Housekeeping after a purge, where the store has nobody else for it. */
-  maintain?(): Promise<void>
   close(): Promise<void>
 }
 

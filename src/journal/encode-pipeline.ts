@@ -3,11 +3,10 @@
  * each "adapter,at,µs,c|f;emitted;error", joined by U+001F in one text. The error is JSON, which may hold ";", so it comes
  * last; neither it nor a body holds U+001E or U+001F raw, and a text that does is refused (encode.ts).
  */
-import type { Parameters, Row } from "./database.ts"
+import type { Parameters } from "./database.ts"
 import { arrayLiteral, FIELD, json, plain, records, textArrayLiteral } from "./encode.ts"
 import { settled } from "./pipeline-rules.ts"
 import type { LineageRow, MessageKey, NewMessageRow, ParkedRow, PipelineCommit } from "./pipeline-store.ts"
-import * as rows from "./rows.ts"
 
 export function encodeCommit(commit: PipelineCommit): Parameters {
   const { fence, execution, progress, messages, lineage } = commit
@@ -53,7 +52,8 @@ function parkedColumns(parked: readonly ParkedRow[]): string[] {
   ]
 }
 
-interface AttemptRow extends MessageKey {
+/** One attempt at a message, or a part of it, as it is stored. */
+export interface AttemptRow extends MessageKey {
   readonly attempt: number
   readonly into: number | null
   steps: string
@@ -70,7 +70,7 @@ function lineageColumns(lineage: readonly LineageRow[]): string[] {
 }
 
 /** The invocations of an attempt nearly always follow each other; those that do not make rows of their own. */
-function attemptsOf(lineage: readonly LineageRow[]): AttemptRow[] {
+export function attemptsOf(lineage: readonly LineageRow[]): AttemptRow[] {
   const attempts: AttemptRow[] = []
   let last: AttemptRow | undefined
   for (const row of lineage) {
@@ -91,12 +91,9 @@ function stepOf({ adapter, at, durationUs, status, emitted, error }: LineageRow)
   return `${adapter},${at},${durationUs},${letter};${sent};${fault}`
 }
 
-/** From a row of `pipeline_lineage.sql`. */
-export function lineageRows(row: Row): LineageRow[] {
-  const [route, seq, attempt] = [rows.number(row, 0), rows.number(row, 1), rows.number(row, 2)]
-  const into = rows.maybeNumber(row, 3)
-  const steps = rows.text(row, 4).split(FIELD)
-  return steps.map(step => ({ route, seq, attempt, into, ...invocation(step) }))
+/** The invocations of a stored attempt. */
+export function lineageRows({ route, seq, attempt, into, steps }: AttemptRow): LineageRow[] {
+  return steps.split(FIELD).map(step => ({ route, seq, attempt, into, ...invocation(step) }))
 }
 
 function invocation(step: string): Omit<LineageRow, "route" | "seq" | "attempt" | "into"> {

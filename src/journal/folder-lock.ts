@@ -1,5 +1,6 @@
 /**
- * One process per folder: the embedded database has no lock of its own, and two processes would corrupt it.
+ * One process per folder: two engines on one embedded database would fence each other in turn, and its own locks do not
+ * tell who holds it.
  *
  * The lock is the file `lock.N` with the highest N. Invariants:
  * 1. N only rises. A file is made with O_EXCL, so of several starters that saw the same dead lock.N exactly one
@@ -107,7 +108,21 @@ export async function holderOf(folder: string): Promise<LockHolder | null> {
   return isVisible(holder, own) && lifeOf(holder, own) !== "dead" ? holder : null
 }
 
-async function refuseIfHeld(folder: string, number: number, own: LockHolder, watchMs: number): Promise<void> {
+/** For a process that reads beside the holder: SQLite shares memory between them, which two machines do not. */
+export async function refuseOtherMachine(folder: string, watchMs = WATCH_MS): Promise<void> {
+  const number = await newestLock(folder).catch(() => 0)
+  const holder = number === 0 ? null : await readHolder(lockPath(folder, number))
+  const own = ownIdentity()
+  if (holder === null || (holder.boot === own.boot && (own.boot !== "" || holder.host === own.host))) return
+  await refuseIfHeld(folder, number, own, watchMs)
+}
+
+async function refuseIfHeld(
+  folder: string,
+  number: number,
+  own: ProcessIdentity,
+  watchMs: number,
+): Promise<void> {
   const path = lockPath(folder, number)
   const found = await readHolder(path)
   if (found?.released) return
@@ -119,7 +134,7 @@ async function refuseIfHeld(folder: string, number: number, own: LockHolder, wat
     ? `process ${holder.pid}${holder.host === own.host ? "" : ` on ${holder.host}`} since ${holder.since}`
     : "a process that is just starting"
   const way = holder?.url
-    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For what opens the folder itself (run, resume, serve, jobs verify, db)`
+    ? `It is served at ${holder.url}: \`umbra push\`, \`umbra submit\`, \`umbra jobs\` and others work through the server. For what opens the folder itself (run, resume, serve, db restored)`
     : "Only one process at a time can use a folder:"
   throw new UmbraError(
     "E503",

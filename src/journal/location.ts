@@ -2,6 +2,9 @@
 import { UmbraError } from "../errors.ts"
 import type { Capabilities, Journal } from "./port.ts"
 
+/** The file of the embedded database, in its folder. */
+export const DATABASE_FILE = "umbra.db"
+
 export function isPostgres(location: string): boolean {
   return /^postgres(ql)?:/i.test(location)
 }

@@ -1,13 +1,13 @@
 import { UmbraError } from "../errors.ts"
 import { isPostgres } from "./location.ts"
-import { openMemory } from "./memory.ts"
-import { openPglite } from "./pglite.ts"
 import type { Journal } from "./port.ts"
-import { openPostgres, type PostgresOptions } from "./postgres.ts"
-import { journalSettings } from "./settings.ts"
+import { openPostgres } from "./postgres.ts"
+import { type JournalOptions, journalSettings } from "./settings.ts"
+import { openFolder } from "./sqlite/folder.ts"
+import { openMemory } from "./sqlite/memory.ts"
 
 /** `memory:`, the path of a folder, or `postgres://…`. Makes and migrates what is not there yet. */
-export async function openJournal(location: string, given: PostgresOptions = {}): Promise<Journal> {
+export async function openJournal(location: string, given: JournalOptions = {}): Promise<Journal> {
   const options = { ...journalSettings(), ...given }
   if (location === "memory:") return openMemory()
   if (isPostgres(location)) return openPostgres(location, options)
@@ -20,5 +20,5 @@ export async function openJournal(location: string, given: PostgresOptions = {})
       `${found} is not known: write memory:, the path of a folder (./data), or postgres://USER:PASSWORD@HOST/DATABASE`,
     )
   }
-  return openPglite(location, options.retry === undefined ? {} : { retry: options.retry })
+  return openFolder(location, options)
 }

@@ -53,6 +53,24 @@ export function inKeyOrder(a: MessageKey, b: MessageKey): number {
   return a.route - b.route || a.seq - b.seq
 }
 
+/**
+ * By message, attempt and adapter; then by time. Invocations that are alike in all of that are ordered by the rest of
+ * what they say, so that every store gives them in the same order without storing one.
+ */
 export function inLineageOrder(a: LineageRow, b: LineageRow): number {
-  return inKeyOrder(a, b) || a.attempt - b.attempt || a.adapter - b.adapter
+  return (
+    inKeyOrder(a, b) ||
+    a.attempt - b.attempt ||
+    a.adapter - b.adapter ||
+    a.at - b.at ||
+    a.durationUs - b.durationUs ||
+    inTextOrder(a.status, b.status) ||
+    (a.into ?? -1) - (b.into ?? -1) ||
+    inTextOrder(a.emitted ?? "", b.emitted ?? "") ||
+    inTextOrder(a.error ?? "", b.error ?? "")
+  )
+}
+
+function inTextOrder(a: string, b: string): number {
+  return a === b ? 0 : a < b ? -1 : 1
 }

@@ -90,13 +90,13 @@ export interface PipelineStore {
     readonly before: number
   }): Promise<MessageKey | null>
 
-  /** All invocations on these messages; at most `limit`. */
+  /** The first `limit` invocations on these messages, in the order of `inLineageOrder` (pipeline-rules.ts). */
   readLineage(query: {
     readonly execution: number
     readonly keys: readonly MessageKey[]
     readonly limit: number
   }): Promise<LineageRow[]>
-  /** Messages that were gathered into these. */
+  /** The first `limit` messages that were gathered into these, by (route, seq), each once. */
   readGathered(query: {
     readonly execution: number
     readonly into: readonly MessageKey[]
@@ -149,7 +149,7 @@ export type MessageRow = NewMessageRow
 export interface LineageRow extends MessageKey {
   readonly attempt: number
   readonly adapter: number
-  /** When the call ended. */
+  /** When the call ended; of a gathered message, when the call for all of them began. */
   readonly at: number
   readonly durationUs: number
   readonly status: "completed" | "failed"

@@ -1,6 +1,19 @@
-import { amount, type Environment, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
+import {
+  amount,
+  type Environment,
+  readSettings,
+  type Setting,
+  type SettingTable,
+  wholeNumber,
+} from "../settings.ts"
 import { type PostgresOptions, postgresDefaults } from "./postgres.ts"
 import { retryDefaults } from "./retry.ts"
+import type { FolderOptions } from "./sqlite/folder.ts"
+
+/** How a journal is opened; each kind of store takes what concerns it. */
+export type JournalOptions = PostgresOptions & FolderOptions
+
+type Synchronous = NonNullable<FolderOptions["synchronous"]>
 
 /** The figures of a journal that an operator may set (S10, X7). */
 interface JournalSettings {
@@ -13,6 +26,14 @@ interface JournalSettings {
   readonly retryTries: number
   readonly retryInitialMs: number
   readonly retryMaxMs: number
+  readonly synchronous: Synchronous
+}
+
+const synchronous: Setting<Synchronous> = {
+  variable: "UMBRA_DATABASE_SYNCHRONOUS",
+  default: "full",
+  read: text => text.toLowerCase() as Synchronous,
+  wrong: value => (value === "full" || value === "normal" ? undefined : '"full" or "normal"'),
 }
 
 export const journalTable: SettingTable<JournalSettings> = {
@@ -25,10 +46,11 @@ export const journalTable: SettingTable<JournalSettings> = {
   retryTries: wholeNumber("UMBRA_DATABASE_RETRY_TRIES", retryDefaults.tries),
   retryInitialMs: amount("UMBRA_DATABASE_RETRY_INITIAL_MS", retryDefaults.initialMs),
   retryMaxMs: amount("UMBRA_DATABASE_RETRY_MAX_MS", retryDefaults.maxMs),
+  synchronous,
 }
 
 /** What the environment says, else the defaults, in the shape that opens a journal. */
-export function journalSettings(environment?: Environment): PostgresOptions {
+export function journalSettings(environment?: Environment): JournalOptions {
   const { retryTries, retryInitialMs, retryMaxMs, ...rest } = readSettings(journalTable, {}, environment)
   return { ...rest, retry: { tries: retryTries, initialMs: retryInitialMs, maxMs: retryMaxMs } }
 }

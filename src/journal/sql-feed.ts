@@ -12,7 +12,7 @@ export interface FeedNews {
 /** Above every seq. */
 const NO_END = Number.MAX_SAFE_INTEGER
 
-/** The feed over SQL, the same for PostgreSQL and the embedded database. */
+/** The feed on PostgreSQL. */
 export class SqlFeed implements JournalFeed {
   readonly listen: JournalFeed["listen"]
   readonly #database: Database

@@ -1,5 +1,5 @@
 /**
- * The port over SQL, the same for PostgreSQL and the embedded database: it encodes, sends one statement, decodes.
+ * The port on PostgreSQL: it encodes, sends one statement, decodes.
  * Invariants: every verb but `append` is safe to send twice, because the Database below may do so after a lost
  * answer; whatever must be atomic is one statement.
  */
@@ -24,8 +24,6 @@ export interface SqlJournalOptions {
   readonly wakeUps?: WakeUps
   /** How they hear of what live streams want to know. */
   readonly feedNews?: FeedNews
-  /** Lets go of what protects the store, once nothing can write to it any more. */
-  readonly afterClose?: () => Promise<void>
 }
 
 export interface WakeUps {
@@ -40,11 +38,6 @@ const NO_LIMIT = 2 ** 40
 
 const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "00000000-0000-0000-0000-000000000000" }
 
-/** A vacuum reads what has changed since the last: more often would find nothing, and it blocks appends. */
-const MAINTAIN_MS = 3_600_000
-/** Purged jobs whose space is worth having back at once. */
-const MAINTAIN_JOBS = 1000
-
 export class SqlJournal implements port.Journal {
   readonly capabilities: port.Capabilities
   readonly listen: port.Journal["listen"]
@@ -54,9 +47,6 @@ export class SqlJournal implements port.Journal {
   readonly pipelines: PipelineStore
   readonly #database: Database
   readonly #wakeUps: WakeUps | null
-  readonly #afterClose: (() => Promise<void>) | undefined
-  #maintainedAt = performance.now()
-  #purgedSince = 0
 
   constructor(database: Database, options: SqlJournalOptions) {
     this.#database = database
@@ -65,7 +55,6 @@ export class SqlJournal implements port.Journal {
     this.providers = new SqlProviderStore(database, partitions => this.#wakeUps?.notify(partitions))
     this.pipelines = new SqlPipelineStore(database)
     this.#wakeUps = options.wakeUps ?? null
-    this.#afterClose = options.afterClose
     this.capabilities = options.capabilities
     this.listen = this.#wakeUps?.listen.bind(this.#wakeUps) ?? null
   }
@@ -268,14 +257,11 @@ export class SqlJournal implements port.Journal {
 
   async purge({ fences, jobIds, before }: Parameters<port.Journal["purge"]>[0]) {
     const parameters = [...epochs(fences), arrayLiteral(jobIds), String(before)]
-    const purged = rows.number((await this.#database.query("purge", parameters))[0], 0)
-    this.#purgedSince += purged
-    return purged
+    return rows.number((await this.#database.query("purge", parameters))[0], 0)
   }
 
   async tidy({ before, silentSince, unsettledBefore }: Parameters<port.Journal["tidy"]>[0]) {
     await this.#database.query("tidy", [before, silentSince, unsettledBefore].map(String))
-    await this.#maintain()
   }
 
   async restored() {
@@ -285,16 +271,6 @@ export class SqlJournal implements port.Journal {
   async close() {
     await this.#wakeUps?.close()
     await this.#database.close()
-    await this.#afterClose?.()
-  }
-
-  /** Not at the start: it takes seconds on a cold embedded database, and a fresh one has nothing to clean. */
-  async #maintain(): Promise<void> {
-    const isDue = performance.now() - this.#maintainedAt > MAINTAIN_MS
-    if (!isDue && this.#purgedSince < MAINTAIN_JOBS) return
-    this.#maintainedAt = performance.now()
-    this.#purgedSince = 0
-    await this.#database.maintain?.()
   }
 
   /** No row means that somebody else committed first; a new statement sees what they wrote. */

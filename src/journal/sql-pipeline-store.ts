@@ -1,6 +1,6 @@
 import type { Database, Row, Statement } from "./database.ts"
 import { textArrayLiteral } from "./encode.ts"
-import { encodeCommit, keyColumns, lineageRows } from "./encode-pipeline.ts"
+import { type AttemptRow, encodeCommit, keyColumns, lineageRows } from "./encode-pipeline.ts"
 import { ABANDONED_MS, checkSentBefore, inLineageOrder, storedKey } from "./pipeline-rules.ts"
 import type {
   DeadLetterRow,
@@ -21,7 +21,7 @@ const CLAIM_PAGE = 10_000
 /** Ended executions that one statement of retention looks at. */
 const ENDED_PAGE = 100
 
-/** Pipelines over SQL, the same for PostgreSQL and the embedded database. */
+/** Pipelines on PostgreSQL. */
 export class SqlPipelineStore implements PipelineStore {
   readonly #database: Database
 
@@ -160,8 +160,9 @@ export class SqlPipelineStore implements PipelineStore {
   async readLineage(query: Parameters<PipelineStore["readLineage"]>[0]): Promise<LineageRow[]> {
     const { execution, keys, limit } = query
     const parameters = [`${execution}`, ...keyColumns(keys), `${limit}`]
-    const found = (await this.#database.query("pipelineLineage", parameters)).flatMap(lineageRows)
-    return found.sort(inLineageOrder).slice(0, limit)
+    const found = await this.#database.query("pipelineLineage", parameters)
+    const all = found.flatMap(row => lineageRows(attemptRow(row)))
+    return all.sort(inLineageOrder).slice(0, limit)
   }
 
   async readGathered(query: Parameters<PipelineStore["readGathered"]>[0]): Promise<MessageKey[]> {
@@ -215,6 +216,11 @@ export class SqlPipelineStore implements PipelineStore {
 
 function keyRow(row: Row): MessageKey {
   return { route: rows.number(row, 0), seq: rows.number(row, 1) }
+}
+
+function attemptRow(row: Row): AttemptRow {
+  const [attempt, into] = [rows.number(row, 2), rows.maybeNumber(row, 3)]
+  return { ...keyRow(row), attempt, into, steps: rows.text(row, 4) }
 }
 
 function messageRow(row: Row): MessageRow {

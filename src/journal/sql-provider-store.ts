@@ -13,7 +13,7 @@ import type {
 } from "./provider-store.ts"
 import * as rows from "./rows.ts"
 
-/** External work over SQL, the same for PostgreSQL and the embedded database. */
+/** External work on PostgreSQL. */
 export class SqlProviderStore implements ProviderStore {
   readonly #database: Database
   readonly #notify: (partitions: readonly number[]) => void

@@ -13,7 +13,7 @@ import * as rows from "./rows.ts"
 /** Above every version. */
 const NO_VERSION = 2 ** 31 - 1
 
-/** Names, aliases and tokens over SQL, the same for PostgreSQL and the embedded database. */
+/** Names, aliases and tokens on PostgreSQL. */
 export class SqlRegistry implements Registry {
   readonly #database: Database
 

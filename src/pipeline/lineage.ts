@@ -122,9 +122,12 @@ class Walk {
 
   async read(refs: readonly Ref[]): Promise<Known[]> {
     const known: Known[] = []
-    for (const [scene, keys] of groupBy(refs, ref => ref.scene))
+    for (const [scene, found] of groupBy(refs, ref => ref.scene)) {
+      // Keys and nothing else: a store may send them to a thread.
+      const keys = found.map(({ route, seq }): MessageKey => ({ route, seq }))
       for (let i = 0; i < keys.length; i += BREADTH)
         known.push(...(await this.#page(scene, keys.slice(i, i + BREADTH))))
+    }
     return known
   }
 

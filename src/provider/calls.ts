@@ -7,13 +7,15 @@
 import type { OperationResult } from "../core/commands.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
 import type { Operation, ProviderCall, Providers, ProviderTerms } from "../engine/providers.ts"
+import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { HandlerError } from "../worker/fail.ts"
-import { Redactor } from "../worker/redact.ts"
+import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { resultOf } from "./news.ts"
-import type { ProviderContext } from "./provider.ts"
+import type { Provider, ProviderContext } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
+import { signingSecrets } from "./signature.ts"
 
 export interface ProviderCallsParts {
   readonly registry: ProviderRegistry
@@ -22,6 +24,19 @@ export interface ProviderCallsParts {
   readonly log: Log
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
+}
+
+/** What the provider's requests read and what its webhooks are signed with, as far as this process has it. */
+export function declaredSecrets(provider: Provider | undefined, source: ProviderSecretSource): Secret[] {
+  const names = new Set([...(provider?.secrets ?? []), ...signingSecrets(provider?.verify)])
+  return [...names].flatMap(name => {
+    try {
+      return { name, value: providerSecret(name, source) }
+    } catch (error) {
+      if (error instanceof UmbraError) return []
+      throw error
+    }
+  })
 }
 
 export class ProviderCalls implements Providers {
@@ -81,9 +96,11 @@ export class ProviderCalls implements Providers {
 
   #call({ provider, jobId, nodeId }: Operation, given: ProviderCall): Call {
     const { registry, secrets, now, log } = this.#parts
-    const seconds = registry.get(provider)?.timeoutSeconds ?? registry.settings.providerTimeoutSeconds
+    const definition = registry.get(provider)
+    const seconds = definition?.timeoutSeconds ?? registry.settings.providerTimeoutSeconds
     return new Call({
       ...given,
+      declared: () => declaredSecrets(definition, secrets),
       jobId,
       nodeId,
       seconds,
@@ -100,6 +117,8 @@ const ANSWER_TOO_LARGE = "E413"
 interface CallParts extends ProviderCall, Pick<ProviderContext, "jobId" | "nodeId" | "now" | "log"> {
   readonly seconds: number
   readonly secrets: ProviderSecretSource
+  /** Secrets that may be in an answer although the call did not ask for them. */
+  readonly declared: () => readonly Secret[]
 }
 
 /** One call: its context, its time, and the secrets that it asked for. */
@@ -109,6 +128,7 @@ class Call {
   lacksPlace = false
   readonly #seconds: number
   readonly #known = new Map<string, string>()
+  readonly #declared: CallParts["declared"]
   readonly #abort = new AbortController()
   readonly #timer: NodeJS.Timeout
   readonly #outer: AbortSignal
@@ -117,6 +137,7 @@ class Call {
   constructor(parts: CallParts) {
     const { jobId, nodeId, now, log, secrets } = parts
     this.#seconds = parts.seconds
+    this.#declared = parts.declared
     this.#outer = parts.signal
     this.#timer = setTimeout(() => this.#abort.abort(timedOut(this.#seconds)), parts.seconds * 1000)
     if (this.#outer.aborted) this.#stop()
@@ -150,8 +171,9 @@ class Call {
   }
 
   redactor(): Redactor | null {
-    if (this.#known.size === 0) return null
-    return new Redactor([...this.#known].map(([name, value]) => ({ name, value })))
+    const secrets = [...this.#known].map(([name, value]) => ({ name, value }))
+    secrets.push(...this.#declared())
+    return secrets.length === 0 ? null : new Redactor(secrets)
   }
 
   end(): void {

@@ -8,6 +8,7 @@ import { checkOutput } from "../worker/output.ts"
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { isExternalId, isWait, submitted } from "../worker/waiting.ts"
+import { declaredSecrets } from "./calls.ts"
 import type { Provider, Submission, SubmitContext } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
 
@@ -16,7 +17,8 @@ export function externalHandler(registry: ProviderRegistry, secrets: ProviderSec
     ...externalSpec,
     async run(config, ctx) {
       const provider = providerOf(registry, ctx)
-      const known: Secret[] = []
+      // An answer may hold what it was sent, and what webhooks are signed with.
+      const known = declaredSecrets(provider, secrets)
       const context = contextOf(ctx, name => {
         const value = providerSecret(name, secrets)
         known.push({ name, value })

@@ -4,7 +4,7 @@
  */
 import type { Json } from "../core/json.ts"
 import { UmbraError } from "../errors.ts"
-import { compileTemplate, compileValue } from "../template/index.ts"
+import { compileTemplate, compileValue, insteadOfText } from "../template/index.ts"
 import { type HttpProviderDefinition, type HttpProviderSpec, httpProviderSchema } from "./http-spec.ts"
 import { hasOpenOrigin } from "./http-url.ts"
 
@@ -58,17 +58,23 @@ function nameProblem(spec: HttpProviderSpec): string | undefined {
   return undefined
 }
 
-/** What is compared with a number or boolean, or is one, must be one expression: anything else yields text. */
+/** What is compared with a number or boolean, or is one, must be an expression that can yield one. */
 function textProblem(spec: HttpProviderSpec): string | undefined {
   for (const part of ["poll", "webhook"] as const) {
     const { status, done = [], failed = [], retryable, progress } = spec[part] ?? {}
-    const isText = (source: unknown) => typeof source === "string" && !compileTemplate(source).isExpression
-    const wrong = (key: string, yields: string) =>
-      `${part}.${key} yields text. Write one expression that yields ${yields}: "{{ … }}" with nothing around it.`
-    if (isText(retryable)) return wrong("retryable", "true or false")
-    if (isText(progress)) return wrong("progress", "a number")
+    const problem = (key: string, source: unknown, yields: string) => {
+      if (typeof source !== "string") return undefined
+      const template = compileTemplate(source)
+      return template.yieldsText
+        ? `${part}.${key} yields text. ${insteadOfText(template, yields)}`
+        : undefined
+    }
     const other = [...done, ...failed].find(value => typeof value !== "string")
-    if (other !== undefined && isText(status)) return wrong("status", `values such as ${other}`)
+    const found =
+      problem("retryable", retryable, "true or false") ??
+      problem("progress", progress, "a number") ??
+      (other === undefined ? undefined : problem("status", status, `values such as ${other}`))
+    if (found !== undefined) return found
   }
   return undefined
 }

@@ -54,6 +54,7 @@ function figuresOf(spec: HttpProviderSpec): Partial<ProviderDefinition> {
     ...(concurrency === undefined ? {} : { concurrency }),
     ...(rate === undefined ? {} : { rate }),
     ...(spec.owners === undefined ? {} : { owners: spec.owners }),
+    ...(spec.account === undefined ? {} : { account: spec.account }),
     concurrencyPerOwner: spec.concurrency_per_owner ?? null,
     ratePerOwner: spec.rate_per_owner ?? null,
     honoursKeys: spec.honours_keys,

@@ -67,6 +67,11 @@ export const httpProviderSchema = z.strictObject({
     .array(z.url({ protocol: /^https?$/ }))
     .optional()
     .describe("Where `call_external_service` may submit to, beside the origins of the URLs below."),
+  account: z
+    .string()
+    .min(1)
+    .optional()
+    .describe("The account at the service; definitions with the same one share their operations."),
   poll_seconds: z.array(seconds).min(1).optional(),
   poll_jitter: z.number().min(0).max(1).optional(),
   max_poll_errors: z.int().min(0).nullable().optional(),

@@ -111,6 +111,11 @@ export interface ProviderDefinition {
   readonly honoursKeys?: boolean
   /** For `call_external_service` with this provider: the external id in the answer. */
   readonly externalIdOf?: (response: Json) => string | undefined
+  /**
+   * Names the account at the service. Definitions with the same name share their operations: an id belongs to one owner
+   * in all of them. Left out: definitions that have an origin in common share them.
+   */
+  readonly account?: string
   /** Where `call_external_service` with this provider may submit to; null: anywhere, for a provider without credentials. */
   readonly origins?: readonly string[] | null
 }
@@ -135,7 +140,7 @@ export function isProvider(value: unknown): value is Provider {
 const functions = ["submit", "poll", "cancel", "webhook", "externalIdOf"] as const
 
 function problemOf(definition: ProviderDefinition): string | undefined {
-  const { name, verify, webhook, poll, webhookIsHint, pollSeconds, owners, origins } = definition
+  const { name, verify, webhook, poll, webhookIsHint, pollSeconds, owners, origins, account } = definition
   if (typeof name !== "string" || !/^[a-z0-9][a-z0-9._-]{0,99}$/i.test(name))
     return 'a name is needed: letters, digits, ".", "_" and "-", at most 100. It is part of the webhook\'s URL.'
   const wrong = functions.find(key => definition[key] !== undefined && typeof definition[key] !== "function")
@@ -152,6 +157,8 @@ function problemOf(definition: ProviderDefinition): string | undefined {
     return `owners of provider "${name}" must be a list of at least one owner; leave it out for all of them.`
   if (origins != null && !origins.every(isOrigin))
     return `origins of provider "${name}" must be a list of http or https URLs, such as https://api.example.com.`
+  if (account !== undefined && (typeof account !== "string" || account === ""))
+    return `account of provider "${name}" must be a text.`
   return numberProblem(definition)
 }
 

@@ -13,6 +13,13 @@ export class ProviderRegistry {
   constructor(settings: ProviderSettings, providers: Iterable<Provider> = []) {
     this.settings = settings
     for (const provider of providers) this.#add(provider)
+    for (const [name, terms] of this.#terms) this.#terms.set(name, { ...terms, ...this.#accountOf(name) })
+  }
+
+  #accountOf(name: string): Pick<ProviderTerms, "sameAccount"> {
+    const own = this.#providers.get(name)!
+    const others = [...this.#providers.values()].filter(other => other !== own && sharesAccount(own, other))
+    return others.length === 0 ? {} : { sameAccount: others.map(other => other.name) }
   }
 
   #add(provider: Provider): void {
@@ -63,4 +70,15 @@ function pollPolicy(provider: Provider, settings: ProviderSettings): PollPolicy 
     jitter: provider.pollJitter ?? settings.pollJitter,
     maxErrors: provider.maxPollErrors ?? null,
   }
+}
+
+/** Do ids of both name the same operations? Where no account is named, a common origin says so. */
+function sharesAccount(a: Provider, b: Provider): boolean {
+  if (a.account !== undefined && b.account !== undefined) return a.account === b.account
+  const origins = new Set(originsOf(a))
+  return originsOf(b).some(origin => origins.has(origin))
+}
+
+function originsOf({ origins }: Provider): string[] {
+  return (origins ?? []).map(origin => new URL(origin).origin)
 }

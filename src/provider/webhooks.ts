@@ -17,10 +17,11 @@ import type { ProviderStore, WebhookEventRow } from "../journal/provider-store.t
 import { Redactor, type Secret } from "../worker/redact.ts"
 import { type ProviderSecretSource, providerSecret } from "../worker/secrets.ts"
 import { isExternalId } from "../worker/waiting.ts"
+import { declaredSecrets } from "./calls.ts"
 import { resultOf } from "./news.ts"
 import type { Provider, WebhookNews } from "./provider.ts"
 import type { ProviderRegistry } from "./registry.ts"
-import { refusalOf, type SignedRequest, signingSecrets } from "./signature.ts"
+import { refusalOf, type SignedRequest } from "./signature.ts"
 
 export interface WebhooksParts {
   readonly registry: ProviderRegistry
@@ -116,14 +117,8 @@ export class Webhooks {
     }
   }
 
-  #redactor({ secrets = [], verify }: Provider): Redactor {
-    const names = new Set([...secrets, ...signingSecrets(verify)])
-    return new Redactor(
-      [...names].flatMap(name => {
-        const value = secretOr(name, this.#parts.secrets, [])
-        return value === null ? [] : [{ name, value }]
-      }),
-    )
+  #redactor(provider: Provider): Redactor {
+    return new Redactor(declaredSecrets(provider, this.#parts.secrets))
   }
 
   #checked(provider: Provider, { externalId, eventId, news }: WebhookNews, redactor: Redactor): Heard {

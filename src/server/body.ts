@@ -19,15 +19,16 @@ declare module "fastify" {
 const DEEPEST = 200
 /**
  * What `JSON.parse` and the steps behind it do with a body is done in one piece, so its parts are bounded, not only its bytes:
- * so many take up to 50 ms of a usual processor, however they are arranged (decision 36). Bodies that may be larger than
- * 4 MiB may have as many more.
+ * so many take up to 50 ms of a usual processor, however they are arranged (decision 36). Documents, of which less is done in
+ * one piece, may have more. Where bodies may be larger than 4 MiB all may have as many more.
  */
 const MOST_PARTS = 200_000
-const BYTES_PER_PART = 25
+const MOST_PARTS_OF_DOCUMENTS = 270_000
+const USUAL_BYTES = 4 * 1024 * 1024
 /** Of a key that stood nowhere before. Beside it a number is one part, a text two, a list or a mapping three. */
-const NEW_KEY_PARTS = 10
+const NEW_KEY_PARTS = 12
 /** Of a template in a document, which is compiled, beside one for each character of it. */
-const TEMPLATE_PARTS = 20
+const TEMPLATE_PARTS = 27
 /** Entries of these are compiled one by one, with a turn for others in between: each may have as many templates. */
 const ONE_BY_ONE = new Set(['"nodes', '"routes'])
 
@@ -41,8 +42,9 @@ export function takeBodies(app: FastifyInstance, maxBytes: number): void {
   app.addContentTypeParser("application/json", (request, payload, done) =>
     read(request, payload, (error, body) => {
       if (error !== null) return done(error)
-      const mostParts = Math.max(MOST_PARTS, Math.floor(limitOf(request) / BYTES_PER_PART))
       const isDocument = request.routeOptions.config.isDocument === true
+      const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_PARTS
+      const mostParts = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
       const { depth, parts } = measure(body, mostParts, isDocument)
       if (parts > mostParts) return done(tooManyParts(mostParts))
       if (isDocument) return done(null, body)
@@ -116,7 +118,7 @@ function tooMuchYaml(maxBytes: number): UmbraError {
 function tooManyParts(most: number): UmbraError {
   return new UmbraError(
     "E635",
-    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key ten, a template in a workflow (by node) twenty and its length. Send several requests, or lists instead of mappings.`,
+    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve, a template in a workflow (by node) 27 and its length. Send several requests, or lists instead of mappings.`,
   )
 }
 

@@ -182,11 +182,17 @@ function mustWait(seconds: number): void {
 
 const here = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
 
-/** Of two a proxy may have looked at the other one. */
-function mustNameOneHost({ raw: { rawHeaders } }: FastifyRequest): void {
+/** Of two a proxy may have looked at the other one. The target may name one too: `GET http://host/jobs`. */
+function mustNameOneHost({ raw: { rawHeaders, url = "" }, headers }: FastifyRequest): void {
   let hosts = 0
   for (let i = 0; i < rawHeaders.length; i += 2) if (rawHeaders[i]!.toLowerCase() === "host") hosts++
   if (hosts > 1) throw new UmbraError("E633", "The request has more than one Host header. Send one.")
+  const named = /^[a-z][a-z0-9+.-]*:\/\/([^/?#]*)/i.exec(url)?.[1]
+  if (named !== undefined && named.toLowerCase() !== headers.host?.toLowerCase())
+    throw new UmbraError(
+      "E633",
+      "The request's target names another host than its Host header. Send the path alone.",
+    )
 }
 
 /** Browsers send it with every request; `none` is what a person typed. */

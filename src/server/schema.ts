@@ -97,7 +97,7 @@ export const job = z
     reason: z.string().nullable().meta({ description: "Of a job that was cancelled or has expired: why." }),
     usage: z.record(z.string(), z.number()).nullable().meta({
       description:
-        "What all attempts have used, failed and aborted ones included. null in lists while the job has not ended.",
+        "What all attempts have used, failed and aborted ones included. null of a job with something in flight, in lists and in processes that do not run it: its graph has it.",
     }),
     previews: z
       .array(z.object({ node: z.string(), preview: json }))

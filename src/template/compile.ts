@@ -8,10 +8,12 @@ import { type Program, parseTemplate } from "./parse-template.ts"
 import { referencesOf } from "./references.ts"
 import { defaultLimits, Fault, Run } from "./run.ts"
 import type { Late, Limits, Reference, Scope, Template, ValuePath } from "./types.ts"
+import { alwaysText } from "./yields-text.ts"
 
 export class CompiledTemplate implements Template {
   readonly source: string
   readonly isExpression: boolean
+  readonly yieldsText: boolean
   readonly references: readonly Reference[]
   readonly readsSecrets: boolean
   readonly #program: Program
@@ -19,7 +21,9 @@ export class CompiledTemplate implements Template {
   constructor(source: string) {
     this.#program = parseTemplate(source)
     this.source = source
-    this.isExpression = this.#program.expression !== null
+    const { expression } = this.#program
+    this.isExpression = expression !== null
+    this.yieldsText = expression === null || alwaysText(expression)
     this.references = referencesOf(this.#program)
     this.readsSecrets = this.references.some(({ name }) => name === "secrets")
   }

@@ -42,6 +42,8 @@ export interface Template {
   readonly source: string
   /** One whole expression: renders to its native value, not to text. */
   readonly isExpression: boolean
+  /** It yields text whatever it reads: it is more than one expression, or one that makes text. */
+  readonly yieldsText: boolean
   readonly references: readonly Reference[]
   render(scope: Scope, limits?: Limits): Json
 }

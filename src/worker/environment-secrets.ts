@@ -6,7 +6,9 @@
  *    fleet has no database, and a new owner must not change what others may read.
  * 2. Without a rule a secret is the local owner's, as long as the rules name no other owner. With several owners a secret
  *    needs a list of them or `shared: true`; without either nobody reads it, the local owner included.
- * 3. An owner that was not given a secret gets the same message whether the variable is set or not.
+ * 3. A variable that a rule names (`variable`) is readable through that rule alone: under its own name it is a secret only
+ *    if that name has a rule too.
+ * 4. An owner that was not given a secret gets the same message whether the variable is set or not.
  */
 import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
@@ -67,16 +69,21 @@ function isRule(value: unknown): value is SecretRule {
 export function secretsFromEnvironment(environment: Environment = process.env): SecretSource {
   const { secrets } = readSettings(secretTable, {}, environment)
   const hasOwners = namesOwners(secrets)
+  const assigned = assignedVariables(secrets)
   return (name, { owner }) => {
     mustBeName(name)
-    const entry = Object.hasOwn(secrets, name) ? secrets[name] : secrets[OTHERS]
+    const own = Object.hasOwn(secrets, name) ? secrets[name] : undefined
+    if (own === undefined && assigned.has(WORKFLOW_PREFIX + name)) throw notGiven(name, owner)
+    const entry = own ?? secrets[OTHERS]
     if (entry === undefined && owner === localOwner && hasOwners) throw withoutRule(name)
     const rule = entry === undefined ? ruleOfNone(owner) : ruleFor(entry, owner)
     if (rule === undefined) throw notGiven(name, owner)
     const variable = rule.variable ?? WORKFLOW_PREFIX + name
     const value = readVariable(environment, variable)
-    if (value === undefined) throw notSet(name, variable, readVariable(environment, name) !== undefined)
-    return value
+    if (value !== undefined) return value
+    // By the rule "*" other owners could ask for any name: which variables exist is told for names that were given to them.
+    const mayKnow = owner === localOwner || own !== undefined
+    throw notSet(name, variable, mayKnow && readVariable(environment, name) !== undefined)
   }
 }
 
@@ -95,6 +102,12 @@ export function providerSecretsFromEnvironment(environment: Environment = proces
 function namesOwners(secrets: SecretRules): boolean {
   const rules = Object.values(secrets).flat() as readonly SecretRule[]
   return rules.some(({ owners = [] }) => owners.some(owner => owner !== localOwner))
+}
+
+/** Variables that rules name. */
+function assignedVariables(secrets: SecretRules): ReadonlySet<string> {
+  const rules = Object.values(secrets).flat() as readonly SecretRule[]
+  return new Set(rules.flatMap(({ variable }) => variable ?? []))
 }
 
 const ruleOfNone = (owner: string): SecretRule | undefined => (owner === localOwner ? {} : undefined)

@@ -12,7 +12,7 @@ const backlog = flow(Array.from({ length: 10_000 }, (_, n) => ({ ...wide, id: `w
 const slots = { worker: { concurrency: 100 } }
 
 for (const place of ["this process", "another process"])
-  it(`S5 one job is done within a second behind 100,000 nodes of another owner, with workers in ${place}`, async () => {
+  it(`S5 one job is done within a second behind 100,000 nodes of another owner with a higher priority, with workers in ${place}`, async () => {
     // All of it is one process here, and a plan of 10,000 nodes keeps it busy: nobody is dead for that.
     const stage = new FleetStage(undefined, {})
     const isHere = place === "this process"
@@ -22,7 +22,8 @@ for (const place of ["this process", "another process"])
       await stage.served(umbra, "nap")
     }
     await umbra.register(backlog, "many")
-    for (let n = 0; n < 10; n++) await umbra.submit("flow", null, { owner: "many" })
+    for (let n = 0; n < 10; n++)
+      await umbra.submit("flow", null, { owner: "many", priority: n % 2 ? 1000 : 0 })
     const began = performance.now()
     const job = await umbra.submit(flow([wide]), null, { owner: "few" })
     expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })

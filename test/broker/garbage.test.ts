@@ -1,7 +1,9 @@
 /** What others write into Redis, or a later release, does not stop the fleet. */
 import { expect, it } from "vitest"
+import { storesKey } from "../../src/broker/redis/keys.ts"
 import { logTo } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "quick" }])
@@ -48,10 +50,13 @@ it("S6 S10 a worker that cannot ask what it was handed says why, and comes when 
   const stage = new FleetStage()
   const { connection, keys } = await bareConnection(stage)
   await connection.send(["SET", keys.tasks("quick"), "in the way"])
+  const announced = () => connection.send(["HLEN", storesKey(stage.redis.prefix!)])
+  await stage.engine()
+  await until("its store is announced", async () => (await announced()) === 1)
   const told: unknown[] = []
   const log = logTo((level, { error }) => level === "warn" && told.push(error))
   const quick = handler("quick", () => "done")
-  const worker = stage.worker({ handlers: [quick], log, store: stage.store.id })
+  const worker = stage.worker({ handlers: [quick], log, store: storeId(stage.store) })
   await until("it has tried again", () => told.length > 1)
   expect(worker.isReady).toBe(false)
   expect(told[0]).toContain("WRONGTYPE")

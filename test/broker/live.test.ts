@@ -3,7 +3,7 @@ import { describe, expect, it, onTestFinished } from "vitest"
 import { type LiveNode, withLive } from "../../src/core/live-view.ts"
 import type { GraphView, WorkerWait } from "../../src/core/view.ts"
 import { Reader } from "../../src/engine/reader.ts"
-import { openMemory } from "../../src/journal/memory.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { flow, gate, handler, open, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
@@ -132,7 +132,7 @@ describe("the live overlay in a fleet", () => {
     expect(wait.cause).toMatch(/engine-.* has stopped reporting/)
     expect(wait.last_seen_at).toBeGreaterThan(0)
     // Whoever opens the store later judges by the time of the last beat.
-    for (const row of stage.store.engines.values()) row.beat -= 60_000
+    stage.store.connection.run("update engines set beat = beat - 60000")
     expect(await new Reader(openMemory(stage.store)).graph(job.id)).toMatchObject({
       live: { nodes: [{ id: "a", status: "QUEUED", waiting_on: { reason: "owner_away" } }] },
     })

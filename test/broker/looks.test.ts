@@ -12,6 +12,7 @@ import { nameOf } from "../../src/broker/task-name.ts"
 import { newJobId, partitionOf } from "../../src/engine/ids.ts"
 import { logTo, silentLog } from "../../src/log.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
 import { task } from "../worker/support.ts"
 import { PrivateRedis } from "./private-redis.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
@@ -197,7 +198,7 @@ it("an isolated task that has run alone for its time is joined by the next, once
   const stage = new FleetStage()
   const { broker, started, finished } = bareBroker(stage)
   const held = gate("held")
-  stage.worker({ handlers: [held.handler], store: stage.store.id })
+  stage.worker({ handlers: [held.handler], store: storeId(stage.store) })
   broker.came([1])
   await until("the worker is known", () => broker.runs("held"))
   const isolation = { diedAt: 0, deaths: 0, seconds: 0.1 }

@@ -4,10 +4,11 @@ import { onTestFinished } from "vitest"
 import { Connection } from "../../src/broker/redis/connection.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
 import { shortStoreId } from "../../src/broker/redis/stores.ts"
-import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, type MemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
 import type { Umbra, UmbraOptions } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"
+import { robPartition, storeId } from "../support/store-tables.ts"
 
 const sharedUrl = process.env.UMBRA_TEST_REDIS_URL!
 
@@ -39,19 +40,16 @@ export class FleetStage {
 
   /** What engines say of the store. */
   get announced() {
-    return { id: async () => this.store.id, label: "memory" }
+    return { id: async () => storeId(this.store), label: "memory" }
   }
 
   keys(runId: string): Keys {
-    return new Keys({ prefix: this.redis.prefix!, store: shortStoreId(this.store.id), runId })
+    return new Keys({ prefix: this.redis.prefix!, store: shortStoreId(storeId(this.store)), runId })
   }
 
   /** Every partition is somebody else's, and its owner does not know. */
   rob(): void {
-    for (const row of this.store.partitions) {
-      row.owner = null
-      row.epoch++
-    }
+    for (let id = 0; id < this.store.partitions; id++) robPartition(this.store, id, null)
   }
 
   worker(options: WorkerOptions = {}): FleetWorker {

@@ -6,6 +6,7 @@ import { announceStore, shortStoreId } from "../../src/broker/redis/stores.ts"
 import { withLive } from "../../src/core/live-view.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { collectLog, flow, handler, until } from "../engine/stage.ts"
+import { storeId } from "../support/store-tables.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "where" }])
@@ -37,7 +38,7 @@ describe("a Redis that several stores use", () => {
     await first.close()
     const fresh = beside(before)
     const umbra = await fresh.engine()
-    fresh.worker({ handlers: [where("fresh")], store: fresh.store.id })
+    fresh.worker({ handlers: [where("fresh")], store: storeId(fresh.store) })
     await fresh.served(umbra, "where")
     expect(await (await umbra.submit(one)).wait({ timeoutMs: 20_000 })).toMatchObject({
       status: "COMPLETED",
@@ -51,7 +52,7 @@ describe("a Redis that several stores use", () => {
     for (let owners = 0; owners < 5; owners++) stages[1]!.rob()
     const umbras = await Promise.all(stages.map(stage => stage.engine()))
     for (const [at, stage] of stages.entries()) {
-      stage.worker({ handlers: [where(`store ${at}`)], store: stage.store.id })
+      stage.worker({ handlers: [where(`store ${at}`)], store: storeId(stage.store) })
       await stage.served(umbras[at]!, "where")
     }
     for (let times = 0; times < 8; times++) {
@@ -92,8 +93,8 @@ describe("a Redis that several stores use", () => {
     const stage = new FleetStage()
     await announce(stage, randomUUID(), "another")
     const { log, lines, said } = collectLog()
-    const worker = stage.worker({ handlers: [where("here")], store: stage.store.id, log })
-    const id = shortStoreId(stage.store.id)
+    const worker = stage.worker({ handlers: [where("here")], store: storeId(stage.store), log })
+    const id = shortStoreId(storeId(stage.store))
     const problem = `no engine has announced store ${id} on this Redis yet`
     await until("it says that it waits", () => said(problem))
     expect(lines[0]!.fields.announced).toEqual([expect.stringMatching(/^[0-9a-f]{12} another$/)])

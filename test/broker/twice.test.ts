@@ -41,7 +41,7 @@ it("S6 S7 what a dead engine had read and not stored is claimed by the next owne
   slow.open("done")
   await until("it has reported", () => worker.running === 0)
   const { connection, keys } = await bareConnection(stage)
-  const partitions = stage.store.partitions.map((_, partition) => partition)
+  const partitions = [...Array(stage.store.partitions).keys()]
   let read: Reply = null
   await until("somebody has read the report, and dies", async () => {
     for (const partition of partitions) {
@@ -68,7 +68,7 @@ it("S6 what was dealt with leaves nothing in Redis", async () => {
   const { connection, keys } = await bareConnection(stage)
   const streams = [
     keys.tasks("gate"),
-    ...stage.store.partitions.map((_, partition) => keys.results(partition)),
+    ...Array.from(Array(stage.store.partitions).keys(), partition => keys.results(partition)),
   ]
   await until("the streams are empty", async () => {
     const lengths = await Promise.all(streams.map(stream => connection.send(["XLEN", stream])))

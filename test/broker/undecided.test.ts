@@ -1,7 +1,7 @@
 /** Results that cannot be decided on at once are in nobody's journal yet. */
 import { expect, it } from "vitest"
 import { partitionOf } from "../../src/engine/ids.ts"
-import { openMemory } from "../../src/journal/memory.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, handler, open, until } from "../engine/stage.ts"
 import { bareConnection, FleetStage } from "./stage.ts"
 

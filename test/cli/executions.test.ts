@@ -1,5 +1,3 @@
-/** P4 P5: executions of pipelines on the command line, through a server and on a folder. */
-import { join } from "node:path"
 import { stripVTControlCharacters } from "node:util"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { lineagePicture } from "../../src/cli/lineage-picture.ts"
@@ -10,7 +8,6 @@ import type { Lineage, Message } from "../../src/client/index.ts"
 import type { RouteView } from "../../src/core/pipeline/view.ts"
 import { adapter, numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage } from "../server/stage.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { folderWith, umbra } from "./umbra.ts"
 
 const plain = paintFor({}, { NO_COLOR: "1" })
@@ -284,7 +281,6 @@ describe("on a folder", () => {
   it("runs, lists, leaves a replay to whoever runs jobs, and runs it with --wait", async () => {
     const folder = folderWith({ "flow.json": JSON.stringify(flow), "adapters.mjs": modules })
     onTestFinished(folder.remove)
-    await bringDatabase(join(folder.path, ".umbra"))
     const start = { cwd: folder.path }
     const adapters = ["--adapters", "adapters.mjs"]
     const ran = await umbra(["run", "flow.json", ...adapters, "--json"], start)
@@ -297,7 +293,7 @@ describe("on a folder", () => {
     expect(first).toMatchObject({ replayed: 1, labels: { replay_of: job_id } })
     // A command has none of the adapters: it must not have begun what it submitted.
     const shown = await umbra(["jobs", "show", first.job_id], start)
-    expect(shown.stdout).toContain("waits for an engine that runs it")
+    expect(shown.stdout).toContain("waits for an engine: no engine runs")
     const resumed = await umbra(["resume", ...adapters], start)
     expect(resumed.code).toBe(1)
     expect(resumed.stdout).toContain("1 job completed.")

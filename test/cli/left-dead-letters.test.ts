@@ -2,13 +2,11 @@
 import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import { bringDatabase } from "../support/embedded.ts"
 import { folderWith, root, umbra } from "./umbra.ts"
 
 async function folderOf(files: Readonly<Record<string, string>>): Promise<string> {
   const folder = folderWith(files)
   onTestFinished(folder.remove)
-  await bringDatabase(join(folder.path, ".umbra"))
   return folder.path
 }
 

@@ -14,6 +14,7 @@ function files() {
     "talks.mjs": talks,
     "waits.mjs": "await new Promise(() => {})\n",
     "exits.mjs": "process.exit(0)\n",
+    "really-exits.mjs": "process.reallyExit(0)\n",
     "exits-later.mjs": `
 import { defineHandler } from "${root}/dist/index.js"
 export const talk = defineHandler({ name: "talk", run: () => process.exit(0) })
@@ -49,6 +50,7 @@ it("S2 a module that ends the process does not make the command succeed", async 
   const start = files()
   for (const command of [
     ["validate", "flow.yaml", "--handlers", "./exits.mjs"],
+    ["validate", "flow.yaml", "--handlers", "./really-exits.mjs"],
     ["validate", "flow.yaml", "--handlers", "./talks.mjs", "--providers", "./exits.mjs"],
     ["run", "flow.yaml", "--handlers", "./talks.mjs", "--adapters", "./exits.mjs", "--data-dir", "data"],
     ["graph", "flow.yaml", "--handlers", "./exits.mjs"],

@@ -1,6 +1,4 @@
-import { join } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
-import { bringDatabase } from "../support/embedded.ts"
 import { folderWith, umbra } from "./umbra.ts"
 
 const crawl = `name: crawl
@@ -133,7 +131,6 @@ flowchart LR
   })
 
   it("umbra push stores one, and umbra workflows show counts its routes", async () => {
-    await bringDatabase(join(folder.path, "data"))
     const pushed = await run("push", "crawl.yaml", "--adapters", "mine.mjs", "--data-dir", "data")
     expect(pushed.code).toBe(0)
     expect(pushed.stdout).toContain("crawl@1 is stored")

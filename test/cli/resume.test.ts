@@ -4,7 +4,6 @@ import { afterAll, describe, expect, it, onTestFinished } from "vitest"
 import { Reader } from "../../src/engine/reader.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { until } from "../engine/stage.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 import { handlersModule, oneNode } from "./handlers-for-runs.ts"
 import { folderWith, startUmbra, umbra } from "./umbra.ts"
@@ -32,7 +31,7 @@ async function killedInTheMiddle(log: string, flags: readonly string[]): Promise
 // Each opening of a folder takes a second or two, and these need several.
 describe("umbra resume", { timeout: 90_000 }, () => {
   it("J5 finishes on a folder what a killed process left, without running again what was done", async () => {
-    const flags = ["--data-dir", await bringDatabase(path("data"))]
+    const flags = ["--data-dir", path("data")]
     const log = path("folder.log")
     await killedInTheMiddle(log, flags)
     const withoutHandlers = await umbra(["resume", ...flags])
@@ -100,7 +99,7 @@ describe("umbra resume", { timeout: 90_000 }, () => {
   })
 
   it("exits 1 when a job it finished did not complete", async () => {
-    const flags = ["--data-dir", await bringDatabase(path("failing"))]
+    const flags = ["--data-dir", path("failing")]
     writeFileSync(path("fails.json"), oneNode("fails_once"))
     const failed = JSON.parse(
       (await umbra(["run", path("fails.json"), ...handlers, ...flags, "--json"])).stdout,

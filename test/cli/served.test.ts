@@ -8,7 +8,6 @@ import { UmbraError } from "../../src/errors.ts"
 import { announceServer, holderOf } from "../../src/journal/folder-lock.ts"
 import { ownIdentity } from "../../src/process-identity.ts"
 import { ask } from "../server/stage.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { type Ended, folderWith, type Running, startUmbra, umbra } from "./umbra.ts"
 
 const workflow = (handler: string) => `name: ${handler}\nnodes: [{ id: n, handler: ${handler} }]\n`
@@ -37,7 +36,6 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
   let server: Running
   let before: { url: string; token: string }
   beforeAll(async () => {
-    await bringDatabase(data)
     const made = await command("token", "create", "--owner", "shop", "--scope", "admin")
     expect(made.code).toBe(0)
     server = await start()
@@ -91,8 +89,9 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     }
   })
 
-  it("still refuses what only its holder can do, and says what works", async () => {
-    const { code, stderr } = await command("jobs", "verify", "--all")
+  it("is read beside its server; what only its holder can do is refused with what works", async () => {
+    expect(await command("jobs", "verify", "--all")).toMatchObject({ code: 0 })
+    const { code, stderr } = await command("db", "restored")
     expect(code).toBe(1)
     expect(stderr).toMatch(/E503 .* in use by process \d+.*It is served at http\S+: `umbra push`/)
   })

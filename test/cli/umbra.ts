@@ -35,9 +35,7 @@ export interface Running {
 export function startUmbra(parameters: readonly string[], start: Start = {}): Running {
   const { main = join(root, "dist/cli/main.js"), cwd, stdin, env } = start
   const { NO_COLOR: _no, FORCE_COLOR: _force, DATABASE_URL: _url, ...clean } = process.env
-  // Opening a folder takes 1.0 s of processor time so, and 1.7 s without. What serves is measured as its users have it.
-  const flags = parameters[0] === "serve" ? [] : ["--liftoff-only"]
-  const child = spawn(process.execPath, [...flags, main, ...parameters], { cwd, env: { ...clean, ...env } })
+  const child = spawn(process.execPath, [main, ...parameters], { cwd, env: { ...clean, ...env } })
   child.stdin.on("error", () => {}) // A program that never reads its input may be gone before it is written.
   child.stdin.end(stdin ?? "")
   const closed = new Promise<number | null>(done => child.on("close", done))

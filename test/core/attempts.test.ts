@@ -8,6 +8,7 @@ import { graphView } from "../../src/core/view.ts"
 import { atOnce } from "../../src/turns.ts"
 import { chain, graphOf } from "./graphs.ts"
 import { final, Job, passing } from "./job.ts"
+import { scenarios } from "./scenarios.ts"
 
 const times = (ranMs: number, { heldMs = 0, worker = "w1" } = {}) => ({ worker, heldMs, ranMs })
 
@@ -353,5 +354,33 @@ describe("the history of attempts", () => {
     ])
     expect(historyOf(job, "a", 0).attempts).toMatchObject([{ attempt: 1, outcome: null }])
     expect(historyOf(job, "a").attempts).toMatchObject([{ waits: [{ kind: "items" }], outcome: null }])
+  })
+})
+
+describe("graph, history and events", () => {
+  it.each(Object.keys(scenarios))("say the same of each node: %s", name => {
+    const job = scenarios[name]!()
+    const events = eventsFor(job)
+    for (const { id } of job.specs) {
+      const view = viewOf(job, id)
+      const told = events.findLast(
+        ({ node, item, type }) => node === id && item === undefined && type.startsWith("node."),
+      )
+      if (told !== undefined && view.items === undefined)
+        expect({ attempt: told.attempt, status: told.to }).toEqual({
+          attempt: view.attempt,
+          status: view.status,
+        })
+      const { attempts } = historyOf(job, id)
+      const last = attempts.at(-1)
+      if (last === undefined || view.status === "PENDING") continue
+      const { attempt, started_at, worker, reason = null } = view
+      expect({ ...last, waits: [] }).toMatchObject({ attempt, started_at, worker, reason })
+      expect(last.outcome === null).toBe(view.finished_at === null)
+      // A list has what its items used.
+      if (view.items !== undefined) continue
+      const used = attempts.flatMap(({ usage }) => (usage === null ? [] : [usage.tokens ?? 0]))
+      expect(view.usage?.tokens ?? 0).toBe(used.reduce((sum, tokens) => sum + tokens, 0))
+    }
   })
 })

@@ -18,7 +18,7 @@ export interface CampaignOptions {
   readonly seed: number
   readonly kills: number
   readonly jobs: number
-  /** Where the jobs live; `null`: a folder of the campaign's own (PGlite). */
+  /** Where the jobs live; `null`: a folder of the campaign's own (SQLite). */
   readonly location: string | null
   /** Processes at once; more than one needs a store that can be shared. */
   readonly processes?: number

@@ -24,7 +24,7 @@ export class Life {
   constructor(options: LifeOptions) {
     const { task, from, to, step, failpoint, program = new URL("./program.js", import.meta.url) } = options
     // A life is short: the embedded database is not compiled a second time, for the speed of a long one.
-    const words = ["--liftoff-only", fileURLToPath(program), task, String(from), String(to), String(step)]
+    const words = [fileURLToPath(program), task, String(from), String(to), String(step)]
     this.#child = spawn(process.execPath, words, {
       stdio: ["ignore", "pipe", "pipe"],
       env: { ...process.env, UMBRA_FAILPOINT: failpoint ?? "" },

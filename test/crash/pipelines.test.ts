@@ -8,7 +8,7 @@ it("P2 P3 P5 a process on the embedded database is killed 3 times: every message
   const report = await pipelineCampaign({ seed, kills: 3, jobs: 4, location: null })
   expect(
     report.violations,
-    `npm run crash -- --pipelines --store pglite --kills 3 --jobs 4 --seed ${seed}`,
+    `npm run crash -- --pipelines --store sqlite --kills 3 --jobs 4 --seed ${seed}`,
   ).toEqual([])
   expect(report.repeated).toBeGreaterThan(0)
 }, 120_000)

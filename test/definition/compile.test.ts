@@ -97,22 +97,28 @@ nodes:
 describe("a name", () => {
   const named = (name: string) => ({ name, nodes: [{ id: "a", handler: "echo" }] })
 
-  it.each([".", "..", "x@1", "x@latest", "a b@stable"])(
-    '"%s" is refused, unless it was stored before',
+  it.each([
+    ...[".", "..", "x@1", "x@latest", "a b@stable"],
+    " ",
+    "\u3000\u200b",
+    "in\u202evoice",
+    "a\u2028b",
+  ])('"%s" is refused, unless it was stored before', name => {
+    const { problems } = compileWorkflow(named(name), { handlers })
+    expect(problems).toMatchObject([{ code: "E101", path: "name" }])
+    expect(compileWorkflow(named(name), { handlers, rules: 1 }).plan?.name).toBe(name)
+    const routes = [{ name: "r", inbound: "q", adapters: [{ type: "t" }] }]
+    const adapters = adapterCatalog([{ type: "t" }])
+    const pipeline = compileWorkflow({ name, routes }, { handlers, adapters })
+    expect(pipeline.problems).toMatchObject([{ code: "E101", path: "name" }])
+  })
+
+  it.each(["...", ".x", "@1", "x@", "mail@example.com", "a@b c", " x", "é 👩‍👩‍👧"])(
+    '"%s" can be one',
     name => {
-      const { problems } = compileWorkflow(named(name), { handlers })
-      expect(problems).toMatchObject([{ code: "E101", path: "name" }])
-      expect(compileWorkflow(named(name), { handlers, rules: 1 }).plan?.name).toBe(name)
-      const routes = [{ name: "r", inbound: "q", adapters: [{ type: "t" }] }]
-      const adapters = adapterCatalog([{ type: "t" }])
-      const pipeline = compileWorkflow({ name, routes }, { handlers, adapters })
-      expect(pipeline.problems).toMatchObject([{ code: "E101", path: "name" }])
+      expect(compileWorkflow(named(name), { handlers }).plan?.name).toBe(name)
     },
   )
-
-  it.each(["...", ".x", "@1", "x@", "mail@example.com", "a@b c"])('"%s" can be one', name => {
-    expect(compileWorkflow(named(name), { handlers }).plan?.name).toBe(name)
-  })
 })
 
 describe("the hash of the content", () => {

@@ -32,6 +32,41 @@ describe("when", () => {
     },
   )
 
+  it.each([
+    "{{ 'false' }}",
+    "{{ input.a ~ input.b }}",
+    "{{ input.a | upper }}",
+    "{{ input.a | default('x') | string }}",
+    "{{ input.a.strip() }}",
+    "{{ 'yes' if input.go else 'no' }}",
+  ])("is a problem if its expression can only yield text: %s", when => {
+    const [problem, ...more] = validateWorkflow(withWhen(when), { handlers })
+    expect(more).toEqual([])
+    expect(problem).toMatchObject({ code: "E101", path: "nodes[0].when" })
+    expect(problem!.message).toBe(
+      '"when" yields text here. Write an expression that yields true or false: no text in quotes, no "~" and no filter that makes text.',
+    )
+    expect(compileWorkflow(withWhen(when), { handlers, rules: 1 }).plan).toBeDefined()
+  })
+
+  it.each([
+    "{{ input.a | upper == 'X' }}",
+    "{{ 'x' in input.a }}",
+    "{{ input.a | length }}",
+    "{{ input.a or 'x' }}",
+    "{{ 'x' if input.a }}",
+    "{{ input.a | default('x') }}",
+  ])("may read text: %s", when => {
+    expect(problems(withWhen(when))).toEqual([])
+  })
+
+  it.each(["", " "])("is told to be empty, not what to write in its place: %j", when => {
+    const [problem] = validateWorkflow(withWhen(when), { handlers })
+    expect(problem!.message).toBe(
+      '"when" is empty. Write an expression that yields true or false, "{{ … }}", or leave "when" out.',
+    )
+  })
+
   it.each([" {{ input.go }} ", "{{ input.go }}\n", "\t{{ input.go }}"])(
     "ignores white space around its expression: %j",
     when => {
@@ -91,6 +126,13 @@ describe("a config field that takes a number or a boolean", () => {
       "E102 nodes[0].config.follow_redirects",
     ])
     expect(problems(call({ headers: { a: "b{{ input.c }}" } }))).toEqual([])
+    expect(problems(call({ expected_status: ["{{ input.s }}"] }))).toEqual([])
+    const [inList] = validateWorkflow(call({ expected_status: [200, "{{ input.s }}1"] }), { handlers })
+    expect(inList).toMatchObject({ code: "E102", path: "nodes[0].config.expected_status[1]" })
+    expect(inList!.message).toContain(
+      '"expected_status[1]" yields text here. Write one expression that yields a ',
+    )
+    expect(problems(sleep("{{ input.minutes | string }}"))).toEqual(["E102 nodes[0].config.seconds"])
   })
 
   it("ignores white space around its expression", () => {

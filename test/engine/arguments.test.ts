@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { Reader } from "../../src/engine/reader.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
 import { flow, gate, handler, open, openOn } from "./stage.ts"
 

@@ -171,7 +171,7 @@ describe("the usage of failed attempts", () => {
     await expect.poll(async () => (await umbra.jobs({ parentId: null }))[0]?.usage).toEqual({ tokens: 5 })
   })
 
-  it("is on the job while it runs, and in lists once it has ended", async () => {
+  it("is on the job while it waits and when it has ended, also in lists", async () => {
     const costly = handler("costly", (_, ctx) => {
       ctx.usage({ tokens: 3 })
       return 1
@@ -184,7 +184,7 @@ describe("the usage of failed attempts", () => {
       ]),
     )
     await expect.poll(async () => (await job.status()).usage).toEqual({ tokens: 3 })
-    expect(await umbra.jobs()).toMatchObject([{ usage: null }])
+    await expect.poll(() => umbra.jobs()).toMatchObject([{ usage: { tokens: 3 } }])
     await job.signal("go")
     expect(await job.wait()).toMatchObject({ status: "COMPLETED", usage: { tokens: 3 } })
     expect(await umbra.jobs()).toMatchObject([{ error: null, reason: null, usage: { tokens: 3 } }])

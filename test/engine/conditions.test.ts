@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, handler, open, openOn, states } from "./stage.ts"
 
 const ran = handler("ran", () => "ran")

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { childJobId } from "../../src/engine/ids.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { broken, flow, gate, handler, open, openOn, until } from "./stage.ts"
 

@@ -4,12 +4,12 @@ import { systemClock } from "../../src/engine/clock.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { Owners } from "../../src/engine/owners.ts"
 import { Questions } from "../../src/engine/questions.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import type { Pulse } from "../../src/journal/port.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Role } from "../../src/roles.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
+import { inboxOf, jobsOf, partitionAt, putEngine, setOwner } from "../support/store-tables.ts"
 import { broken, flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 const api: readonly Role[] = ["api"]
@@ -173,15 +173,15 @@ describe("a process without an engine", () => {
     const store = createMemoryStore()
     const engine = { leaseSeconds: 2, beatSeconds: 0.1 }
     // It beats once, and never again. Its host is another: nobody can see that its process is gone.
-    store.engines.set("dead", { place: "{}", beat: Date.now(), follows: false, purgedBeat: null })
-    for (const row of store.partitions.slice(32)) row.owner = "dead"
+    putEngine(store, { engine: "dead", place: "{}", beat: Date.now(), follows: false })
+    setOwner(store, "dead", 32)
     await openOn(store, { engine })
     const front = await openOn(store, { roles: api, engine })
     const jobs = await Promise.all(Array.from({ length: 4 }, (_, n) => front.submit(quick, { n })))
     // Nobody has taken over yet.
-    expect(store.partitions[63]!.owner).toBe("dead")
+    expect(partitionAt(store, 63).owner).toBe("dead")
     for (const job of jobs) expect((await job.wait()).status).toBe("COMPLETED")
-    expect(store.jobs.size).toBe(4)
+    expect(jobsOf(store)).toHaveLength(4)
   })
 
   it("S1 without any engine refuses at once, and goes on when one comes", async () => {
@@ -204,25 +204,20 @@ describe("a process without an engine", () => {
   it("S1 a submission waits for an engine that lives and has not taken its partitions yet, and not for ever", async () => {
     const store = createMemoryStore()
     // It is starting: it beats, and owns nothing.
-    store.engines.set("starting", {
-      place: "{}",
-      beat: Date.now() + 60_000,
-      follows: false,
-      purgedBeat: null,
-    })
+    putEngine(store, { engine: "starting", place: "{}", beat: Date.now() + 60_000, follows: false })
     const front = await openOn(store, { roles: api, engine: { beatSeconds: 0.05, leaseSeconds: 60 } })
     const early = front.submit(quick, { n: 1 })
     await new Promise(resolve => setTimeout(resolve, 200))
     expect(front.vitals().hasTaker).toBe(false)
-    for (const row of store.partitions) row.owner = "starting"
+    setOwner(store, "starting")
     await until("it is known", () => front.vitals().hasTaker)
-    for (const row of store.partitions) row.owner = null
-    store.engines.delete("starting")
+    setOwner(store, null)
+    store.stores.journal.leave("starting")
     await openOn(store)
     expect(await (await early).wait()).toMatchObject({ status: "COMPLETED" })
 
     const alone = createMemoryStore()
-    alone.engines.set("idle", { place: "{}", beat: Date.now() + 60_000, follows: false, purgedBeat: null })
+    putEngine(alone, { engine: "idle", place: "{}", beat: Date.now() + 60_000, follows: false })
     const impatient = await openOn(alone, { roles: api, engine: { beatSeconds: 0.05, leaseSeconds: 0.4 } })
     await expect(impatient.submit(quick, { n: 1 })).rejects.toMatchObject({ code: "E610" })
   })
@@ -350,7 +345,7 @@ describe("questions to other engines", () => {
     expect(answers).toEqual(ids.map(() => ({ refused: "no_such_job" })))
     expect(calls.sendMessages).toBeLessThan(5)
     expect(calls.readAnswers).toBeLessThan(30)
-    await until("they are gone", () => store.inbox.size === 0)
+    await until("they are gone", () => inboxOf(store).length === 0)
   })
 
   it("one that nobody answers in time is taken back", async () => {
@@ -358,7 +353,7 @@ describe("questions to other engines", () => {
     const questions = new Questions({ journal, clock: systemClock })
     const id = "01a1e030-8ba6-7000-92de-166371451f10"
     await expect(questions.ask(id, { type: "retry" }, 50)).rejects.toMatchObject({ code: "E613" })
-    expect([...store.inbox.values()]).toMatchObject([{ withdrawn: true, answer: null }])
+    expect(inboxOf(store)).toMatchObject([{ withdrawn: true, answer: null }])
   })
 })
 

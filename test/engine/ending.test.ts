@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { factsOf, jobOf, jobsOf, partitionAt, storedPartitions } from "../support/store-tables.ts"
 import { collectLog, flow, gate, handler, open, openOn, states, until } from "./stage.ts"
 
 describe("cancellation", () => {
@@ -92,7 +92,7 @@ describe("time to live", () => {
     const second = await openOn(store, { handlers: [busy.handler], engine: { retentionSeconds: 0.001 } })
     await first.close()
     await until("the purge", async () => (await openMemory(store).readJob(done.id)) === null)
-    expect(store.facts.has(done.id)).toBe(false)
+    expect(factsOf(store, done.id)).toEqual([])
     expect((await second.job(running.id)).status).not.toBe("COMPLETED")
     busy.open()
   })
@@ -111,11 +111,11 @@ describe("time to live", () => {
     ])
     const running = await first.submit(waits, {}, { idempotencyKey: "one" })
     await until("its child has ended", async () => (await states(first, running.id)).c === "COMPLETED")
-    const of = (parent: string) => [...store.jobs.values()].filter(({ parentId }) => parentId === parent)
+    const of = (parent: string) => jobsOf(store).filter(({ parentId }) => parentId === parent)
     expect([of(done.id).length, of(running.id).length]).toEqual([1, 1])
     await first.close()
     const second = await openOn(store, { engine: { retentionSeconds: 0.001 } })
-    await until("the purge", () => !store.jobs.has(done.id) && of(done.id).length === 0)
+    await until("the purge", () => jobOf(store, done.id) === null && of(done.id).length === 0)
     expect(of(running.id).length).toBe(1)
     expect((await second.submit(waits, {}, { idempotencyKey: "one" })).id).toBe(running.id)
   })
@@ -147,7 +147,7 @@ async function processOne(store: MemoryStore, jobId: string, at: number): Promis
   const execution = (await pipelines.claimExecution({ jobId, at, limit: 1, claimMs: 1000 }))!
   const key = { route: 0, seq: 1 }
   await pipelines.commit({
-    fence: { partition: 0, epoch: store.partitions[0]!.epoch },
+    fence: { partition: 0, epoch: partitionAt(store, 0).epoch },
     ...{ execution, commit: 1, progress: "{}", parked: [], unparked: [], stored: [] },
     messages: [{ ...key, parent: null, root: 1, hops: 0, at, body: "1" }],
     lineage: [
@@ -175,7 +175,7 @@ describe("close", () => {
       status: "COMPLETED",
       output: '{"a":"done in time"}',
     })
-    expect(store.partitions.every(row => row.owner === null)).toBe(true)
+    expect(storedPartitions(store).every(row => row.owner === null)).toBe(true)
     await expect(umbra.submit(flow([{ id: "a", handler: "input" }]))).rejects.toMatchObject({ code: "E612" })
   })
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { withLive, withLiveItems } from "../../src/core/live-view.ts"
 import { childJobId } from "../../src/engine/ids.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, gate, handler, open, openOn, soon, states, until } from "./stage.ts"
 

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, openOn, until } from "./stage.ts"
 
 it("S7 however often its process is stopped in order, a node that outlives it is begun again and not failed", async () => {

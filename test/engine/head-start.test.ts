@@ -1,10 +1,10 @@
 /** Nodes that only compute begin before what made them ready is durable, and what they give is stored with it. */
 import { describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import type { Batch, Journal } from "../../src/journal/port.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { allFacts, jobsOf, robPartition } from "../support/store-tables.ts"
 import { collectLog, flow, gate, handler, open } from "./stage.ts"
 
 const compute = (id: string, dependencies: string[] = []) => ({
@@ -92,14 +92,10 @@ describe("a head start", () => {
       error => error.code,
     )
     await turns()
-    for (const row of memory.partitions) {
-      row.owner = null
-      row.epoch++
-    }
+    for (let id = 0; id < memory.partitions; id++) robPartition(memory, id, null)
     store.open()
     expect(await submitted).toBe("E610")
-    expect([...memory.jobs.values()]).toEqual([])
-    expect([...memory.facts.values()].flat()).toEqual([])
+    expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
   })
 
   it("J10 J16 what is taken back and begun again in one commit goes in this order, so that the job goes on", async () => {
@@ -130,7 +126,7 @@ describe("a head start", () => {
     onTestFinished(() => bug.mockRestore())
     await expect(umbra.submit(flow([compute("a")]))).rejects.toThrow("a bug")
     expect(said("set aside")).toBe(true)
-    expect([memory.jobs.size, [...memory.facts.values()].flat().length]).toEqual([0, 0])
+    expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
   })
 
   it("a long chain leaves the event loop to others, and does not run away from the store", async () => {

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, gate, handler, openOn } from "./stage.ts"
 
 const say = handler("say", ({ text }: { text: string }) => ({ text }))

@@ -1,8 +1,8 @@
 /** The live overlay of the graph: what runs, while facts are on their way to the store and from other processes. */
 import { describe, expect, it } from "vitest"
 import { withLive } from "../../src/core/live-view.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
+import { messagesSent } from "../support/store-tables.ts"
 import { flow, gate, open, openOn, until } from "./stage.ts"
 
 const two = flow([
@@ -74,12 +74,12 @@ describe("J19 the live overlay", () => {
     const api = await openOn(store, { roles: ["api"] })
     const job = await owner.submit(flow([{ id: "a", handler: "long" }]))
     await long.came()
-    const written = store.messages
+    const written = messagesSent(store)
     const graphs = await Promise.all(Array.from({ length: 200 }, () => api.graph(job.id)))
     for (const { live } of graphs) expect(live!.nodes).toMatchObject([{ id: "a", status: "RUNNING" }])
     // They come in a few turns of the event loop, each with at most one question behind the one in flight.
     expect(questions.length).toBeLessThan(20)
-    expect(store.messages).toBe(written)
+    expect(messagesSent(store)).toBe(written)
     long.open()
     await job.wait()
   })

@@ -1,8 +1,9 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import { expr, workflow } from "../../src/definition/builder.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { factsOf, jobOf, removeFact, setJob } from "../support/store-tables.ts"
 import { childOf, doubling, inner, outer, waitsForChild } from "./family.ts"
 import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 
@@ -256,16 +257,16 @@ describe("J14 over engines", () => {
     await job.wait()
     // As if the process had died with the child's end durable, and nothing after it.
     const cut = (id: string, isLast: (type: string) => boolean) => {
-      const facts = store.facts.get(id)!
+      const facts = factsOf(store, id)
       const end = facts.findIndex(fact => isLast(fact.type)) + 1
-      facts.splice(end)
-      return facts.at(-1)!.seq
+      for (const fact of facts.slice(end)) removeFact(store, fact)
+      return facts[end - 1]!.seq
     }
     const childSeq = cut(child, type => type === "signal_received")
     const parentSeq = cut(job.id, type => type === "node_waiting")
     await first.close()
-    const [parentRow, childRow] = [store.jobs.get(job.id)!, store.jobs.get(child)!]
-    store.jobs.set(job.id, {
+    const [parentRow, childRow] = [jobOf(store, job.id)!, jobOf(store, child)!]
+    setJob(store, {
       ...parentRow,
       seq: parentSeq,
       status: "PROCESSING",
@@ -273,8 +274,7 @@ describe("J14 over engines", () => {
       output: null,
       wakeAt: null,
     })
-    store.jobs.set(child, { ...childRow, seq: childSeq, wakeAt: 0 })
-    store.waiting[childRow.partition]!.set(child, 0)
+    setJob(store, { ...childRow, seq: childSeq, wakeAt: 0 })
     const second = await openOn(store, { clock })
     await until("the next engine owns it", () => {
       clock.advance(20)

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { childOf, inner } from "./family.ts"
 import { holding } from "./held-answers.ts"
 import { flow, gate, handler, open, openOn, until } from "./stage.ts"

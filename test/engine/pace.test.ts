@@ -1,7 +1,6 @@
 import { expect, it } from "vitest"
 import { Pace } from "../../src/engine/pace.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 
 const settled = () => new Promise(resolve => setImmediate(resolve))

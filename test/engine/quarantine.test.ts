@@ -2,9 +2,8 @@
 import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
 import { Committer } from "../../src/engine/committer.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
 import type { Journal } from "../../src/journal/port.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { stores } from "../server/stage.ts"
 import { flow, gate, open, until } from "./stage.ts"
@@ -63,7 +62,7 @@ describe("a job set aside by an internal fault", () => {
     expect(await differences(umbra, id)).toEqual([expect.stringContaining("set aside: ")])
   })
 
-  it.each(["memory", "PGlite", "PostgreSQL"])(
+  it.each(["memory", "SQLite", "PostgreSQL"])(
     "goes on where its journal has it when its engine is restarted: %s",
     async kind => {
       const { umbra, id, again } = await stopped(await storeOf(kind))

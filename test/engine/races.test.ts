@@ -6,9 +6,16 @@ import { describe, expect, it } from "vitest"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { Peers } from "../../src/engine/peers.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import {
+  factsOf,
+  partitionAt,
+  putEngine,
+  removeFact,
+  robPartition,
+  storedPartitions,
+} from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
 import { collectLog, flow, gate, handler, open, openOn, until } from "./stage.ts"
 
@@ -85,13 +92,13 @@ describe("loading", () => {
     const cancelled = first.cancel(job.id)
     cancelled.catch(() => {})
     await until("it is being read", () => reads.held.length === 1)
-    store.partitions[0] = { owner: "somebody else", epoch: store.partitions[0]!.epoch + 1 }
-    store.engines.set("somebody else", { place: "elsewhere#1", beat: 1, follows: false, purgedBeat: null })
+    robPartition(store, 0, "somebody else")
+    putEngine(store, { engine: "somebody else", place: "elsewhere#1", beat: 1, follows: false })
     await until("the first knows", () => !first.owns(job.id))
     reads.letGo()
     await expect(cancelled).rejects.toMatchObject({ code: "E610" })
     expect(first.activity(job.id).isHere).toBe(false)
-    expect(store.facts.get(job.id)!.map(fact => fact.type)).toEqual(["job_submitted", "node_waiting"])
+    expect(factsOf(store, job.id).map(fact => fact.type)).toEqual(["job_submitted", "node_waiting"])
   })
 
   it("jobs that could not be read because the store was away are woken when it is back", async () => {
@@ -145,9 +152,9 @@ describe("fencing", () => {
     await until("an append is under way", () => appends.held.length === 1)
     busy.open("decided too early")
     await new Promise(resolve => setImmediate(resolve))
-    const { epoch } = store.partitions[0]!
+    const { epoch } = partitionAt(store, 0)
     // Somebody takes the partition, cancels the job, and gives it back.
-    store.partitions[0] = { owner: null, epoch: epoch + 1 }
+    robPartition(store, 0, null)
     const peer = openMemory(store)
     const [taken] = await peer.takePartitions({
       engine: "peer",
@@ -173,13 +180,13 @@ describe("fencing", () => {
       messages: [],
     })
     await peer.releasePartitions({ engine: "peer", held: [taken!] })
-    await until("it has the partition again", () => store.partitions[0]!.epoch > taken!.epoch)
+    await until("it has the partition again", () => partitionAt(store, 0).epoch > taken!.epoch)
     await until("and has recovered it", () => umbra.owns(job.id))
     const after = umbra.submit(flow([{ id: "a", handler: "input" }]))
     appends.letGo()
     expect((await (await after).wait()).status).toBe("COMPLETED")
     expect((await umbra.job(job.id)).status).toBe("CANCELLED")
-    const types = store.facts.get(job.id)!.map(fact => fact.type)
+    const types = factsOf(store, job.id).map(fact => fact.type)
     expect(types).toEqual(["job_submitted", "job_cancelled"])
     expect(umbra.owns(job.id)).toBe(true)
   })
@@ -272,11 +279,11 @@ describe("inbox", () => {
     const store = createMemoryStore({ partitions: 2 })
     const first = await openOn(store)
     const second = await openOn(store)
-    await until("both own one", async () => new Set(store.partitions.map(row => row.owner)).size === 2)
+    await until("both own one", async () => new Set(storedPartitions(store).map(row => row.owner)).size === 2)
     const nap = flow([{ id: "a", handler: "sleep", config: { seconds: 3600 } }])
     const [bad, good] = [await first.submit(nap), await first.submit(nap)]
     await until("they have left memory", () => [bad, good].every(job => !first.activity(job.id).isHere))
-    store.facts.get(bad.id)!.shift()
+    removeFact(store, factsOf(store, bad.id)[0]!)
     const refused = second.cancel(bad.id)
     const cancelled = second.cancel(good.id)
     await expect(refused).rejects.toMatchObject({ code: "E507" })
@@ -290,7 +297,10 @@ describe("memory", () => {
     const store = createMemoryStore()
     const first = await openOn(store)
     const second = await openOn(store)
-    await until("both own partitions", async () => new Set(store.partitions.map(row => row.owner)).size === 2)
+    await until(
+      "both own partitions",
+      async () => new Set(storedPartitions(store).map(row => row.owner)).size === 2,
+    )
     const job = await first.submit(flow([{ id: "a", handler: "input" }]))
     await job.wait()
     expect(second.owns(job.id)).toBe(false)

@@ -3,10 +3,10 @@ import { describe, expect, it } from "vitest"
 import type { Owner } from "../../src/engine/owner.ts"
 import type { Recovery } from "../../src/engine/recovery.ts"
 import { Retention } from "../../src/engine/retention.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
+import { hasEngine, putEngine, robPartition } from "../support/store-tables.ts"
 import { holding } from "./held-answers.ts"
 import { broken, flow, open, openOn, until } from "./stage.ts"
 
@@ -17,7 +17,7 @@ describe("retention", () => {
 
   it("J17 with jobs kept for ever, engines that died are forgotten all the same", async () => {
     const [clock, store] = [new VirtualClock(), createMemoryStore()]
-    store.engines.set("dead", { place: "elsewhere", beat: 1, follows: false, purgedBeat: null })
+    putEngine(store, { engine: "dead", place: "elsewhere", beat: 1, follows: false })
     const engine = { ttlSeconds: null, retentionSeconds: null }
     const umbra = await openOn(store, { clock, handlers: [broken], engine })
     const job = await umbra.submit(failing)
@@ -26,7 +26,7 @@ describe("retention", () => {
       clock.advance(601_000)
       await new Promise(resolve => setImmediate(resolve))
     }
-    await until("it is forgotten", () => !store.engines.has("dead"))
+    await until("it is forgotten", () => !hasEngine(store, "dead"))
     expect((await umbra.job(job.id)).status).toBe("FAILED")
   })
 
@@ -133,7 +133,7 @@ describe("retention", () => {
     found.hold()
     clock.advance((day + 601) * 1000)
     await until("the purge has found it", () => found.held.length === 1)
-    store.partitions[0] = { owner: "somebody else", epoch: store.partitions[0]!.epoch + 1 }
+    robPartition(store, 0, "somebody else")
     found.letGo()
     await new Promise(resolve => setImmediate(resolve))
     expect((await openMemory(store).readFacts([job.id])).length).toBe(2)

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, open, openOn, until } from "./stage.ts"
 

@@ -1,7 +1,6 @@
 /** Patterns that are refused now, of versions that were stored before. */
 import { expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { flow, open } from "./stage.ts"
 
 const definition = {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
+import { keysOf, removeJob } from "../support/store-tables.ts"
 import { flow, gate, handler, open, openOn, until } from "./stage.ts"
 
 const one = flow([{ id: "a", handler: "input" }])
@@ -56,8 +56,8 @@ describe("idempotency keys", () => {
     }
     const first = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
     void first.submit(one, { n: 1 }, { idempotencyKey: "k" })
-    await until("the key is claimed", () => store.keys.size === 1)
-    const [claim] = [...store.keys.values()]
+    await until("the key is claimed", () => keysOf(store).length === 1)
+    const [claim] = keysOf(store)
     await first.close()
     const second = await openOn(store)
     const job = await second.submit(one, { n: 1 }, { idempotencyKey: "k" })
@@ -84,10 +84,9 @@ describe("idempotency keys", () => {
     const journal = openMemory(store)
     const claimed = await second.submit(one, { n: 5 }, { idempotencyKey: "k" })
     await claimed.wait()
-    const claim = [...store.keys.values()].find(({ key }) => key === "k")!
+    const claim = keysOf(store).find(({ key }) => key === "k")!
     // Forget the job, keep the claim: what a kill between the two leaves.
-    store.jobs.delete(claimed.id)
-    store.facts.delete(claimed.id)
+    removeJob(store, claimed.id)
     expect(first.owns(claim.jobId)).toBe(false)
     const job = await first.submit(one, { n: 5 }, { idempotencyKey: "k" })
     expect(job.id).toBe(claim.jobId)

@@ -1,5 +1,6 @@
 import { expect, it } from "vitest"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
+import { setJob } from "../support/store-tables.ts"
 import { flow, gate, openOn, until } from "./stage.ts"
 
 const gated = flow([
@@ -20,7 +21,7 @@ it("J18 a row that would be looked at too late differs, also when only the facts
   expect(await umbra.queries.verify(atRest)).toEqual([])
   await job.signal("go", null)
   await door.came()
-  store.jobs.set(job.id, atRest)
+  setJob(store, atRest)
   expect(await umbra.queries.verify(atRest)).toEqual([
     `wake_at: journal 0 at its end, projection ${atRest.wakeAt}`,
   ])

@@ -1,7 +1,7 @@
 import { describe, expect, it, onTestFinished } from "vitest"
 import { parseReference, pick, Versions } from "../../src/engine/versions.ts"
-import { openMemory } from "../../src/journal/memory.ts"
 import type { Journal } from "../../src/journal/port.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra } from "../../src/umbra.ts"
 
 const flow = (greeting: string) => ({

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import type { Recovery } from "../../src/engine/recovery.ts"
 import { Wakeups } from "../../src/engine/wakeups.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { open } from "./stage.ts"
 
 const yaml = `

@@ -4,7 +4,6 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { text } from "node:stream/consumers"
 import { describe, expect, it } from "vitest"
-import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 
 const root = resolve(import.meta.dirname, "../..")
@@ -154,7 +153,7 @@ describe("the examples run as they are", () => {
       .filter(Boolean)
       .join(" ")
       .replace(/'(.*)'/, (_, json) => json.replace(/ /g, ""))
-    const data = await bringDatabase(mkdtempSync(join(tmpdir(), "umbra-example-")))
+    const data = mkdtempSync(join(tmpdir(), "umbra-example-"))
     try {
       const { code, stdout } = await run("dist/cli/main.js", [
         ...parameters.split(" "),

@@ -2,8 +2,7 @@
 import { describe, expect, it, onTestFinished } from "vitest"
 import type { Fact } from "../../src/core/facts.ts"
 import { factOf } from "../../src/feed/known-jobs.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { deliver, fakeProvider, make, optionsFor, waiting } from "../provider/stage.ts"
 import { openFeedStage } from "./stage.ts"
 

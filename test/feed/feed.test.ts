@@ -1,7 +1,7 @@
 /** S4: the moments at which a change could be missed or told twice, each held still and looked at. */
 import { afterEach, describe, expect, it } from "vitest"
 import { type Position, positionText, readPosition } from "../../src/feed/position.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import type { UmbraOptions } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
@@ -97,7 +97,7 @@ describe("the feed", () => {
       for (const each of [stream, again.stream]) each.close()
     }
     // Sooner or later it looks by itself.
-    deaf.umbra.feed.changed(store.partitions.keys())
+    deaf.umbra.feed.changed(Array(store.partitions).keys())
     for (const job of jobs) await expect.poll(() => anchor.sink.states(job)).toEqual(whole)
     for (const each of [client.stream, anchor.stream]) each.close()
   })

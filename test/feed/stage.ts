@@ -4,8 +4,7 @@ import { OwnerStream } from "../../src/feed/owner-stream.ts"
 import { readPosition } from "../../src/feed/position.ts"
 import type { Sink } from "../../src/feed/stream.ts"
 import type { FeedPage, FeedQuery } from "../../src/journal/feed.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import type { MemoryStore } from "../../src/journal/memory-store.ts"
+import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 
 export interface Told {

@@ -1,7 +1,7 @@
 import { readdir, readFile, utimes, writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { type FolderLock, lockFolder } from "../../src/journal/folder-lock.ts"
+import { type FolderLock, lockFolder, refuseOtherMachine } from "../../src/journal/folder-lock.ts"
 import { ownIdentity } from "../../src/process-identity.ts"
 import { freshFolder } from "./folder.ts"
 
@@ -57,8 +57,13 @@ describe("the lock on a folder", () => {
         code: "E503",
         details: { since: "2026-01-01T00:00:00.000Z" },
       })
+      // Whoever only reads shares memory with the holder, in a container of the same machine too.
+      const beside = refuseOtherMachine(folder, 20_000)
+      if ("boot" in unseen) await expect(beside).rejects.toMatchObject({ code: "E503" })
+      else await beside
       isAlive = false
       await beating
+      await refuseOtherMachine(folder, quick.watchMs)
       await lock(folder)
     }
   })

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { journalContract } from "./contract.ts"
 import { batch, fact, hold } from "./fixture.ts"
 

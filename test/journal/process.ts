@@ -17,13 +17,9 @@ export interface Child {
 const script = fileURLToPath(new URL("./child.ts", import.meta.url))
 
 export function startChild(location: string, mode = "append"): Child {
-  const child: ChildProcess = spawn(
-    process.execPath,
-    ["--liftoff-only", "--import", "tsx", script, location, mode],
-    {
-      stdio: ["ignore", "pipe", "inherit"],
-    },
-  )
+  const child: ChildProcess = spawn(process.execPath, ["--import", "tsx", script, location, mode], {
+    stdio: ["ignore", "pipe", "inherit"],
+  })
   const lines: string[] = []
   const exit = once(child, "exit")
   const output = createInterface({ input: child.stdout! })

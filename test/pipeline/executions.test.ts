@@ -1,7 +1,7 @@
 import { expect, it } from "vitest"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
 import type { Plan } from "../../src/definition/plan.ts"
-import { openMemory } from "../../src/journal/memory.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { Executions, type ExecutionsParts } from "../../src/pipeline/executions.ts"
 import { AdapterRegistry } from "../../src/pipeline/registry.ts"

@@ -1,7 +1,7 @@
 /** P5: lineage of messages in flight, and across replays of dead letters. */
 import { describe, expect, it } from "vitest"
 import type { WorkflowSource } from "../../src/engine/registrations.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import type { Delivery, Ending } from "../../src/pipeline/delivery.ts"
 import { RemoteChain } from "../../src/pipeline/remote-chain.ts"
 import { unlimitedRoute } from "../../src/pipeline/route-defaults.ts"

@@ -1,6 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra } from "../../src/umbra.ts"

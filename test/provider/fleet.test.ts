@@ -2,7 +2,6 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 import { externalCampaign } from "./campaign/campaign.ts"
 import { ProviderLife } from "./campaign/life.ts"
@@ -47,14 +46,14 @@ describe("a soak", () => {
 })
 
 describe("a process killed between submitting and recording", () => {
-  it.each(["PGlite", "PostgreSQL"])(
+  it.each(["SQLite", "PostgreSQL"])(
     "X1 repeats the submission under the same key on %s",
     async name => {
       const steps = [{ do: "wait", ms: 100 }, { do: "complete" }] as const
       const fake = await fakeProvider({ script: () => ({ steps }) })
       const folder = await mkdtemp(join(tmpdir(), "umbra-killed-"))
       onTestFinished(() => rm(folder, { recursive: true, force: true }))
-      const location = name === "PGlite" ? await bringDatabase(join(folder, "store")) : await database()
+      const location = name === "SQLite" ? join(folder, "store") : await database()
       const task = join(folder, "task.json")
       const jobs = [{ workflow: "one", input: {} }]
       const definition = { ...fake.definition(), poll_seconds: [0.05], rate: null }

@@ -4,15 +4,13 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { describe, expect, it, onTestFinished } from "vitest"
 import { LATE_MS } from "../../src/broker/local.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { submitted } from "../../src/worker/waiting.ts"
 import { collectLog, flow, gate, until } from "../engine/stage.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { fakeProvider, make, openWith, optionsFor, waiting } from "./stage.ts"
 
 /** The first submission is answered when the test says so. */
@@ -26,7 +24,7 @@ const slow = () =>
 async function folder(): Promise<string> {
   const parent = await mkdtemp(join(tmpdir(), "umbra-left-"))
   onTestFinished(() => rm(parent, { recursive: true, force: true }))
-  return bringDatabase(join(parent, "data"))
+  return join(parent, "data")
 }
 
 const first = (fake: FakeProvider) => [...fake.operations.values()][0]!
@@ -42,7 +40,7 @@ const isWaiting = (umbra: Umbra, id: string) => async () =>
   (await umbra.graph(id)).waiting_for[0]?.kind === "slot"
 
 describe("a job that ends while its submission is in flight", () => {
-  it.each(["memory", "PGlite"])(
+  it.each(["memory", "SQLite"])(
     "J16 X5 is CANCELLED at once; its slot is held until the operation is cancelled (%s)",
     async store => {
       const fake = await slow()

@@ -67,7 +67,7 @@ async function play(stage: Stage, cell: Cell): Promise<Omit<Played, "provider">>
   return { job, facts, differences, webhooks: await umbra.webhookEvents(name) }
 }
 
-describe.each(["memory", "PGlite", "PostgreSQL"])("a provider that misbehaves, on %s", name => {
+describe.each(["memory", "SQLite", "PostgreSQL"])("a provider that misbehaves, on %s", name => {
   const cells = scenarios.flatMap((scenario, n) =>
     pathNames.map(path => newCell(`${path}-${n}`, path, scenario)),
   )

@@ -1,7 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { withLive } from "../../src/core/live-view.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
@@ -282,9 +281,16 @@ describe("handlers and providers", () => {
         if (ctx.nodeId === "a") throw new Error(`no access with ${ctx.secret("KEY")}`)
         return { externalId: "op-1" }
       },
-      poll: (_, ctx) => ({ status: "completed", output: { echoed: ctx.secret("KEY") } }),
+      poll: (_, ctx) => ({
+        status: "completed",
+        output: { echoed: ctx.secret("KEY"), signed: "signing-key-value" },
+      }),
+      secrets: ["NOT_SET"],
+      verify: { scheme: "hmac-sha256", header: "x-signature", secrets: ["SIGNING"] },
+      webhook: () => null,
     })
-    const providerSecrets = (name: string) => (name === "KEY" ? "very-secret-value" : undefined)
+    const values: Record<string, string> = { KEY: "very-secret-value", SIGNING: "signing-key-value" }
+    const providerSecrets = (name: string) => values[name]
     const umbra = await open({ providers: [provider], providerSecrets, provider: { pollSeconds: [0.01] } })
     const once = { max_attempts: 1 }
     const failed = await umbra.submit(
@@ -292,7 +298,9 @@ describe("handlers and providers", () => {
     )
     expect((await failed.wait()).error?.message).toBe("no access with [secret KEY]")
     const done = await umbra.submit(flow([{ id: "b", handler: "external", provider: "leaky" }]))
-    expect((await done.wait({ timeoutMs: 5000 })).output).toEqual({ b: { echoed: "[secret KEY]" } })
+    expect((await done.wait({ timeoutMs: 5000 })).output).toEqual({
+      b: { echoed: "[secret KEY]", signed: "[secret SIGNING]" },
+    })
   })
 
   it("refuses what is no provider, and two of one name", async () => {

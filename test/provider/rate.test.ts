@@ -2,7 +2,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo, Socket } from "node:net"
 import { expect, it, onTestFinished } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
+import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { httpProvider } from "../../src/provider/http-provider.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"

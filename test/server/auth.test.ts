@@ -350,7 +350,7 @@ describe("a server without tokens", () => {
     expect(await status("none", "/docs")).toBe(200)
   })
 
-  it("S3 a request with two Host headers is refused, with tokens or without", async () => {
+  it("S3 a request that names two hosts, in headers or target, is refused, with tokens or without", async () => {
     for (const options of [{}, { withTokens: true }]) {
       const { server } = await stageOf(options)
       const host = server.url.replace("http://", "")
@@ -363,6 +363,11 @@ describe("a server without tokens", () => {
       expect(await rawRequest(server.url, `GET /health HTTP/1.1\r\nHost: ${host}\r\n`)).toMatch(
         /^HTTP\/1.1 200 /,
       )
+      const target = (named: string) =>
+        rawRequest(server.url, `GET http://${named}/health HTTP/1.1\r\nHost: ${host}\r\n`)
+      for (const other of ["evil.example", `user@${host}`, "localhost"])
+        expect(await target(other)).toMatch(/^HTTP\/1.1 400 .*E633/s)
+      expect(await target(host)).toMatch(/^HTTP\/1.1 200 /)
     }
   })
 

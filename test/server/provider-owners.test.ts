@@ -2,9 +2,10 @@
 import { createServer, type RequestListener } from "node:http"
 import type { AddressInfo } from "node:net"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
+import { httpProvider } from "../../src/provider/http-provider.ts"
 import type { HttpProviderDefinition } from "../../src/provider/http-spec.ts"
+import type { Provider } from "../../src/provider/provider.ts"
 import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"
@@ -15,10 +16,16 @@ const KEY = "operator-key"
 const providerSecrets = (name: string) =>
   ({ FAKE_PROVIDER_SECRET: "fake-provider-secret", FAKE_KEY: KEY })[name] as string
 
-async function open(over: (fake: FakeProvider) => Partial<HttpProviderDefinition> = () => ({})) {
+async function open(
+  over: (fake: FakeProvider) => Partial<HttpProviderDefinition> = () => ({}),
+  another?: (fake: FakeProvider) => Provider,
+) {
   const fake = await fakeProvider()
   const worker = { allowPrivateAddresses: true }
-  const umbra = optionsFor(fake, { providerSecrets, worker, over: { concurrency: null, ...over(fake) } })
+  const umbra = optionsFor(fake, {
+    ...{ providerSecrets, worker, providers: another === undefined ? [] : [another(fake)] },
+    over: { concurrency: null, ...over(fake) },
+  })
   const stage = await openStage({ withTokens: true, umbra })
   onTestFinished(() => stage.close())
   fake.webhookUrl = `${stage.server.url}/webhooks/fake`
@@ -210,6 +217,76 @@ describe("a provider with credentials", () => {
     fake.complete(id)
     await fake.deliver(id)
     expect((await victim.ended(job)).status).toBe("COMPLETED")
+  })
+})
+
+describe("two definitions of one account", () => {
+  /** A second definition at the same origin, for the attacker; the first is for the victim. */
+  async function openTwo(over: Partial<HttpProviderDefinition> = {}) {
+    const second = (fake: FakeProvider) =>
+      httpProvider(
+        {
+          ...{ ...fake.definition(), ...withCredentials(fake), rate: null, concurrency: null },
+          ...{ name: "second", owners: ["attacker"], ...over },
+        },
+        { allowPrivateAddresses: true },
+      )
+    const first = (fake: FakeProvider) => ({
+      ...withCredentials(fake),
+      owners: ["victim"],
+      ...(over.account && { account: "one" }),
+    })
+    const opened = await open(first, second)
+    const job = await opened.victim.submit([film])
+    const id = await opened.victim.operation(job)
+    const naming = (url: string) => ({
+      ...{ ...film, handler: "call_external_service", provider: "second", config: { url } },
+    })
+    return { ...opened, job, id, naming, echo: naming(`${opened.fake.url}/operations/${id}`) }
+  }
+
+  it("share its operations: an id that one has is not followed through the other", async () => {
+    const { fake, victim, attacker, job, id, echo } = await openTwo()
+    const theft = await attacker.submit([echo])
+    expect(await attacker.ended(theft)).toMatchObject({ status: "FAILED", error: { code: "E425" } })
+    expect(fake.operations.get(id)?.status).toBe("running")
+    fake.complete(id)
+    await fake.deliver(id)
+    expect((await victim.ended(job)).status).toBe("COMPLETED")
+  })
+
+  it("share its operations: an id that one has is not cancelled through the other while it is submitted", async () => {
+    let answered = () => {}
+    const isAsked = new Promise<void>(asked => {
+      answered = asked
+    })
+    let release = () => {}
+    const held = new Promise<void>(resolve => {
+      release = resolve
+    })
+    let named = ""
+    const slow = await serverOf(async (_, response) => {
+      answered()
+      await held
+      response.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ id: named }))
+    })
+    const { fake, attacker, id, naming } = await openTwo({ origins: [slow] })
+    named = id
+    const theft = await attacker.submit([naming(slow)])
+    await isAsked
+    await attacker.cancel(theft)
+    release()
+    const own = await attacker.submit([{ ...film, provider: "second" }])
+    const ownId = await attacker.operation(own)
+    await attacker.cancel(own)
+    await until("the attacker's own is cancelled", () => fake.operations.get(ownId)?.status === "canceled")
+    expect(fake.operations.get(id)?.status).toBe("running")
+  })
+
+  it("share nothing if they name different accounts", async () => {
+    const { attacker, id, echo } = await openTwo({ account: "another" })
+    const own = await attacker.submit([echo])
+    expect(await attacker.operation(own)).toBe(id)
   })
 })
 

@@ -317,7 +317,7 @@ describe("umbra serve --roles", () => {
       expect(code).toBe(2)
       return stderr
     }
-    const folder = await storeOf("PGlite")
+    const folder = await storeOf("SQLite")
     const before = readdirSync(folder.location)
     expect(await refused(["--roles", "api,queen", ...storeFlags(folder)])).toMatch(
       /E620 .*some of api, webhooks, engine, worker, separated by commas, not api,queen/,

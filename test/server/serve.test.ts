@@ -15,7 +15,7 @@ const post = (url: string, path: string, body: unknown, token?: string) =>
   ask(url, path, { method: "POST", body, ...(token === undefined ? {} : { token }) })
 
 describe("umbra serve", () => {
-  it.each(["PGlite", "PostgreSQL"])(
+  it.each(["SQLite", "PostgreSQL"])(
     "X1 killed at any time on %s, every job that was answered 2xx exists and is finished by the next process",
     async kind => {
       const store = await storeOf(kind)
@@ -53,7 +53,7 @@ describe("umbra serve", () => {
   )
 
   it("S2 told to stop, it answers who waits, hands over what runs, and is gone within 10 s", async () => {
-    const store = await storeOf("PGlite")
+    const store = await storeOf("SQLite")
     const files = folderWith({ "handlers.mjs": handlers })
     onTestFinished(files.remove)
     const flags = ["--handlers", join(files.path, "handlers.mjs")]
@@ -160,7 +160,7 @@ describe("umbra serve", () => {
   })
 
   it("tells when there is no such token", async () => {
-    const store = await storeOf("PGlite")
+    const store = await storeOf("SQLite")
     const { code, stderr } = await umbra(["token", "revoke", "abc", ...storeFlags(store)])
     expect(code).toBe(1)
     expect(stderr).toContain("umbra token list")

@@ -11,7 +11,6 @@ import { type LocalToken, type Scope, Tokens } from "../../src/server/tokens.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
-import { bringDatabase } from "../support/embedded.ts"
 import { freshDatabase } from "../support/services.ts"
 
 export interface Answer {
@@ -162,8 +161,8 @@ export interface Store {
 }
 
 export const stores: Readonly<Record<string, () => Promise<Store>>> = {
-  PGlite: async () => {
-    const location = await bringDatabase(await mkdtemp(join(tmpdir(), "umbra-server-")))
+  SQLite: async () => {
+    const location = await mkdtemp(join(tmpdir(), "umbra-server-"))
     return { location, remove: () => rm(location, { recursive: true, force: true }) }
   },
   PostgreSQL: async () => {

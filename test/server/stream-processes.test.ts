@@ -66,7 +66,7 @@ class Reader {
 }
 
 describe("live streams of umbra serve", () => {
-  it.each(["PGlite", "PostgreSQL"])(
+  it.each(["SQLite", "PostgreSQL"])(
     "S4 killed and started again on %s, a reader that comes back has every change once",
     async kind => {
       const store = await storeOf(kind)

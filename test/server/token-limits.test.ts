@@ -1,8 +1,7 @@
 /** S3: limits of one token: rate, jobs that have not ended, size of a body. Stored with it; else the server's defaults. */
 import { request } from "node:http"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { LocalToken, Tokens } from "../../src/server/tokens.ts"
 import { tokenOf as jwtOf, newKey, openIssuer } from "./issuer.ts"
 import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"

@@ -1,8 +1,7 @@
 /** S3: the limit on jobs that have not ended, for each owner. */
 import { describe, expect, it, onTestFinished } from "vitest"
 import { firstIdOf } from "../../src/engine/ids.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { Unfinished } from "../../src/server/unfinished.ts"
 import { numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"

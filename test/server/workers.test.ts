@@ -2,12 +2,12 @@
 import { describe, expect, it, onTestFinished } from "vitest"
 import { nextBeat } from "../../src/engine/pulse.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra } from "../../src/umbra.ts"
 import { version } from "../../src/version.ts"
 import { defineHandler } from "../../src/worker/handler.ts"
 import { gate } from "../engine/stage.ts"
+import { putEngine, setOwner } from "../support/store-tables.ts"
 import { hello, openStage, type StageOptions, stores } from "./stage.ts"
 
 /** Nobody is taken for dead because the machine stood still for a moment. */
@@ -121,18 +121,17 @@ describe("/ready", () => {
 
   it("S2 is 503 until a partition is taken", async () => {
     const store = createMemoryStore({ partitions: 2 })
-    for (const row of store.partitions) row.owner = "somebody"
+    setOwner(store, "somebody")
     // Has beaten whenever it is looked at, as long as the test says so, and so keeps what it has.
     let [isAlive, beats] = [true, 1]
-    store.engines.set("somebody", {
-      place: "elsewhere",
-      get beat() {
-        return isAlive ? ++beats : beats
-      },
-      follows: false,
-      purgedBeat: null,
-    })
-    const stage = await stageOf({ location: openMemory(store) as never, umbra: { engine: quick } })
+    const journal = openMemory(store)
+    const beat = journal.beat
+    journal.beat = engine => {
+      if (isAlive) beats++
+      putEngine(store, { engine: "somebody", place: "elsewhere", beat: beats, follows: false })
+      return beat(engine)
+    }
+    const stage = await stageOf({ location: journal as never, umbra: { engine: quick } })
     expect(await stage.ask("/ready")).toMatchObject({
       status: 503,
       body: { ready: false, database: "reachable", partitions: 0 },

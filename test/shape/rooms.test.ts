@@ -71,7 +71,7 @@ describe("the checker itself", () => {
   it.each([
     ["src/core/graph.ts", 'import type { Json } from "./json.ts"'],
     ["src/definition/plan.ts", 'import type { Graph } from "../core/plan.ts"'],
-    ["src/journal/pglite.ts", 'import { PGlite } from "@electric-sql/pglite/worker"'],
+    ["src/journal/postgres-pool.ts", 'import pg from "pg/lib/index.js"'],
     ["src/cli/main.ts", 'import manifest from "../../package.json" with { type: "json" }'],
   ])("lets %s: %s", (file, text) => {
     expect(trespasses(file, text)).toEqual([])

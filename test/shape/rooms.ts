@@ -20,6 +20,7 @@ export const rooms: Readonly<Record<string, Room>> = {
   thread: { rooms: [], packages: ["node:*"] },
   turns: { rooms: [], packages: [] },
   "process-identity": { rooms: [], packages: ["node:*"] },
+  "sync-folders": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
   roles: { rooms: ["errors", "settings"], packages: [] },
   tally: { rooms: [], packages: [] },
@@ -41,8 +42,8 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
   },
   journal: {
-    rooms: ["core", "errors", "settings", "thread", "process-identity"],
-    packages: ["pg", "@electric-sql/pglite", "node:*"],
+    rooms: ["core", "errors", "settings", "sync-folders", "thread", "process-identity"],
+    packages: ["pg", "@photostructure/sqlite", "node:*"],
   },
   broker: {
     rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "tally"],
@@ -117,6 +118,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "errors",
       "log",
       "settings",
+      "sync-folders",
       "trace",
     ],
     packages: [...schemas, "pg", "node:*"],

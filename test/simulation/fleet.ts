@@ -9,11 +9,19 @@ import { Engine } from "../../src/engine/engine.ts"
 import { Plans } from "../../src/engine/plans.ts"
 import { Queries } from "../../src/engine/queries.ts"
 import { engineSettings } from "../../src/engine/settings.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import { createMemoryStore, type MemoryStore } from "../../src/journal/memory-store.ts"
+import { createMemoryStore, type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { type Random, randomFrom } from "../crash/random.ts"
+import {
+  factsOf,
+  jobOf,
+  jobsOf,
+  partitionAt,
+  robPartition,
+  setPartition,
+  storedPartitions,
+} from "../support/store-tables.ts"
 import { unreliable, type Weather } from "./unreliable.ts"
 import { SIGNALS, SimulatedWorker } from "./worker.ts"
 
@@ -144,16 +152,15 @@ export class Fleet {
     member.isDead = true
     this.#deaths++
     this.#members = this.#members.filter(other => other !== member)
-    for (const row of this.#store.partitions) if (row.owner === member.engine.id) row.owner = null
-    this.#store.engines.delete(member.engine.id)
+    for (const row of storedPartitions(this.#store))
+      if (row.owner === member.engine.id) setPartition(this.#store, { ...row, owner: null })
+    this.#store.stores.journal.leave(member.engine.id)
     this.#start()
   }
 
   /** A lease that ran out while its owner was only slow: somebody may take the partition. */
   #rob(): void {
-    const row = this.#random.pick(this.#store.partitions)
-    row.owner = null
-    row.epoch++
+    robPartition(this.#store, this.#random.pick(storedPartitions(this.#store)).partition, null)
   }
 
   #submit(): void {
@@ -190,13 +197,13 @@ export class Fleet {
   #starts(member: Member, task: Task): void {
     const partition = Number.parseInt(task.jobId.slice(15, 18), 16)
     const holding = member.engine.owner.holdings.get(partition)
-    if (holding?.epoch !== this.#store.partitions[partition]!.epoch) return
+    if (holding?.epoch !== partitionAt(this.#store, partition).epoch) return
     this.#executions++
     const name = `${task.jobId} ${task.nodeId} ${task.item ?? ""} attempt ${task.attempt}`
     // What only computes may be forgotten with its process, and is the same attempt when it is done again.
     if (this.#started.has(name) && task.handler !== "compute") this.#violations.push(`${name} started twice`)
     this.#started.add(name)
-    const isComplete = (this.#store.facts.get(task.jobId) ?? []).some(({ type, data }) => {
+    const isComplete = factsOf(this.#store, task.jobId).some(({ type, data }) => {
       if (type !== "node_completed" && type !== "item_completed") return false
       const done = JSON.parse(data!) as { node: number; item?: number }
       return done.node === task.node && done.item === task.item
@@ -207,7 +214,7 @@ export class Fleet {
   /** Whoever dies now: the next owner sees everything that is to be done by the time in its row. */
   async #mustBeFound(): Promise<void> {
     const queries = this.#queries()
-    for (const row of this.#store.jobs.values()) {
+    for (const row of jobsOf(this.#store)) {
       if (row.finishedAt !== null) continue
       const { state } = await queries.fold(row.id)
       if (!wakesInTime(state, row.wakeAt, this.#clock.now()))
@@ -224,8 +231,8 @@ export class Fleet {
   async #judge(): Promise<void> {
     const queries = this.#queries()
     for (const id of this.#acknowledged)
-      if (!this.#store.jobs.has(id)) this.#violations.push(`${id} was acknowledged and is lost`)
-    for (const row of this.#store.jobs.values()) {
+      if (jobOf(this.#store, id) === null) this.#violations.push(`${id} was acknowledged and is lost`)
+    for (const row of jobsOf(this.#store)) {
       const found = await queries.verify(row)
       const { facts } = await queries.fold(row.id)
       const done = facts.flatMap(({ fact }) => {
@@ -237,7 +244,7 @@ export class Fleet {
         found.push("submitted twice")
       if (row.finishedAt === null) found.push(`is stuck in ${row.status}`)
       else if (row.wakeAt !== null) found.push("has ended and not told its relatives")
-      if (row.parentId !== null && !this.#store.jobs.has(row.parentId)) found.push("has no parent")
+      if (row.parentId !== null && jobOf(this.#store, row.parentId) === null) found.push("has no parent")
       this.#violations.push(...found.map(violation => `${row.id}: ${violation}`))
     }
     const owned = this.#members.reduce((sum, { engine }) => sum + engine.ownedPartitions, 0)

@@ -4,9 +4,8 @@
  */
 import type { Clock } from "../../src/engine/clock.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
-import { openMemory } from "../../src/journal/memory.ts"
-import type { MemoryStore } from "../../src/journal/memory-store.ts"
 import type { Journal } from "../../src/journal/port.ts"
+import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Random } from "../crash/random.ts"
 
 export interface Weather {

@@ -95,7 +95,7 @@ async function watch({ seed, witness, urls, deathMs, disturb }: Scene): Promise<
 const seed = Number(process.env.UMBRA_TEST_SEED ?? Date.now() % 2 ** 31)
 
 it(`in process: no graph shows what the handlers contradict (seed ${seed})`, async () => {
-  const [store, witness] = [await storeOf("PGlite"), await folder()]
+  const [store, witness] = [await storeOf("SQLite"), await folder()]
   const url = await serving(
     ["serve", "--port", "0", ...storeFlags(store), "--set", "concurrency=6", ...handlers],
     witness,

@@ -1,6 +1,7 @@
 import { gzipSync } from "node:zlib"
 import { describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
+import { handlerCatalog, loadWorkflow } from "../../src/definition/index.ts"
 import { builtinHandlers } from "../../src/worker/handlers/index.ts"
 import { json, serve } from "./server.ts"
 import { faultIn, outputIn, settled, task, worker } from "./support.ts"
@@ -55,6 +56,32 @@ describe("call_external_service", () => {
     expect(server.asked).toEqual([])
     await call({ url: server.url, headers: { "X-Latin": "für" } })
     expect(server.asked).toHaveLength(1)
+  })
+
+  it("with a provider a Host header is refused, however it is written, and nothing is sent", async () => {
+    await using server = await serve((_, response) => response.end("fine"))
+    for (const name of ["Host", "host", "HOST"]) {
+      const config = { url: server.url, headers: { [name]: "attacker.example" } }
+      expect(faultIn(await call(config, { provider: "acme" }))).toMatchObject({
+        ...{ code: "E424", retryable: false, details: { header: "host" } },
+      })
+    }
+    expect(server.asked).toEqual([])
+    await call({ url: server.url, headers: { Host: "inner.example" } })
+    expect(server.asked[0]!.headers.host).toBe("inner.example")
+    const node = {
+      id: "n",
+      handler: "call_external_service",
+      config: { url: server.url, headers: { Host: "x" } },
+    }
+    const problems = (more: object, rules = 2) =>
+      loadWorkflow(JSON.stringify({ name: "w", nodes: [{ ...node, ...more }] }), {
+        ...{ handlers: handlerCatalog(builtinHandlers({ allowPrivateAddresses: true })), rules },
+      }).problems ?? []
+    expect(problems({ provider: "acme" })).toMatchObject([
+      { code: "E102", path: "nodes[0].config.headers.Host" },
+    ])
+    expect([problems({}), problems({ provider: "acme" }, 1)]).toEqual([[], []])
   })
 
   it("sends text, and no idempotency key with what is repeatable", async () => {

@@ -99,6 +99,17 @@ describe("who may read a secret", () => {
     expect(read("OTHER", "carol", rules)).toThrow(/not given/)
   })
 
+  it("a variable that a rule names is no secret under its own name, unless that name has a rule too", () => {
+    const mine = { owners: ["alice"], variable: "UMBRA_SECRET_ALICE_KEY" }
+    for (const others of [{}, { "*": { owners: ["bob"] } }, { "*": { shared: true } }])
+      for (const owner of ["alice", "bob", "local"])
+        expect(read("ALICE_KEY", owner, { OTHER: mine, ...others })).toThrow(`not given to owner "${owner}"`)
+    const forAll = { OTHER: { shared: true, variable: "UMBRA_SECRET_ALICE_KEY" } }
+    expect(read("ALICE_KEY", "local", forAll)).toThrow(/not given/)
+    expect(read("ALICE_KEY", "bob", { OTHER: mine, ALICE_KEY: { owners: ["bob"] } })()).toBe("key-of-alice")
+    expect(read("ALICE_KEY", "alice", { ALICE_KEY: mine })()).toBe("key-of-alice")
+  })
+
   it("an owner without it cannot tell whether the variable is there", () => {
     const message = (name: string): string => {
       try {
@@ -110,6 +121,17 @@ describe("who may read a secret", () => {
     expect(message("OTHER")).toMatch(/not given/)
     expect(message("NONE")).toBe(message("OTHER"))
     expect(message("BARE")).toBe(message("OTHER"))
+  })
+
+  it("an owner that has every name by * cannot tell which other variables there are", () => {
+    const rules = { "*": { owners: ["alice", "local"] }, BARE: { owners: ["bob"] } }
+    for (const name of ["UMBRA_PROVIDER_SECRET_ACME", "DATABASE_URL", "UMBRA_TOKEN"]) {
+      expect(read(name, "alice", rules)).toThrow(
+        `is not set. Where the worker runs: export UMBRA_SECRET_${name}="…"`,
+      )
+      expect(read(name, "local", rules)).toThrow(`the variable ${name} is there`)
+    }
+    expect(read("BARE", "bob", rules)).toThrow('export UMBRA_SECRET_BARE="$BARE"')
   })
 
   it.each([
@@ -207,7 +229,7 @@ describe("secrets", () => {
     ["constructor", "The secret constructor is not set"],
   ])("%s is a final fault with its name and no value", async (name, message) => {
     const outcome = await worker([never], { secrets }).run(
-      task("never", { late: [late([], `{{ secrets.${name} }}`)] }),
+      task("never", { owner: "local", late: [late([], `{{ secrets.${name} }}`)] }),
     )
     expect(faultIn(outcome)).toMatchObject({ code: "E407", retryable: false })
     expect(faultIn(outcome).message).toContain(message)

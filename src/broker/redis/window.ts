@@ -1,8 +1,8 @@
 import { FairQueue, type Queued } from "../fair-queue.ts"
 
 /**
- * The way to the workers of one handler. What lies in Redis is taken in the order it was put there, so only as much as
- * keeps the workers busy is put there; the rest waits here, where priorities and fair turns count.
+ * The way to the workers of one handler. Workers take tasks from Redis in the order in which they were put there, so only
+ * as many as keep the workers busy are put there. The rest waits here, where owners take turns and priorities count.
  */
 export class Window<T extends Queued> {
   readonly queue = new FairQueue<T>()

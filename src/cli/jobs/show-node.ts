@@ -5,7 +5,7 @@ import { isoNodeDetails } from "../../engine/iso-times.ts"
 import type { NodeDetails } from "../../engine/queries.ts"
 import { exitCode } from "../exit.ts"
 import { withPlace } from "../place/open.ts"
-import { attemptText, usageText } from "../result.ts"
+import { attemptText, nodeErrorText, usageText } from "../result.ts"
 import { count, duration, type Paint, paintFor, printable, shorten } from "../terminal.ts"
 import type { ShowOptions } from "./show.ts"
 
@@ -28,7 +28,7 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
     ["handler", node.handler],
     ["status", [status, attemptText(node)].filter(Boolean).join("  ")],
     ["usage", usageText(node.usage)],
-    ["error", node.error === null ? "" : `${node.error.code} ${node.error.message}`],
+    ["error", nodeErrorText(node)],
     ["reason", node.reason ?? ""],
     ["output", node.status === "COMPLETED" ? shorten(JSON.stringify(node.output), 2000) : ""],
   ] as const
@@ -39,7 +39,9 @@ export function nodeText(node: NodeDetails, columns: number, paint: Paint): stri
   return [
     ...head,
     "",
-    node.attempts_total === 0 ? "no attempt yet" : count(node.attempts_total, "attempt"),
+    node.attempts_total === 0
+      ? `no attempt${node.finished_at === null ? " yet" : ""}`
+      : count(node.attempts_total, "attempt"),
     ...(older > 0 ? [paint.dim(`  … ${count(older, "older one")}`)] : []),
     ...node.attempts.flatMap(attempt => attemptLines(attempt, { status, columns, paint })),
   ]
@@ -111,5 +113,5 @@ function waitText({ kind, from, until, provider, name, job_id, external_id }: At
     child: `job ${job_id}`,
     external: `${external_id} of provider ${provider}`,
   }[kind]
-  return printable(`waited ${until === null ? "" : `${duration(until - from)} `}for ${what}`)
+  return printable(until === null ? `waits for ${what}` : `waited ${duration(until - from)} for ${what}`)
 }

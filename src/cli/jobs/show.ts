@@ -10,7 +10,7 @@ import { exitCode } from "../exit.ts"
 import { firstError } from "../left-dead-letters.ts"
 import { withPlace } from "../place/open.ts"
 import type { PlaceOptions } from "../place/place.ts"
-import { attemptText, errorText, nodeSummary, usageText } from "../result.ts"
+import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../result.ts"
 import { routesTable } from "../routes-table.ts"
 import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
 
@@ -98,7 +98,7 @@ export function nodeLines(nodes: readonly NodeView[]): string[] {
       node.waited_ms === null ? "" : `waited ${duration(node.waited_ms)}`,
       itemsText(node),
       waitText(node),
-      node.error === null ? "" : printable(`${node.error.code} ${node.error.message}`),
+      nodeErrorText(node),
     ]
     return [
       `  ${name}${" ".repeat(columns - width(name))}`,

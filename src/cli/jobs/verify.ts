@@ -1,8 +1,9 @@
 /** `umbra jobs verify JOB | --all`: folds journals and compares them with the projections (J18). */
-import { openReader, type Reader } from "../../engine/reader.ts"
+import { openReader, Reader } from "../../engine/reader.ts"
 import { UmbraError } from "../../errors.ts"
+import { isPostgres } from "../../journal/location.ts"
+import { openReadOnly } from "../../journal/sqlite/read-only.ts"
 import { exitCode } from "../exit.ts"
-import { inTurn } from "../place/in-turn.ts"
 import { existingStore, type StoreOptions } from "../store.ts"
 import { count, paintFor } from "../terminal.ts"
 
@@ -11,37 +12,50 @@ export interface VerifyOptions extends StoreOptions {
   readonly json?: boolean
 }
 
-interface Difference {
+export interface Difference {
   readonly job_id: string
   readonly differences: readonly string[]
+}
+
+interface Compared {
+  readonly checked: number
+  readonly different: readonly Difference[]
 }
 
 export async function verify(jobId: string | undefined, options: VerifyOptions): Promise<number> {
   if ((jobId === undefined) === !options.all)
     throw new UmbraError("E604", "name one job, or say --all for every job of the store.")
-  const found: Difference[] = []
-  const checked = await withReader(options, async reader => {
-    if (jobId !== undefined) {
-      found.push({ job_id: jobId, differences: await reader.verify(jobId) })
-      return 1
-    }
-    let jobs = 0
-    for await (const { jobId: id, differences } of reader.verifyAll()) {
-      jobs++
-      if (differences.length > 0) found.push({ job_id: id, differences })
-    }
-    return jobs
-  })
-  const different = found.filter(({ differences }) => differences.length > 0)
+  const { checked, different } = await withReader(existingStore(options), async reader =>
+    jobId === undefined ? compareAll(reader) : compareOne(reader, jobId),
+  )
   process.stdout.write(
-    options.json ? `${JSON.stringify({ checked, different }, null, 2)}\n` : text(checked, different),
+    options.json
+      ? `${JSON.stringify({ checked, different }, null, 2)}\n`
+      : differencesText(checked, different),
   )
   return different.length === 0 ? exitCode.ok : exitCode.failed
 }
 
-async function withReader<T>(options: StoreOptions, use: (reader: Reader) => Promise<T>): Promise<T> {
-  const location = existingStore(options)
-  const reader = await inTurn(() => openReader(location))
+async function compareOne(reader: Reader, jobId: string): Promise<Compared> {
+  const differences = await reader.verify(jobId)
+  return { checked: 1, different: differences.length === 0 ? [] : [{ job_id: jobId, differences }] }
+}
+
+export async function compareAll(reader: Reader): Promise<Compared> {
+  const different: Difference[] = []
+  let checked = 0
+  for await (const { jobId, differences } of reader.verifyAll()) {
+    checked++
+    if (differences.length > 0) different.push({ job_id: jobId, differences })
+  }
+  return { checked, different }
+}
+
+/** A folder is read beside the process that has it. */
+export async function withReader<T>(location: string, use: (reader: Reader) => Promise<T>): Promise<T> {
+  const reader = isPostgres(location)
+    ? await openReader(location)
+    : new Reader((await openReadOnly(location)).journal)
   try {
     return await use(reader)
   } finally {
@@ -49,7 +63,7 @@ async function withReader<T>(options: StoreOptions, use: (reader: Reader) => Pro
   }
 }
 
-function text(checked: number, different: readonly Difference[]): string {
+export function differencesText(checked: number, different: readonly Difference[]): string {
   const paint = paintFor(process.stdout)
   if (different.length === 0)
     return `${paint.green(`✓ ${count(checked, "job")}`)}: every projection says what its journal says\n`

@@ -1,5 +1,6 @@
--- What was done with the messages of execution $1 with these routes ($2) and seqs ($3). At most $4 rows, each of one
--- attempt or a part of it. `offset 0`: as in pipeline_find_messages.sql.
+-- What was done with the messages of execution $1 with these routes ($2) and seqs ($3): the first $4 rows, each of one
+-- attempt or a part of it, and with the last of them all that are of the same attempt. `offset 0`: as in
+-- pipeline_find_messages.sql.
 select k.route, k.seq, l.attempt, l.gathered_into, l.steps
 from (
   select distinct route, seq from unnest($2::text::smallint[], $3::text::bigint[]) as u (route, seq) order by route, seq
@@ -10,4 +11,5 @@ cross join lateral (
   where execution = $1::text::bigint and route = k.route and seq = k.seq
   offset 0
 ) as l
-limit $4::text::bigint
+order by k.route, k.seq, l.attempt
+fetch first ($4::text::bigint) rows with ties

@@ -1,5 +1,5 @@
--- Every session. Plans must not depend on statistics: the embedded database never gathers any, and a plan made
--- while `jobs` was empty would go on reading all of it. Each statement here has an index to go by; without scans,
+-- Every session. Plans must not depend on statistics: a plan made while `jobs` was empty would go on reading
+-- all of it. Each statement here has an index to go by; without scans,
 -- hashes and merges to choose from, the planner takes it. `jit` is off because refused alternatives look expensive
 -- enough to compile. Settings last as long as the session ($1: statement_timeout in ms, 0 for none).
 select

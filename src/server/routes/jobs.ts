@@ -3,7 +3,7 @@ import { z } from "zod"
 import { jobHasEnded } from "../../core/states.ts"
 import type { CheckedRequest } from "../../definition/index.ts"
 import { isoEvent, isoGraph, isoItems, isoNodeDetails } from "../../engine/iso-times.ts"
-import { type JobSnapshot, snapshotOfRow } from "../../engine/job-snapshot.ts"
+import type { JobSnapshot } from "../../engine/job-snapshot.ts"
 import type { AcceptOptions } from "../../engine/submissions.ts"
 import { UmbraError } from "../../errors.ts"
 import { isTraceparent } from "../../trace.ts"
@@ -134,7 +134,7 @@ export function jobRoutes(app: App, parts: RouteParts): void {
     async request => {
       const filter = filterOf(request.query)
       const wanted = { ...filter, ...ownersOf(request.caller), limit: filter.limit + 1 }
-      const found = (await umbra.queries.list(wanted)).map(snapshotOfRow)
+      const found = umbra.queries.snapshots(await umbra.queries.list(wanted))
       const jobs = found.slice(0, filter.limit)
       return { jobs, next: found.length > filter.limit ? jobs.at(-1)!.job_id : null }
     },

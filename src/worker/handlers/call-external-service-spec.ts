@@ -60,4 +60,7 @@ const output = z.object({
     .describe("How body is given; base64 if its bytes are no text."),
 })
 
-export const callExternalServiceSpec = { name: "call_external_service", config, output } satisfies HandlerSpec
+export const callExternalServiceSpec = {
+  ...{ name: "call_external_service", config, output },
+  providerHeaders: ["host"],
+} satisfies HandlerSpec

@@ -28,6 +28,7 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
   defineHandler({
     ...callExternalServiceSpec,
     async run(config, ctx) {
+      if (ctx.provider !== null) checkProviderHeaders(config)
       const rules = ctx.provider === null ? null : rulesOf(ctx.provider)
       const origins = rules?.origins ?? null
       const caller = callerOf(ctx)
@@ -42,6 +43,18 @@ export const callExternalService = (http: HttpClient, rulesOf: SubmissionRulesOf
       )
     },
   })
+
+/** Behind a shared front a Host header would have another site answer in the provider's place. */
+function checkProviderHeaders(config: Config): void {
+  const name = Object.keys(headersOf(config)).find(header =>
+    callExternalServiceSpec.providerHeaders.includes(header),
+  )
+  if (name === undefined) return
+  throw new HandlerError(
+    `A node with a provider cannot set the header "${name}", so nothing was sent. Leave it out.`,
+    { code: "E424", retryable: false, details: { header: name } },
+  )
+}
 
 /** What a request needs to know of whoever makes it. */
 export interface Caller

@@ -198,7 +198,11 @@ function calledAfterwards(
 /** With one process after another the call that was acknowledged is the last one: until it ended. */
 function lastCallOf({ lineage, letters }: Content): Map<string, number> {
   const found = new Map<string, number>()
-  for (const row of lineage) found.set(keyName(row), Math.max(row.at, found.get(keyName(row)) ?? 0))
+  const note = (name: string, at: number) => found.set(name, Math.max(at, found.get(name) ?? 0))
+  for (const row of lineage) note(keyName(row), row.at)
+  // A gathered message ends with the call for the message that it was gathered into.
+  for (const row of lineage)
+    if (row.into !== null) note(keyName(row), found.get(keyName({ ...row, seq: row.into })) ?? 0)
   for (const letter of letters) found.delete(keyName(letter))
   return found
 }

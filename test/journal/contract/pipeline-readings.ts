@@ -1,7 +1,7 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { openMemory } from "../../../src/journal/memory.ts"
 import type { LineageRow, PipelineCommit } from "../../../src/journal/pipeline-store.ts"
+import { openMemory } from "../../../src/journal/sqlite/memory.ts"
 import type { Stage } from "../fixture.ts"
 import {
   deadLettersOf,
@@ -204,6 +204,25 @@ export function pipelineReadingsContract(stage: () => Stage): void {
       expect(await read([2, 1, 1], 99)).toEqual([...first, ...second, other])
       expect(await read([1, 2], 3)).toHaveLength(3)
       expect(await read([3], 99)).toEqual([])
+    })
+
+    it("P5 lineage comes by message, attempt, adapter and time, whichever was committed first; so does its first page", async () => {
+      const { journal } = stage()
+      const { execution, pipelines, commit } = await startExecution(journal)
+      const ordered = [
+        invocation(0, 1, { at: NOW }),
+        invocation(0, 1, { at: NOW + 5, status: "completed" }),
+        invocation(0, 1, { at: NOW + 5, status: "failed", error: '"a"' }),
+        invocation(0, 1, { at: NOW + 5, status: "failed", error: '"b"' }),
+        invocation(0, 1, { adapter: 1, at: NOW - 5 }),
+        invocation(0, 1, { attempt: 2 }),
+        invocation(0, 2),
+        invocation(1, 1),
+      ]
+      for (const row of ordered.toReversed()) await commit({ lineage: [row] })
+      const keys = [1, 0].flatMap(route => [2, 1].map(seq => ({ route, seq })))
+      for (const limit of [1, 2, 3, 5, 6, 99])
+        expect(await pipelines.readLineage({ execution, keys, limit })).toEqual(ordered.slice(0, limit))
     })
 
     it("P5 gathered messages are found by what they were gathered into", async () => {

@@ -18,7 +18,7 @@ import { ProviderLife } from "./life.ts"
 
 export interface ExternalCampaignOptions {
   readonly seed: number
-  /** Where the jobs live; null: a folder of the campaign's own (PGlite), for one process at a time. */
+  /** Where the jobs live; null: a folder of the campaign's own (SQLite), for one process at a time. */
   readonly location: string | null
   readonly jobs: number
   readonly processes: number

@@ -45,41 +45,46 @@ const repeated = (unit: string, start = "") =>
   (start + unit.repeat(Math.ceil(8000 / unit.length))).slice(0, 8000)
 
 /** About as many parts as a body may have (`src/server/body.ts`), each kind as costly as it can be. */
-const list = (item: (i: number) => string, parts: number) =>
-  `[${Array.from({ length: Math.floor(199_000 / parts) }, (_, i) => item(i)).join()}]`
-const wide = {
-  "empty lists": list(() => "[]", 3),
-  "lists in lists": list(() => "[".repeat(40) + "]".repeat(40), 81),
-  "short texts": list(i => `"s${i}"`, 2),
-  numbers: list(i => `${i % 10}e-300`, 1),
-  "mappings, each with a key of its own": list(i => `{"k${i}":1}`, 13),
-  "a mapping of many keys": `{${list(i => `"k${i}":1`, 11).slice(1, -1)}}`,
+const values = (item: (i: number) => string, parts: number, most: number) =>
+  Array.from({ length: Math.floor(most / parts) }, (_, i) => item(i)).join()
+/** For documents. */
+const list = (item: (i: number) => string, parts: number) => `[${values(item, parts, 269_000)}]`
+const kinds: Readonly<Record<string, (most: number) => string>> = {
+  "empty lists": most => `[${values(() => "[]", 3, most)}]`,
+  "lists in lists": most => `[${values(() => "[".repeat(40) + "]".repeat(40), 81, most)}]`,
+  "short texts": most => `[${values(i => `"s${i}"`, 2, most)}]`,
+  numbers: most => `[${values(i => `${i % 10}e-300`, 1, most)}]`,
+  "mappings, each with a key of its own": most => `[${values(i => `{"k${i}":1}`, 15, most)}]`,
+  "a mapping of many keys": most => `{${values(i => `"k${i}":1`, 13, most)}}`,
 }
 const node0 = '"nodes": [{"id": "a", "handler": "input"}]'
-const structures: readonly Attack[] = Object.entries(wide).flatMap(([what, value], n) =>
-  (
+const structures: readonly Attack[] = Object.entries(kinds).flatMap(([what, make], n) => {
+  const value = make(199_000)
+  const document = make(269_000)
+  const attacks = [
+    ["/jobs", `{"workflow": "pattern", "input": {"b": ${value}}}`, [201, 503]],
+    ["/jobs", `{"workflow": "own", "input": {"b": ${value}}}`, 201],
+    ["/jobs", `{"workflow": "own", "inputs": ${value}}`, 400],
+    ["/jobs", value, 400],
+    ["/workflows/validate", document, 422],
+    ["/workflows/validate", document.slice(0, -1), 422],
     [
-      ["/jobs", `{"workflow": "pattern", "input": {"b": ${value}}}`, [201, 503]],
-      ["/jobs", `{"workflow": "own", "input": {"b": ${value}}}`, 201],
-      ["/jobs", `{"workflow": "own", "inputs": ${value}}`, 400],
-      ["/jobs", value, 400],
-      ["/workflows/validate", value, 422],
-      ["/workflows/validate", value.slice(0, -1), 422],
-      [
-        "/workflows",
-        `{"name": "c${n}", "nodes": [{"id": "a", "handler": "transform", "config": {"value": ${value}}}]}`,
-        [201, 422],
-      ],
-      [
-        "/workflows",
-        `{"name": "s${n}", ${node0}, "input": {"properties": {"a": {"enum": [${value}]}}}}`,
-        [201, 422],
-      ],
-      // Larger than it may be, though not in bytes.
-      ["/jobs", `{"workflow": "own", "input": [${`${value},`.repeat(2)}0]}`, 413],
-    ] as const
-  ).map(([path, body, status]) => ({ what: `${what}: ${path} ${body.slice(0, 40)}`, path, body, status })),
-)
+      "/workflows",
+      `{"name": "c${n}", "nodes": [{"id": "a", "handler": "transform", "config": {"value": ${document}}}]}`,
+      [201, 422],
+    ],
+    [
+      "/workflows",
+      `{"name": "s${n}", ${node0}, "input": {"properties": {"a": {"enum": [${document}]}}}}`,
+      [201, 422],
+    ],
+    // Larger than it may be, though not in bytes.
+    ["/jobs", `{"workflow": "own", "input": [${`${value},`.repeat(2)}0]}`, 413],
+  ] as const
+  return attacks.map(([path, body, status]) => {
+    return { what: `${what}: ${path} ${body.slice(0, 40)}`, path, body, status }
+  })
+})
 const others: readonly Attack[] = [
   {
     what: "a schema of 3 MB",
@@ -108,7 +113,7 @@ const configs: readonly Attack[] = (
     [
       "statuses of which the last are none",
       "call_external_service",
-      ["expected_status", list(i => (i < 190_000 ? "200" : "1"), 1)],
+      ["expected_status", list(i => (i < 260_000 ? "200" : "1"), 1)],
       422,
     ],
     [
@@ -119,15 +124,15 @@ const configs: readonly Attack[] = (
     ],
     ["messages that are none", "llm_service", ["messages", list(() => "1", 1)], 422],
     ["empty messages", "llm_service", ["messages", list(() => "{}", 3)], 422],
-    ["templates that are none", "transform", ["value", list(i => `"{{ a${i} + }}"`, 38)], 422],
-    ["templates that read nothing", "transform", ["value", list(i => `"{{ a${i} }}"`, 38)], 422],
+    ["templates that are none", "transform", ["value", list(i => `"{{ a${i} + }}"`, 45)], 422],
+    ["templates that read nothing", "transform", ["value", list(i => `"{{ a${i} }}"`, 45)], 422],
     ["long templates", "transform", ["value", list(() => `"{{ [0${",a".repeat(9000)}] }}"`, 18_100)], 422],
-    ["templates", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 42)], [200, 201]],
+    ["templates", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 49)], [200, 201]],
     ["more of them", "transform", ["value", list(i => `"{{ input.a${i} }}"`, 10)], 413],
     [
       "templates with space around them",
       "call_external_service",
-      ["expected_status", list(() => '" {{ 1 }}"', 38)],
+      ["expected_status", list(() => '" {{ 1 }}"', 45)],
       422,
     ],
   ] as const

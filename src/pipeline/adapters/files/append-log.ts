@@ -15,6 +15,7 @@ import { createHash } from "node:crypto"
 import { type FileHandle, mkdir, open } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { type FolderLock, lockFolder } from "../../../journal/folder-lock.ts"
+import { syncFolders } from "../../../sync-folders.ts"
 import { type Mark, MarkFile, seqsByName } from "./marks.ts"
 
 export interface Append {
@@ -155,17 +156,5 @@ async function openOrMake(path: string): Promise<FileHandle> {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error
     return open(path, "wx+")
-  }
-}
-
-/** A file that was just made is there after a power failure only if its folder says so. */
-export async function syncFolders(...folders: readonly string[]): Promise<void> {
-  for (const folder of folders) {
-    const handle = await open(folder, "r")
-    try {
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
   }
 }

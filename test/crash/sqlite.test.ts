@@ -5,7 +5,7 @@ import { campaign } from "./campaign.ts"
 it("J5 J6 J8 S7 a process on the embedded database is killed 20 times: nothing is lost, nothing completed runs again", async () => {
   const seed = Math.floor(Math.random() * 2 ** 32)
   const report = await campaign({ seed, kills: 20, jobs: 200, location: null })
-  expect(report.violations, `npm run crash -- --store pglite --kills 20 --jobs 200 --seed ${seed}`).toEqual(
+  expect(report.violations, `npm run crash -- --store sqlite --kills 20 --jobs 200 --seed ${seed}`).toEqual(
     [],
   )
   expect([...report.deaths.keys()]).toEqual(expect.arrayContaining([...failpointNames]))

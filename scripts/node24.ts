@@ -1,0 +1,32 @@
+/**
+ * `npm run test:node24`: the contract of the embedded database on Node.js 24, whose own SQLite (`node:sqlite`) is used
+ * there; `npm test` runs it on the installed Node.js. The program comes from the npm registry, at a pinned version, and is
+ * removed again.
+ */
+import { execFileSync } from "node:child_process"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const VERSION = "24.21.0"
+const TESTS = [
+  "test/journal/sqlite.test.ts",
+  "test/journal/sqlite-stores.test.ts",
+  "test/journal/memory.test.ts",
+]
+
+const root = fileURLToPath(new URL("..", import.meta.url))
+const platform = `node-${process.platform}-${process.arch}`
+const folder = mkdtempSync(join(tmpdir(), "umbra-node24-"))
+const run = (program: string, parameters: readonly string[]) =>
+  execFileSync(program, parameters, { cwd: root, stdio: "inherit" })
+try {
+  run("npm", ["install", "--ignore-scripts", "--no-save", "--prefix", folder, `${platform}@${VERSION}`])
+  const node = join(folder, "node_modules", platform, "bin", "node")
+  const checked = 'process.exit(process.getBuiltinModule("node:sqlite") ? 0 : 1)'
+  run(node, ["--no-warnings", "-e", checked])
+  run(node, [join(root, "node_modules/vitest/vitest.mjs"), "run", ...TESTS])
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}

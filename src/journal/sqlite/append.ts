@@ -1,0 +1,204 @@
+/** `append` and `purge`: the writes behind a fence. They run inside a transaction of the caller. */
+import { itemColumn } from "../encode.ts"
+import type * as port from "../port.ts"
+import type { BegunOperation, LeftBehind } from "../provider-store.ts"
+import { type Connection, freeText, json, list } from "./database.ts"
+
+/** `causes`: the names of the batch's messages (message-cause.ts). */
+export function append(
+  connection: Connection,
+  batch: port.Batch,
+  causes: readonly string[],
+): port.AppendResult {
+  const held = heldPartitions(connection, batch.fences)
+  for (const { messageId } of batch.answers) {
+    const message = connection.get<{ partition: number; withdrawn: number }>(
+      "select partition, withdrawn from inbox where id = ?",
+      messageId,
+    )
+    if (message?.withdrawn) held.delete(message.partition)
+  }
+  let inserted = 0
+  for (const fact of batch.facts) {
+    json(fact.data)
+    if (held.has(fact.partition)) inserted += insertFact(connection, fact)
+  }
+  for (const job of batch.newJobs) {
+    checkJob(job)
+    if (job.labels !== null) json(job.labels)
+    if (held.has(job.partition)) insertJob(connection, job)
+  }
+  for (const job of batch.changedJobs) {
+    checkJob(job)
+    if (held.has(job.partition)) changeJob(connection, job)
+  }
+  for (const { messageId, answer, partition } of batch.answers) {
+    json(answer)
+    if (held.has(partition))
+      connection.run(
+        "update inbox set answer = ? where id = ? and partition = ? and answer is null",
+        answer,
+        messageId,
+        partition,
+      )
+  }
+  batch.messages.forEach((message, index) => {
+    json(message.command)
+    if (held.has(message.cause!.partition)) insertMessage(connection, message, causes[index]!)
+  })
+  for (const operation of batch.begun ?? [])
+    if (held.has(operation.partition)) beginOperation(connection, operation)
+  for (const left of batch.left ?? []) if (held.has(left.partition)) leaveOperation(connection, left)
+  return { held, inserted }
+}
+
+/** Partitions whose epoch is still the expected one. */
+function heldPartitions(connection: Connection, fences: readonly port.PartitionEpoch[]): Set<number> {
+  const held = new Set<number>()
+  for (const { partition, epoch } of fences) {
+    const row = connection.get<{ epoch: number }>("select epoch from partitions where id = ?", partition)
+    if (row?.epoch === epoch) held.add(partition)
+  }
+  return held
+}
+
+const INSERT_FACT = `
+insert into journal (job_id, seq, at, partition, bytes, type, data) values (?, ?, ?, ?, ?, ?, ?)
+on conflict (job_id, seq) do nothing`
+
+/** 0: it was there already. */
+function insertFact(connection: Connection, fact: port.NewFact): number {
+  const { jobId, seq, at, partition, type, data } = fact
+  return connection.run(INSERT_FACT, jobId, seq, at, partition, Buffer.byteLength(data), freeText(type), data)
+}
+
+function checkJob({ output, error }: port.JobChange): void {
+  if (output !== null) json(output)
+  if (error !== null) json(error)
+}
+
+const INSERT_JOB = `
+insert into jobs (
+  id, seq, created_at, updated_at, finished_at, wake_at, partition, workflow_version, priority,
+  status, owner, workflow, parent_id, submitted_by, labels, error, output
+)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (id) do nothing`
+
+function insertJob(connection: Connection, job: port.NewJob): void {
+  connection.run(
+    INSERT_JOB,
+    job.id,
+    job.seq,
+    job.createdAt,
+    job.updatedAt,
+    job.finishedAt,
+    job.wakeAt,
+    job.partition,
+    job.workflowVersion,
+    job.priority,
+    job.status,
+    freeText(job.owner),
+    freeText(job.workflow),
+    job.parentId,
+    job.submittedBy === null ? null : freeText(job.submittedBy),
+    job.labels,
+    job.error,
+    job.output,
+  )
+}
+
+const CHANGE_JOB = `
+update jobs
+set seq = ?1, status = ?2, updated_at = ?3, finished_at = ?4, wake_at = ?5, output = ?6, error = ?7
+where id = ?8 and seq < ?1`
+
+function changeJob(connection: Connection, job: port.JobChange): void {
+  const { seq, status, updatedAt, finishedAt, wakeAt, output, error, id } = job
+  connection.run(CHANGE_JOB, seq, status, updatedAt, finishedAt, wakeAt, output, error, id)
+}
+
+const INSERT_MESSAGE = `
+insert into inbox (partition, job_id, sent_at, cause, command) values (?, ?, ?, ?, ?)
+on conflict (cause) do nothing`
+
+export function insertMessage(connection: Connection, message: port.NewMessage, cause: string): void {
+  const { partition, jobId, sentAt, command } = message
+  connection.run(INSERT_MESSAGE, partition, jobId, sentAt, cause, command)
+}
+
+const BEGIN_OPERATION = `
+insert into operations (
+  partition, provider, external_id, job_id, node, item, attempt, submitted_at, ended_at, cancel_at,
+  slot_until, unseen, operation
+)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+on conflict (provider, external_id, job_id, node, item) do update
+set
+  attempt = excluded.attempt, ended_at = excluded.ended_at, cancel_at = excluded.cancel_at,
+  slot_until = excluded.slot_until`
+
+function beginOperation(connection: Connection, operation: BegunOperation): void {
+  const { partition, provider, externalId, jobId, node, attempt, submittedAt, endedAt, cancelAt } = operation
+  connection.run(
+    BEGIN_OPERATION,
+    partition,
+    freeText(provider),
+    freeText(externalId),
+    jobId,
+    node,
+    itemColumn(operation),
+    attempt,
+    submittedAt,
+    endedAt,
+    cancelAt,
+    operation.slotUntil ?? null,
+    operation.unseen === undefined ? 0 : 1,
+    operation.unseen?.operation ?? 0,
+  )
+}
+
+const END_OPERATION = `
+update operations
+set ended_at = ?4, cancel_at = ?5, slot_until = ?6
+where job_id = ?1 and node = ?2 and item = ?3 and ended_at is null and unseen = 0`
+
+/** The operation of a node ends with these facts, and its slot is released; without a node: all slots of the job. */
+function leaveOperation(connection: Connection, left: LeftBehind): void {
+  const { jobId, node, at, operation, slotUntil } = left
+  if (node === null) {
+    connection.run("delete from slots where job_id = ?", jobId)
+    return
+  }
+  const item = itemColumn(left)
+  const cancelAt = operation === "cancel" ? at : null
+  if (operation !== "none") connection.run(END_OPERATION, jobId, node, item, at, cancelAt, slotUntil ?? null)
+  connection.run("delete from slots where job_id = ? and node = ? and item = ?", jobId, node, item)
+}
+
+/** The rows of a pipeline may be millions: they are only marked, and `purgeLineage` removes them in pages. */
+export function purge(
+  connection: Connection,
+  { fences, jobIds, before }: Parameters<port.Journal["purge"]>[0],
+): number {
+  const held = heldPartitions(connection, fences)
+  const ended = connection
+    .all<{ id: string; partition: number }>(
+      "select id, partition from jobs where id in (select value from json_each(?)) and finished_at < ?",
+      list(jobIds),
+      before,
+    )
+    .filter(job => held.has(job.partition))
+  for (const { id } of ended) {
+    connection.run("delete from journal where job_id = ?", id)
+    connection.run("delete from operations where job_id = ?", id)
+    connection.run("delete from slots where job_id = ?", id)
+    connection.run(
+      "update executions set is_orphan = 1, ended_at = coalesce(ended_at, ?) where job_id = ? and is_orphan = 0",
+      before,
+      id,
+    )
+    connection.run("delete from jobs where id = ?", id)
+  }
+  return ended.length
+}

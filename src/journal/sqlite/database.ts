@@ -1,0 +1,131 @@
+/**
+ * One connection to an SQLite database, and what all verbs on it share: prepared statements by their text, transactions,
+ * and notifications. Everything is synchronous: a verb is one transaction of a few statements, and nothing else runs
+ * between them.
+ */
+import { JournalDataError } from "../errors.ts"
+import type { Database, Statement, Value } from "./driver.ts"
+
+/** The verbs of a port as they are inside the thread: the same arguments, and the result instead of a promise. */
+export type Sync<Port> = {
+  readonly [Verb in keyof Port as Port[Verb] extends (...args: never[]) => Promise<unknown>
+    ? Verb
+    : never]: Port[Verb] extends (...args: infer Arguments) => Promise<infer Result>
+    ? (...args: Arguments) => Result
+    : never
+}
+
+export class Connection {
+  readonly database: Database
+  /** Called after messages for these partitions were written; by default nobody listens. */
+  notify: (partitions: readonly number[]) => void = () => {}
+  readonly #statements = new Map<string, Statement>()
+  #inTransaction = false
+  #rows = 0
+  #commits = 0
+
+  constructor(database: Database) {
+    this.database = database
+  }
+
+  /** The statement is prepared at its first use and kept: `sql` is one of a bounded number of texts. */
+  prepare(sql: string): Statement {
+    let statement = this.#statements.get(sql)
+    if (statement === undefined) {
+      statement = this.database.prepare(sql)
+      this.#statements.set(sql, statement)
+    }
+    return statement
+  }
+
+  /** How many rows it changed. */
+  run(sql: string, ...values: Value[]): number {
+    const changes = Number(this.prepare(sql).run(...values).changes)
+    this.#rows += changes
+    if (changes > 0 && !this.#inTransaction) this.#commits++
+    return changes
+  }
+
+  get<Row>(sql: string, ...values: Value[]): Row | undefined {
+    return this.prepare(sql).get(...values) as Row | undefined
+  }
+
+  all<Row>(sql: string, ...values: Value[]): Row[] {
+    return this.prepare(sql).all(...values) as Row[]
+  }
+
+  /** All of it or nothing. Inside another transaction it is part of that one. */
+  transaction<T>(work: () => T): T {
+    if (this.#inTransaction) return work()
+    this.database.exec("begin immediate")
+    this.#inTransaction = true
+    try {
+      const result = work()
+      this.database.exec("commit")
+      this.#commits++
+      return result
+    } catch (error) {
+      this.#rollBack()
+      throw error
+    } finally {
+      this.#inTransaction = false
+    }
+  }
+
+  /** Runs it as a transaction and keeps nothing of it. */
+  trial(work: () => unknown): void {
+    const undone = new Error("rolled back")
+    try {
+      this.transaction(() => {
+        work()
+        throw undone
+      })
+    } catch (error) {
+      if (error !== undone) throw error
+    }
+  }
+
+  /** What was written since the last time. */
+  takeWritten(): { readonly rows: number; readonly commits: number } {
+    const written = { rows: this.#rows, commits: this.#commits }
+    this.#rows = 0
+    this.#commits = 0
+    return written
+  }
+
+  close(): void {
+    this.#statements.clear()
+    this.database.close()
+  }
+
+  #rollBack(): void {
+    try {
+      this.database.exec("rollback")
+    } catch {
+      // SQLite has rolled back by itself, as it does when the disk is full.
+    }
+  }
+}
+
+/** A list as one parameter: `where id in (select value from json_each(?))`. */
+export function list(values: readonly (string | number)[]): string {
+  return JSON.stringify(values)
+}
+
+/** A name or another short text that somebody chose. The driver would cut it off at a raw NUL without a word. */
+export function freeText(text: string): string {
+  if (!text.includes("\u0000")) return text
+  throw new JournalDataError("a stored text holds the control character U+0000; remove it")
+}
+
+/** JSON text is stored as it is. It never holds a raw NUL; a text that is no JSON is refused. */
+export function json(text: string): string {
+  try {
+    JSON.parse(text)
+    return text
+  } catch (error) {
+    throw new JournalDataError(
+      `the embedded database refused the data: ${(error as Error).message}. Nothing of it was stored.`,
+    )
+  }
+}

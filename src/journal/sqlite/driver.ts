@@ -1,0 +1,62 @@
+/**
+ * The SQLite driver: `node:sqlite` where Node has it (22.13 and later), else `@photostructure/sqlite`, which has the same
+ * interface. Everything in it is synchronous.
+ */
+import { createRequire } from "node:module"
+import { UmbraError } from "../../errors.ts"
+
+/** What can be bound to a parameter. A raw NUL cuts a text off: see `freeText` in database.ts. */
+export type Value = string | number | bigint | null | Uint8Array
+
+export interface Statement {
+  run(...values: Value[]): { readonly changes: number | bigint; readonly lastInsertRowid: number | bigint }
+  get(...values: Value[]): unknown
+  all(...values: Value[]): unknown[]
+  iterate(...values: Value[]): Iterable<unknown>
+}
+
+/** What both drivers have of `DatabaseSync`. */
+export interface Database {
+  prepare(sql: string): Statement
+  exec(sql: string): void
+  close(): void
+}
+
+interface Driver {
+  readonly DatabaseSync: new (path: string, options?: { readonly readOnly?: boolean }) => Database
+}
+
+export function openDatabase(path: string, options: { readonly readOnly?: boolean } = {}): Database {
+  const { DatabaseSync } = driver()
+  return new DatabaseSync(path, options)
+}
+
+let loaded: Driver | undefined
+
+function driver(): Driver {
+  loaded ??= builtIn() ?? packaged()
+  return loaded
+}
+
+function builtIn(): Driver | undefined {
+  const { emitWarning } = process
+  // Node calls its module experimental; the interface that is used here is the one that both drivers have.
+  process.emitWarning = () => {}
+  try {
+    return process.getBuiltinModule?.("node:sqlite") as Driver | undefined
+  } finally {
+    process.emitWarning = emitWarning
+  }
+}
+
+function packaged(): Driver {
+  try {
+    return createRequire(import.meta.url)("@photostructure/sqlite") as Driver
+  } catch (cause) {
+    throw new UmbraError(
+      "E508",
+      `the embedded database needs SQLite, and this Node.js (${process.version} on ${process.platform}-${process.arch}) has none: use Node.js 22.13 or later, or install the package @photostructure/sqlite, or name a PostgreSQL database`,
+      { cause },
+    )
+  }
+}

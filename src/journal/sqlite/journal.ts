@@ -1,0 +1,417 @@
+/** The verbs of the journal on one SQLite connection: each is one transaction. */
+import { randomUUID } from "node:crypto"
+import { messageCauses } from "../message-cause.ts"
+import type * as port from "../port.ts"
+import { RESTORED_EPOCHS } from "../restored.ts"
+import { append, insertMessage, purge } from "./append.ts"
+import { type Connection, freeText, json, list, type Sync } from "./database.ts"
+import type { Value } from "./driver.ts"
+
+type Verbs = Sync<Omit<port.Journal, "close" | "sendMessages">>
+
+/** Larger than anything stored: read everything. */
+const NO_LIMIT = 2 ** 40
+
+const BEFORE_ALL: port.DueJob = { wakeAt: -1, id: "" }
+
+/** A list leaves out an output that is larger. */
+const LISTED_OUTPUT_BYTES = 32_768
+
+const JOB_COLUMNS = `
+  id, partition, seq, status, updated_at as updatedAt, finished_at as finishedAt, wake_at as wakeAt, error, owner,
+  workflow, workflow_version as workflowVersion, parent_id as parentId, labels, priority, created_at as createdAt,
+  submitted_by as submittedBy`
+
+const LISTED_COLUMNS = `${JOB_COLUMNS},
+  case when octet_length(output) <= ${LISTED_OUTPUT_BYTES} then output end as output,
+  octet_length(output) > ${LISTED_OUTPUT_BYTES} as isLarge`
+
+const WORKFLOW_COLUMNS = `
+  owner, name, version, hash, definition, created_at as createdAt, deleted_at as deletedAt, pushed_by as pushedBy, rules`
+
+export class SqliteJournal implements Verbs {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  append(batch: port.Batch): port.AppendResult {
+    const causes = messageCauses(batch.messages)
+    const result = this.#connection.transaction(() => append(this.#connection, batch, causes))
+    if (batch.messages.length > 0) this.#connection.notify(batch.messages.map(({ partition }) => partition))
+    return result
+  }
+
+  tryAppend(batch: port.Batch): void {
+    const causes = messageCauses(batch.messages)
+    this.#connection.trial(() => append(this.#connection, batch, causes))
+  }
+
+  readFacts(
+    jobIds: readonly string[],
+    { inlineBytes = NO_LIMIT, after = -1 }: { readonly inlineBytes?: number; readonly after?: number } = {},
+  ): port.FactRow[] {
+    return [...new Set(jobIds)].sort().flatMap(id =>
+      this.#connection.all<port.FactRow>(
+        `select job_id as jobId, seq, at, type, case when bytes <= ? then data end as data, bytes
+         from journal where job_id = ? and seq > ? order by seq`,
+        inlineBytes,
+        id,
+        after,
+      ),
+    )
+  }
+
+  readFact(jobId: string, seq: number): string | null {
+    const sql = "select data from journal where job_id = ? and seq = ?"
+    return this.#connection.get<{ data: string }>(sql, jobId, seq)?.data ?? null
+  }
+
+  readJob(id: string): port.JobRow | null {
+    const sql = `select ${JOB_COLUMNS}, output from jobs where id = ?`
+    return this.#connection.get<port.JobRow>(sql, id) ?? null
+  }
+
+  listJobs(filter: port.JobFilter): port.JobRow[] {
+    const { conditions, values } = jobConditions(filter)
+    const sql = `select ${LISTED_COLUMNS} from jobs where ${conditions.join(" and ")} order by id desc limit ?`
+    return this.#connection.all<ListedJob>(sql, ...values, filter.limit).map(listedJob)
+  }
+
+  finishedJobs(ids: readonly string[]): port.JobRow[] {
+    const sql = `select ${LISTED_COLUMNS} from jobs
+      where id in (select value from json_each(?)) and finished_at is not null`
+    return this.#connection.all<ListedJob>(sql, list(ids)).map(listedJob)
+  }
+
+  unfinishedJobs(query: Parameters<port.Journal["unfinishedJobs"]>[0]): string[] {
+    const { owner, submittedBy = null, known, after, limit } = query
+    const mine = "owner = ?1 and finished_at is null and (?2 is null or submitted_by = ?2)"
+    const found = [
+      ...this.#connection.all<{ id: string }>(
+        `select id from jobs where id in (select value from json_each(?3)) and ${mine}`,
+        owner,
+        submittedBy,
+        list(known),
+      ),
+      ...this.#connection.all<{ id: string }>(
+        `select id from jobs where ${mine} and id > ?3 order by id desc limit ?4`,
+        owner,
+        submittedBy,
+        after,
+        limit,
+      ),
+    ]
+    return [...new Set(found.map(({ id }) => id))]
+  }
+
+  /** Each partition's share comes from its own stretch of the index: the jobs that wait for later cost nothing. */
+  dueJobs(query: Parameters<port.Journal["dueJobs"]>[0]): port.DueJobs {
+    const { at, limit, after = BEFORE_ALL } = query
+    const found = query.partitions.flatMap(partition =>
+      this.#connection.all<port.DueJob>(
+        `select wake_at as wakeAt, id from jobs
+         where partition = ? and wake_at <= ? and (wake_at, id) > (?, ?) order by wake_at, id limit ?`,
+        partition,
+        at,
+        after.wakeAt,
+        after.id,
+        limit + 1,
+      ),
+    )
+    const due = found.sort((a, b) => a.wakeAt - b.wakeAt || (a.id < b.id ? -1 : 1))
+    const jobs = due.slice(0, limit)
+    return { jobs, nextWakeAt: due[limit]?.wakeAt ?? this.#nextWakeAt(query.partitions, at) }
+  }
+
+  #nextWakeAt(partitions: readonly number[], at: number): number | null {
+    const sql = "select min(wake_at) as wakeAt from jobs where partition = ? and wake_at > ?"
+    const times = partitions.flatMap(
+      partition => this.#connection.get<{ wakeAt: number | null }>(sql, partition, at)?.wakeAt ?? [],
+    )
+    return times.length === 0 ? null : Math.min(...times)
+  }
+
+  putWorkflow(workflow: port.NewWorkflow): port.WorkflowRow {
+    const { owner, name, hash, definition, createdAt, pushedBy = null, rules = 1 } = workflow
+    json(definition)
+    return this.#connection.transaction(() => {
+      const latest = this.#connection.get<StoredWorkflow>(
+        `select ${WORKFLOW_COLUMNS} from workflows where owner = ? and name = ? order by version desc limit 1`,
+        freeText(owner),
+        freeText(name),
+      )
+      // A deleted version is nobody's content: the same again is a new version.
+      const isSame =
+        latest?.deletedAt === null && latest.hash === hash && latest.definition === workflow.definition
+      if (isSame) return { ...latest, unchanged: true }
+      const version = (latest?.version ?? 0) + 1
+      this.#connection.run(
+        `insert into workflows (owner, name, version, hash, created_at, pushed_by, rules, definition)
+         values (?, ?, ?, ?, ?, ?, ?, ?)`,
+        owner,
+        name,
+        version,
+        hash,
+        createdAt,
+        pushedBy === null ? null : freeText(pushedBy),
+        rules,
+        definition,
+      )
+      const stored = { owner, name, version, hash, definition, createdAt, deletedAt: null, pushedBy, rules }
+      return { ...stored, unchanged: false }
+    })
+  }
+
+  readWorkflow(key: {
+    readonly owner: string
+    readonly name: string
+    readonly version?: number
+  }): port.WorkflowRow | null {
+    const { owner, name, version } = key
+    const found =
+      version === undefined
+        ? this.#connection.get<StoredWorkflow>(
+            `select ${WORKFLOW_COLUMNS} from workflows
+             where owner = ? and name = ? and deleted_at is null order by version desc limit 1`,
+            owner,
+            name,
+          )
+        : this.#connection.get<StoredWorkflow>(
+            `select ${WORKFLOW_COLUMNS} from workflows where owner = ? and name = ? and version = ?`,
+            owner,
+            name,
+            version,
+          )
+    return found ? { ...found, unchanged: false } : null
+  }
+
+  claimKey({ owner, key, jobId, fingerprint, createdAt }: port.KeyClaim): port.KeyClaim {
+    return this.#connection.transaction(() => {
+      this.#connection.run(
+        `insert into idempotency_keys (owner, key, job_id, fingerprint, created_at) values (?, ?, ?, ?, ?)
+         on conflict do nothing`,
+        freeText(owner),
+        freeText(key),
+        jobId,
+        fingerprint,
+        createdAt,
+      )
+      const sql = `select owner, key, job_id as jobId, fingerprint, created_at as createdAt
+        from idempotency_keys where owner = ? and key = ?`
+      return this.#connection.get<port.KeyClaim>(sql, owner, key)!
+    })
+  }
+
+  beat({ engine, place, beat, follows }: port.EngineBeat): port.Pulse {
+    return this.#connection.transaction(() => {
+      this.#connection.run(
+        `insert into engines (id, place, beat, follows) values (?, ?, ?, ?)
+         on conflict (id) do update set place = excluded.place, beat = excluded.beat, follows = excluded.follows`,
+        engine,
+        place,
+        beat,
+        Number(follows),
+      )
+      const inbox = `select id from partitions as p where owner = ? and exists (
+        select 1 from inbox as i where i.partition = p.id and i.answer is null and i.withdrawn = 0
+      ) order by id`
+      return {
+        engines: this.readEngines().filter(other => other.engine !== engine),
+        partitions: this.readPartitions(),
+        inbox: this.#connection.all<{ id: number }>(inbox, engine).map(({ id }) => id),
+      }
+    })
+  }
+
+  takePartitions(take: {
+    readonly engine: string
+    readonly expected: readonly port.PartitionEpoch[]
+  }): port.PartitionEpoch[] {
+    const sql = `update partitions set owner = ?1, epoch = ?3 + 1
+      where id = ?2 and (epoch = ?3 or (epoch = ?3 + 1 and owner = ?1))`
+    const taken = this.#connection.transaction(() =>
+      take.expected.filter(
+        ({ partition, epoch }) => this.#connection.run(sql, take.engine, partition, epoch) > 0,
+      ),
+    )
+    return taken
+      .map(({ partition, epoch }) => ({ partition, epoch: epoch + 1 }))
+      .sort((a, b) => a.partition - b.partition)
+  }
+
+  releasePartitions(release: {
+    readonly engine: string
+    readonly held: readonly port.PartitionEpoch[]
+  }): void {
+    const sql = "update partitions set owner = null where id = ? and epoch = ? and owner = ?"
+    this.#connection.transaction(() => {
+      for (const { partition, epoch } of release.held)
+        this.#connection.run(sql, partition, epoch, release.engine)
+    })
+  }
+
+  readEngines(): port.EngineBeat[] {
+    return this.#connection
+      .all<port.EngineBeat>("select id as engine, place, beat, follows from engines")
+      .map(engine => ({ ...engine, follows: Boolean(engine.follows) }))
+  }
+
+  readPartitions(): port.PartitionRow[] {
+    return this.#connection.all("select id as partition, owner, epoch from partitions order by id")
+  }
+
+  leave(engine: string): void {
+    this.#connection.run("delete from engines where id = ?", engine)
+  }
+
+  /** `causes`: a name for each message that is the same when the verb is repeated. */
+  sendMessages(messages: readonly port.NewMessage[], causes: readonly string[]): number[] {
+    for (const { command } of messages) json(command)
+    const ids = this.#connection.transaction(() =>
+      messages.map((message, index) => {
+        insertMessage(this.#connection, message, causes[index]!)
+        const sql = "select id from inbox where cause = ?"
+        return this.#connection.get<{ id: number }>(sql, causes[index]!)!.id
+      }),
+    )
+    this.#connection.notify(messages.map(({ partition }) => partition))
+    return ids
+  }
+
+  readMessages(query: { readonly partitions: readonly number[]; readonly limit: number }): port.MessageRow[] {
+    return this.#connection.all(
+      `select id, partition, job_id as jobId, command, sent_at as sentAt from inbox
+       where partition in (select value from json_each(?)) and answer is null and withdrawn = 0
+       order by id limit ?`,
+      list(query.partitions),
+      query.limit,
+    )
+  }
+
+  readAnswers({
+    messageIds,
+    forget = [],
+  }: Parameters<port.Journal["readAnswers"]>[0]): ReadonlyMap<number, string> {
+    const answered = "id in (select value from json_each(?)) and answer is not null"
+    return this.#connection.transaction(() => {
+      const sql = `select id, answer from inbox where ${answered}`
+      const found = this.#connection.all<{ id: number; answer: string }>(sql, list(messageIds))
+      if (forget.length > 0) this.#connection.run(`delete from inbox where ${answered}`, list(forget))
+      return new Map(found.map(({ id, answer }) => [id, answer]))
+    })
+  }
+
+  withdrawMessage(messageId: number): boolean {
+    const sql = "update inbox set withdrawn = 1 where id = ? and answer is null"
+    return this.#connection.run(sql, messageId) > 0
+  }
+
+  endedJobs(query: Parameters<port.Journal["endedJobs"]>[0]): string[] {
+    const sql = `
+      select j.id from jobs as j
+      where j.finished_at < ?1
+        and j.partition in (select value from json_each(?2))
+        and j.wake_at is null
+        and not exists (select 1 from jobs as p where p.id = j.parent_id)
+        and (
+          j.finished_at < ?3
+          or not exists (
+            select 1 from operations as o
+            where o.job_id = j.id and (o.cancel_at is not null or (o.unseen = 1 and o.ended_at is null))
+          )
+        )
+      order by j.finished_at
+      limit ?4`
+    const { partitions, before, unsettledBefore, limit } = query
+    return this.#connection
+      .all<{ id: string }>(sql, before, list(partitions), unsettledBefore, limit)
+      .map(({ id }) => id)
+  }
+
+  purge(query: Parameters<port.Journal["purge"]>[0]): number {
+    return this.#connection.transaction(() => purge(this.#connection, query))
+  }
+
+  tidy({ before, unsettledBefore, silentSince }: Parameters<port.Journal["tidy"]>[0]): void {
+    this.#connection.transaction(() => {
+      this.#connection.run(
+        `delete from idempotency_keys
+         where created_at < ? and not exists (select 1 from jobs where jobs.id = idempotency_keys.job_id)`,
+        before,
+      )
+      this.#connection.run(
+        "delete from inbox where sent_at < ? and (answer is not null or withdrawn = 1)",
+        before,
+      )
+      this.#connection.run(
+        `delete from operation_claims as c
+         where c.claimed_at < ? and not exists (
+           select 1 from operations as o where o.provider = c.provider and o.external_id = c.external_id
+         )`,
+        before,
+      )
+      this.#connection.run(
+        "delete from webhook_events where received_at < ?1 and (verdict <> 'parked' or received_at < ?2)",
+        before,
+        unsettledBefore,
+      )
+      this.#connection.run(
+        `delete from engines
+         where beat = purged_beat and beat <= ?
+           and not exists (select 1 from partitions where partitions.owner = engines.id)`,
+        silentSince,
+      )
+      this.#connection.run("update engines set purged_beat = beat where purged_beat is not beat")
+    })
+  }
+
+  restored(): void {
+    this.#connection.transaction(() => {
+      this.#connection.run("update partitions set epoch = epoch + ?, owner = null", RESTORED_EPOCHS)
+      this.#connection.run("delete from engines")
+      this.#connection.run("update store set id = ?", randomUUID())
+    })
+  }
+}
+
+type StoredWorkflow = Omit<port.WorkflowRow, "unchanged">
+
+interface ListedJob extends port.JobRow {
+  readonly isLarge: number | null
+}
+
+function listedJob({ isLarge, ...job }: ListedJob): port.JobRow {
+  return isLarge ? { ...job, outputLeftOut: true } : job
+}
+
+/** The ids of a job and of its children begin alike: this much of them. */
+const FAMILY_LENGTH = 18
+
+function jobConditions(filter: port.JobFilter): { conditions: string[]; values: Value[] } {
+  const conditions: string[] = []
+  const values: Value[] = []
+  const where = (condition: string, ...given: Value[]) => {
+    conditions.push(condition)
+    values.push(...given)
+  }
+  const { owner, statuses, workflow, after, parentId, createdFrom, createdBefore } = filter
+  if (owner !== undefined) where("owner = ?", owner)
+  // A parent's children are one short stretch of the primary key.
+  if (typeof parentId === "string") {
+    const family = parentId.slice(0, FAMILY_LENGTH)
+    where("id > ? and id < ? and parent_id = ?", `${family}-0000`, `${family}-g`, parentId)
+  }
+  if (parentId === null) where("parent_id is null")
+  if (after !== undefined) where("id < ?", after)
+  if (statuses !== undefined) where("status in (select value from json_each(?))", list(statuses))
+  if (workflow !== undefined) where("workflow = ?", workflow)
+  if (!filter.deleted) where("status <> 'DELETED'")
+  if (createdFrom !== undefined) where("created_at >= ?", createdFrom)
+  if (createdBefore !== undefined) where("created_at < ?", createdBefore)
+  for (const [name, value] of Object.entries(filter.labels ?? {}))
+    where("exists (select 1 from json_each(labels) where key = ? and value = ?)", name, value)
+  if (conditions.length === 0) where("true")
+  return { conditions, values }
+}

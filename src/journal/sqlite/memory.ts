@@ -1,0 +1,76 @@
+/**
+ * The journal in memory: the same stores on `:memory:`, in the thread of the caller. Nothing survives the process. Every
+ * verb takes effect when it is called, without an await in between. A store that is passed in is shared, as a database is
+ * by its processes, so that take-over and fencing can be tested. No clock, and no chance but for ids of the store and of
+ * messages that are sent: a simulation on it repeats exactly.
+ */
+import { JournalUnavailableError } from "../errors.ts"
+import type * as port from "../port.ts"
+import { retryDefaults } from "../retry.ts"
+import { Connection } from "./database.ts"
+import { openDatabase } from "./driver.ts"
+import { classify } from "./errors.ts"
+import { createJournal, createStores, execute, type Stores } from "./ports.ts"
+import { prepareSchema } from "./schema.ts"
+
+/** What several openings may share, as several processes share a database. */
+export interface MemoryStore {
+  /** For tests that look at the tables or change them behind the back of the engines. */
+  readonly connection: Connection
+  /** The verbs, synchronous. */
+  readonly stores: Stores
+  readonly partitions: number
+  readonly listeners: Set<(partition: number) => void>
+  readonly feedListeners: Set<(news: string) => void>
+}
+
+export function createMemoryStore({ partitions = 64 }: { readonly partitions?: number } = {}): MemoryStore {
+  const connection = new Connection(openDatabase(":memory:"))
+  prepareSchema(connection, "memory", partitions)
+  const listeners = new Set<(partition: number) => void>()
+  connection.notify = changed => {
+    for (const partition of changed)
+      for (const listener of listeners) queueMicrotask(() => listener(partition))
+  }
+  return { connection, stores: createStores(connection), partitions, listeners, feedListeners: new Set() }
+}
+
+export function openMemory(shared?: MemoryStore): port.Journal {
+  const store = shared ?? createMemoryStore()
+  const exclusive = shared === undefined
+  let isClosed = false
+  return createJournal({
+    // Nothing is gained by a second lane, but tests shall run as on PostgreSQL.
+    capabilities: {
+      exclusive,
+      durable: false,
+      label: "memory",
+      partitions: store.partitions,
+      appendLanes: 2,
+      retry: retryDefaults,
+    },
+    call: async (name, verb, args) => {
+      if (isClosed)
+        throw new JournalUnavailableError("memory has been closed by this process", { final: true })
+      try {
+        return execute(store.stores, name, verb, args)
+      } catch (error) {
+        throw classify(error, "memory")
+      }
+    },
+    listen: exclusive ? null : listener => subscribe(store.listeners, listener),
+    listenToFeed: exclusive ? null : listener => subscribe(store.feedListeners, listener),
+    tell: news => {
+      for (const listener of store.feedListeners) queueMicrotask(() => listener(news))
+    },
+    close: async () => {
+      if (!isClosed && exclusive) store.connection.close()
+      isClosed = true
+    },
+  })
+}
+
+async function subscribe<T>(listeners: Set<T>, listener: T): Promise<() => Promise<void>> {
+  listeners.add(listener)
+  return async () => void listeners.delete(listener)
+}

@@ -1,0 +1,51 @@
+/** Opens the file of an embedded database and keeps it in order. Runs in the thread of the database. */
+import { UmbraError } from "../../errors.ts"
+import { Connection } from "./database.ts"
+import { openDatabase } from "./driver.ts"
+import { checkFile, createFile } from "./file.ts"
+import { prepareSchema, schemaVersion } from "./schema.ts"
+import type { Synchronous } from "./settings.ts"
+
+const PAGE_BYTES = 4_096
+
+/** SQLite itself moves the WAL into the file at the latest when it has grown to this, within a commit. */
+const WAL_PAGES = 16_384
+
+/** The page cache, in KB. The operating system caches the file anyway. */
+const CACHE_KB = 8_192
+
+export async function openFile(file: string, synchronous: Synchronous): Promise<Connection> {
+  await createFile(file)
+  await checkFile(file)
+  const connection = new Connection(openDatabase(file))
+  try {
+    const { database } = connection
+    database.exec("pragma busy_timeout = 5000")
+    // Before anything that may write.
+    schemaVersion(connection, file)
+    // On macOS fsync leaves data in the disk's own cache. Elsewhere these two do nothing.
+    database.exec("pragma fullfsync = on; pragma checkpoint_fullfsync = on")
+    database.exec(`pragma cache_size = -${CACHE_KB}; pragma mmap_size = 0`)
+    useWal(connection, file)
+    database.exec(`pragma synchronous = ${synchronous}`)
+    // A process that reads beside this one (read-only.ts) holds the WAL up; what it has grown beyond the bound is cut off
+    // when it is begun anew.
+    database.exec(`pragma journal_size_limit = ${WAL_PAGES * PAGE_BYTES}`)
+    database.exec(`pragma wal_autocheckpoint = ${WAL_PAGES}; pragma temp_store = memory`)
+    prepareSchema(connection, file)
+    return connection
+  } catch (error) {
+    connection.close()
+    throw error
+  }
+}
+
+/** SQLite answers with the mode in use: a file system without shared memory, as over a network, keeps the old one. */
+function useWal(connection: Connection, file: string): void {
+  const mode = connection.database.prepare("pragma journal_mode = wal").get() as { journal_mode: string }
+  if (mode.journal_mode === "wal") return
+  throw new UmbraError(
+    "E508",
+    `${file} is on a file system that cannot hold a database (no write-ahead log). Choose a folder on a local disk.`,
+  )
+}

@@ -1,0 +1,438 @@
+/**
+ * Pipelines on SQLite: the verbs of `PipelineStore`, synchronous, each one transaction.
+ *
+ * `purge` (append.ts) marks the execution of a job that is gone as an orphan: its rows may be millions, and `purgeLineage`
+ * removes them page by page.
+ */
+import { type AttemptRow, attemptsOf, lineageRows } from "../encode-pipeline.ts"
+import { checkSentBefore, inKeyOrder, inLineageOrder, nameOf, settled, storedKey } from "../pipeline-rules.ts"
+import type {
+  DeadLetterRow,
+  DeadLettersLeft,
+  ExecutionRow,
+  LineageRow,
+  MessageKey,
+  MessageRow,
+  NewMessageRow,
+  ParkedRow,
+  ParkedState,
+  PipelineCommit,
+  PipelineStore,
+  ReplayedRow,
+} from "../pipeline-store.ts"
+import { type Connection, json, type Sync } from "./database.ts"
+import { purgePipelines } from "./purge-pipelines.ts"
+
+type Argument<Verb extends keyof PipelineStore> = Parameters<PipelineStore[Verb]>[0]
+
+/** Dead letters that one transaction marks: 10,000 take 30 ms, and nothing else is stored meanwhile. */
+const CLAIM_PAGE = 10_000
+/** Before all. */
+const START: MessageKey = { route: -1, seq: -1 }
+const LAST_ROUTE = Number.MAX_SAFE_INTEGER
+
+const MESSAGE = "m.route, m.seq, m.parent_route, m.parent_seq, m.root, m.hops, m.at, m.body"
+/** Without the hint SQLite goes by the primary key, over all messages that wait for their next try. */
+const DEAD_LETTERS = "pipeline_parked as p indexed by pipeline_parked_dead"
+const MESSAGE_OF_PARKED =
+  "pipeline_messages as m on m.execution = p.execution and m.route = p.route and m.seq = p.seq"
+
+export class SqlitePipelines implements Omit<Sync<PipelineStore>, "claimDeadLetters"> {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  claimExecution({ jobId, at, limit, claimMs }: Argument<"claimExecution">): number | null {
+    return this.#connection.transaction(() => {
+      // A place is taken while its job has not ended, whether or not anybody said that the execution did. A claim that
+      // is younger than the job's end is one for a retry that is about to be stored.
+      const taken = this.#connection.all<{ readonly id: number; readonly job_id: string }>(
+        `select e.id, e.job_id
+         from executions as e
+         left join jobs as j on j.id = e.job_id
+         where e.ended_at is null and e.is_orphan = 0
+           and (
+             (j.id is not null and j.finished_at is null)
+             or (e.claimed_at > ? and e.claimed_at > coalesce(j.finished_at, -1))
+           )`,
+        at - claimMs,
+      )
+      const held = taken.find(({ job_id }) => job_id === jobId)
+      if (held !== undefined) return held.id
+      if (taken.length >= limit) return null
+      return this.#claim(jobId, at)
+    })
+  }
+
+  #claim(jobId: string, at: number): number {
+    const row = this.#connection.get<{ readonly id: number }>(
+      `insert into executions (job_id, claimed_at) values (?, ?)
+       on conflict (job_id) where is_orphan = 0 do update
+       set claimed_at = excluded.claimed_at, ended_at = null, is_trimmed = 0
+       returning id`,
+      ...[jobId, at],
+    )
+    return row!.id
+  }
+
+  readExecution(jobId: string): ExecutionRow | null {
+    const row = this.#connection.get<ExecutionColumns>(
+      "select id, commit_number, progress, ended_at from executions where job_id = ? and is_orphan = 0",
+      jobId,
+    )
+    if (row === undefined) return null
+    const { id: execution, commit_number: commit, progress, ended_at: endedAt } = row
+    return { execution, jobId, commit, progress, endedAt }
+  }
+
+  endExecution({ jobId, at }: Argument<"endExecution">): void {
+    this.#connection.run(
+      "update executions set ended_at = ? where job_id = ? and is_orphan = 0 and ended_at is null",
+      ...[at, jobId],
+    )
+  }
+
+  /** Two readings, then one statement for each row: what is written twice as often is not looked at first. */
+  commit(commit: PipelineCommit): { readonly isHeld: boolean } {
+    checkJson(commit)
+    return this.#connection.transaction(() => {
+      const { fence, execution } = commit
+      const partition = this.#connection.get<{ readonly epoch: number }>(
+        "select epoch from partitions where id = ?",
+        fence.partition,
+      )
+      if (partition?.epoch !== fence.epoch) return { isHeld: false }
+      const known = this.#connection.get<{ readonly commit_number: number }>(
+        "select commit_number from executions where id = ? and is_orphan = 0",
+        execution,
+      )
+      const last = known?.commit_number ?? null
+      if (last === commit.commit - 1) this.#write(commit)
+      else checkSentBefore(commit, last)
+      return { isHeld: true }
+    })
+  }
+
+  #write(commit: PipelineCommit): void {
+    const { execution, progress } = commit
+    const { parked, unparked, stored } = settled(commit)
+    this.#connection.run(
+      "update executions set commit_number = ?, progress = ? where id = ?",
+      ...[commit.commit, progress, execution],
+    )
+    this.#insertMessages(execution, commit.messages)
+    this.#insertLineage(execution, commit)
+    this.#park(execution, parked)
+    const unpark = this.#connection.prepare(
+      "delete from pipeline_parked where execution = ? and route = ? and seq = ?",
+    )
+    for (const { route, seq } of unparked) unpark.run(execution, route, seq)
+    const put = this.#connection.prepare(
+      `insert into pipeline_stored (execution, key, value) values (?, ?, ?)
+       on conflict (execution, key) do update set value = excluded.value`,
+    )
+    for (const [key, value] of stored) put.run(execution, key, value)
+  }
+
+  #insertMessages(execution: number, messages: readonly NewMessageRow[]): void {
+    const insert = this.#connection.prepare(
+      `insert into pipeline_messages (execution, route, seq, parent_route, parent_seq, root, hops, at, bytes, body)
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    for (const { route, seq, parent, root, hops, at, body } of messages) {
+      const [parentRoute, parentSeq] = [parent?.route ?? null, parent?.seq ?? null]
+      insert.run(execution, route, seq, parentRoute, parentSeq, root, hops, at, Buffer.byteLength(body), body)
+    }
+  }
+
+  #insertLineage(execution: number, { commit, lineage }: PipelineCommit): void {
+    const insert = this.#connection.prepare(
+      `insert into pipeline_lineage (execution, route, seq, attempt, commit_number, place, gathered_into, steps)
+       values (?, ?, ?, ?, ?, ?, ?, ?)`,
+    )
+    attemptsOf(lineage).forEach(({ route, seq, attempt, into, steps }, place) => {
+      insert.run(execution, route, seq, attempt, commit, place, into, steps)
+    })
+  }
+
+  #park(execution: number, parked: readonly ParkedRow[]): void {
+    const put = this.#connection.prepare(
+      `insert into pipeline_parked (execution, route, seq, attempts, due_at, at, error) values (?, ?, ?, ?, ?, ?, ?)
+       on conflict (execution, route, seq) do update
+       set attempts = excluded.attempts, due_at = excluded.due_at, at = excluded.at, error = excluded.error,
+         replayed_by = null, replayed_at = null`,
+    )
+    for (const { route, seq, attempts, dueAt, at, error } of parked)
+      put.run(execution, route, seq, attempts, dueAt, at, error)
+  }
+
+  /** First the sizes: bodies that are left out are not read. */
+  readMessages({ execution, route, after, limit, maxBytes }: Argument<"readMessages">): MessageRow[] {
+    const sizes = this.#connection.all<{ readonly seq: number; readonly bytes: number }>(
+      `select seq, bytes from pipeline_messages
+       where execution = ? and route = ? and seq > ? order by seq limit ?`,
+      ...[execution, route, after, limit],
+    )
+    const last = withinBytes(sizes, maxBytes).at(-1)
+    if (last === undefined) return []
+    const rows = this.#connection.all<MessageColumns>(
+      `select ${MESSAGE} from pipeline_messages as m
+       where m.execution = ? and m.route = ? and m.seq > ? and m.seq <= ? order by m.seq`,
+      ...[execution, route, after, last.seq],
+    )
+    return rows.map(messageRow)
+  }
+
+  findMessages(execution: number, keys: readonly MessageKey[]): MessageRow[] {
+    return distinct(keys).flatMap(key => this.#message(execution, key) ?? [])
+  }
+
+  #message(execution: number, { route, seq }: MessageKey): MessageRow | undefined {
+    const sql = `select ${MESSAGE} from pipeline_messages as m where m.execution = ? and m.route = ? and m.seq = ?`
+    const row = this.#connection.get<MessageColumns>(sql, execution, route, seq)
+    return row && messageRow(row)
+  }
+
+  readRetries(query: Argument<"readRetries">): (MessageRow & ParkedState)[] {
+    const { execution, route, dueBy, after = { dueAt: -1, seq: -1 }, limit, maxBytes } = query
+    const due = this.#connection.all<DueColumns>(
+      `select p.seq, p.attempts, p.due_at, m.bytes
+       from pipeline_parked as p join ${MESSAGE_OF_PARKED}
+       where p.execution = ? and p.route = ? and p.due_at <= ? and (p.due_at, p.seq) > (?, ?)
+       order by p.due_at, p.seq
+       limit ?`,
+      ...[execution, route, dueBy, after.dueAt, after.seq, limit],
+    )
+    return withinBytes(due, maxBytes).map(({ seq, attempts, due_at: dueAt }) => ({
+      ...{ ...this.#message(execution, { route, seq })!, attempts, dueAt },
+    }))
+  }
+
+  listDeadLetters({ execution, route, after = START, limit }: Argument<"listDeadLetters">): DeadLetterRow[] {
+    const first = { route: route ?? -1, seq: -1 }
+    const start = inKeyOrder(first, after) > 0 ? first : after
+    const rows = this.#connection.all<DeadLetterColumns>(
+      `select ${MESSAGE}, p.attempts, p.at as failed_at, p.error, p.replayed_by
+       from ${DEAD_LETTERS} join ${MESSAGE_OF_PARKED}
+       where p.execution = ? and p.due_at is null and (p.route, p.seq) > (?, ?) and p.route <= ?
+       order by p.route, p.seq
+       limit ?`,
+      ...[execution, start.route, start.seq, route ?? LAST_ROUTE, limit],
+    )
+    return rows.map(row => ({
+      ...{ ...messageRow(row), attempts: row.attempts, failedAt: row.failed_at },
+      ...{ error: row.error, replayedBy: row.replayed_by },
+    }))
+  }
+
+  deadLettersLeft({ execution, most }: Argument<"deadLettersLeft">): DeadLettersLeft {
+    const left = `from ${DEAD_LETTERS} where p.execution = ? and p.due_at is null and p.replayed_by is null`
+    const first = this.#connection.get<MessageKey & { readonly error: string }>(
+      `select p.route, p.seq, p.error ${left} order by p.route, p.seq limit 1`,
+      execution,
+    )
+    if (first === undefined) return { count: 0, first: null }
+    const count = this.#count(`select count(*) as count from (select 1 ${left} limit ?)`, execution, most)
+    return { count, first: { route: first.route, seq: first.seq, error: first.error } }
+  }
+
+  /** Dead letters from behind this one on: what `claimDeadLettersInPages` claims, a page at a time. */
+  deadLetterKeys(execution: number, after: MessageKey, limit: number): MessageKey[] {
+    const rows = this.#connection.all<MessageKey>(
+      `select p.route, p.seq from ${DEAD_LETTERS}
+       where p.execution = ? and p.due_at is null and (p.route, p.seq) > (?, ?)
+       order by p.route, p.seq
+       limit ?`,
+      ...[execution, after.route, after.seq, limit],
+    )
+    return rows.map(({ route, seq }) => ({ route, seq }))
+  }
+
+  /** One that another job has is passed over, unless that job is not there after `claimMs`. */
+  claimDeadLetters(claim: Argument<"claimDeadLetters"> & { readonly keys: readonly MessageKey[] }): number {
+    const { execution, keys, replayedBy, at, claimMs } = claim
+    return this.#connection.transaction(() => {
+      const mark = this.#connection.prepare(
+        `update pipeline_parked set replayed_by = ?1, replayed_at = ?2
+         where execution = (select id from executions where id = ?3 and is_orphan = 0)
+           and route = ?4 and seq = ?5 and due_at is null
+           and (
+             replayed_by is null
+             or (
+               replayed_by <> ?1 and replayed_at <= ?6
+               and not exists (select 1 from jobs as j where j.id = pipeline_parked.replayed_by)
+             )
+           )`,
+      )
+      for (const { route, seq } of keys) mark.run(replayedBy, at, execution, route, seq, at - claimMs)
+      return this.#count(
+        "select count(*) as count from pipeline_parked where replayed_by = ? and execution = ?",
+        ...[replayedBy, execution],
+      )
+    })
+  }
+
+  readReplayed({ replayedBy, after, limit }: Argument<"readReplayed">): ReplayedRow[] {
+    const { execution, route, seq } = after ?? { ...START, execution: -1 }
+    const rows = this.#connection.all<MessageColumns & { readonly execution: number }>(
+      `select ${MESSAGE}, m.execution
+       from pipeline_parked as p join ${MESSAGE_OF_PARKED}
+       where p.replayed_by = ? and (p.execution, p.route, p.seq) > (?, ?, ?)
+       order by p.execution, p.route, p.seq
+       limit ?`,
+      ...[replayedBy, execution, route, seq, limit],
+    )
+    return rows.map(row => ({ ...messageRow(row), execution: row.execution }))
+  }
+
+  countReplayedBefore({ execution, route, seq, replayedBy }: Argument<"countReplayedBefore">): number {
+    return this.#count(
+      `select count(*) as count from pipeline_parked
+       where replayed_by = ? and execution = ? and route = ? and seq < ?`,
+      ...[replayedBy, execution, route, seq],
+    )
+  }
+
+  findReplayed({ execution, route, replayedBy, before }: Argument<"findReplayed">): MessageKey | null {
+    const found = this.#connection.get<{ readonly seq: number }>(
+      `select seq from pipeline_parked
+       where replayed_by = ? and execution = ? and route = ? order by seq limit 1 offset ?`,
+      ...[replayedBy, execution, route, before],
+    )
+    return found === undefined ? null : { route, seq: found.seq }
+  }
+
+  readLineage({ execution, keys, limit }: Argument<"readLineage">): LineageRow[] {
+    const found: LineageRow[] = []
+    for (const key of distinct(keys).sort(inKeyOrder)) {
+      if (found.length >= limit) break
+      for (const row of this.#attempts(execution, key, limit - found.length)) found.push(...lineageRows(row))
+    }
+    return found.sort(inLineageOrder).slice(0, limit)
+  }
+
+  /** The first `limit` rows, and with the last of them all that are of the same attempt. */
+  #attempts(execution: number, { route, seq }: MessageKey, limit: number): AttemptRow[] {
+    const rows = `select route, seq, attempt, gathered_into as "into", steps from pipeline_lineage
+      where execution = ? and route = ? and seq = ?`
+    const found = this.#connection.all<AttemptRow>(
+      `${rows} order by attempt, commit_number, place limit ?`,
+      ...[execution, route, seq, limit],
+    )
+    const last = found.at(-1)
+    if (last === undefined || found.length < limit) return found
+    const { attempt } = last
+    const whole = this.#connection.all<AttemptRow>(`${rows} and attempt = ?`, execution, route, seq, attempt)
+    return [...found.filter(row => row.attempt !== attempt), ...whole]
+  }
+
+  readGathered({ execution, into, limit }: Argument<"readGathered">): MessageKey[] {
+    const found = distinct(into).flatMap(({ route, seq }) =>
+      this.#connection
+        .all<{ readonly seq: number }>(
+          `select distinct seq from pipeline_lineage
+         where execution = ? and route = ? and gathered_into = ? order by seq limit ?`,
+          ...[execution, route, seq, limit],
+        )
+        .map(row => ({ route, seq: row.seq })),
+    )
+    return distinct(found).sort(inKeyOrder).slice(0, limit)
+  }
+
+  readStored(execution: number, keys: readonly string[]): ReadonlyMap<string, string> {
+    const found = new Map<string, string>()
+    for (const key of keys) {
+      const row = this.#connection.get<{ readonly value: string }>(
+        "select value from pipeline_stored where execution = ? and key = ?",
+        ...[execution, storedKey(key)],
+      )
+      if (row !== undefined) found.set(key, row.value)
+    }
+    return found
+  }
+
+  purgeLineage(purge: Argument<"purgeLineage">): number {
+    return this.#connection.transaction(() => purgePipelines(this.#connection, purge))
+  }
+
+  #count(sql: string, ...values: (string | number)[]): number {
+    return this.#connection.get<{ readonly count: number }>(sql, ...values)!.count
+  }
+}
+
+export interface DeadLetterPages extends Pick<PipelineStore, "claimDeadLetters"> {
+  deadLetterKeys(execution: number, after: MessageKey, limit: number): Promise<readonly MessageKey[]>
+}
+
+/** All dead letters of an execution may be millions: they are claimed in several transactions, others may come between. */
+export async function claimDeadLettersInPages(
+  claim: Argument<"claimDeadLetters">,
+  pipelines: DeadLetterPages,
+): Promise<number> {
+  if (claim.keys !== null) return pipelines.claimDeadLetters(claim)
+  for (let after = START; ; ) {
+    const keys = await pipelines.deadLetterKeys(claim.execution, after, CLAIM_PAGE)
+    const count = await pipelines.claimDeadLetters({ ...claim, keys })
+    if (keys.length < CLAIM_PAGE) return count
+    after = keys.at(-1)!
+  }
+}
+
+interface ExecutionColumns {
+  readonly id: number
+  readonly commit_number: number
+  readonly progress: string | null
+  readonly ended_at: number | null
+}
+
+interface MessageColumns extends MessageKey {
+  readonly parent_route: number | null
+  readonly parent_seq: number | null
+  readonly root: number
+  readonly hops: number
+  readonly at: number
+  readonly body: string
+}
+
+interface DueColumns {
+  readonly seq: number
+  readonly attempts: number
+  readonly due_at: number
+  readonly bytes: number
+}
+
+interface DeadLetterColumns extends MessageColumns {
+  readonly attempts: number
+  readonly failed_at: number
+  readonly error: string
+  readonly replayed_by: string | null
+}
+
+function messageRow(row: MessageColumns): MessageRow {
+  const { route, seq, parent_route: parentRoute, parent_seq: parentSeq, root, hops, at, body } = row
+  const parent = parentRoute === null ? null : { route: parentRoute, seq: parentSeq! }
+  return { route, seq, parent, root, hops, at, body }
+}
+
+/** As many as have no more bytes together; the first in any case. */
+function withinBytes<T extends { readonly bytes: number }>(rows: readonly T[], maxBytes: number): T[] {
+  let total = 0
+  return rows.filter(({ bytes }, index) => {
+    total += bytes
+    return index === 0 || total <= maxBytes
+  })
+}
+
+function distinct(keys: readonly MessageKey[]): MessageKey[] {
+  return [...new Map(keys.map(key => [nameOf(key), key])).values()]
+}
+
+function checkJson({ progress, messages, lineage, parked, stored }: PipelineCommit): void {
+  json(progress)
+  for (const { body } of messages) json(body)
+  for (const { error } of lineage) if (error !== null) json(error)
+  for (const { error } of parked) json(error)
+  for (const { value } of stored) json(value)
+}

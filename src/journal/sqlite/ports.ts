@@ -1,0 +1,77 @@
+/** The storage ports on top of the synchronous stores: every verb is a call by name, here or in the thread. */
+import { randomUUID } from "node:crypto"
+import type { JournalFeed } from "../feed.ts"
+import type { PipelineStore } from "../pipeline-store.ts"
+import type * as port from "../port.ts"
+import type { ProviderStore } from "../provider-store.ts"
+import type { Registry } from "../registry.ts"
+import type { Connection } from "./database.ts"
+import { SqliteFeed } from "./feed.ts"
+import { SqliteJournal } from "./journal.ts"
+import { claimDeadLettersInPages, type DeadLetterPages, SqlitePipelines } from "./pipelines.ts"
+import { SqliteProviders } from "./providers.ts"
+import { SqliteRegistry } from "./registry.ts"
+
+const types = {
+  journal: SqliteJournal,
+  registry: SqliteRegistry,
+  feed: SqliteFeed,
+  providers: SqliteProviders,
+  pipelines: SqlitePipelines,
+}
+
+export type StoreName = keyof typeof types
+
+export type Stores = { readonly [Name in StoreName]: InstanceType<(typeof types)[Name]> }
+
+export function createStores(connection: Connection): Stores {
+  return {
+    journal: new SqliteJournal(connection),
+    registry: new SqliteRegistry(connection),
+    feed: new SqliteFeed(connection),
+    providers: new SqliteProviders(connection),
+    pipelines: new SqlitePipelines(connection),
+  }
+}
+
+export function execute(stores: Stores, store: StoreName, verb: string, args: readonly unknown[]): unknown {
+  const target = stores[store] as unknown as Record<string, (...args: readonly unknown[]) => unknown>
+  return target[verb]!(...args)
+}
+
+export type Call = (store: StoreName, verb: string, args: readonly unknown[]) => Promise<unknown>
+
+export interface JournalOptions {
+  readonly call: Call
+  readonly capabilities: port.Capabilities
+  readonly listen: port.Journal["listen"]
+  readonly tell: JournalFeed["tell"]
+  readonly listenToFeed: JournalFeed["listen"]
+  readonly close: () => Promise<void>
+}
+
+export function createJournal(options: JournalOptions): port.Journal {
+  const { call, capabilities, listen, close } = options
+  const feed = { ...verbs<JournalFeed>("feed", call), tell: options.tell, listen: options.listenToFeed }
+  const pipelines = verbs<PipelineStore & DeadLetterPages>("pipelines", call)
+  return {
+    ...verbs<port.Journal>("journal", call),
+    // The names make a repeated call recognise what the first has written.
+    sendMessages: messages =>
+      call("journal", "sendMessages", [messages, messages.map(() => randomUUID())]) as Promise<number[]>,
+    capabilities,
+    registry: verbs<Registry>("registry", call),
+    feed,
+    providers: verbs<ProviderStore>("providers", call),
+    pipelines: { ...pipelines, claimDeadLetters: claim => claimDeadLettersInPages(claim, pipelines) },
+    listen,
+    close,
+  }
+}
+
+/** The verbs of a port: the methods that its synchronous class has. */
+function verbs<Port>(store: StoreName, call: Call): Port {
+  const names = Object.getOwnPropertyNames(types[store].prototype).filter(name => name !== "constructor")
+  const entries = names.map(name => [name, (...args: unknown[]) => call(store, name, args)])
+  return Object.fromEntries(entries) as Port
+}

@@ -1,0 +1,112 @@
+/** Retention of pipelines: `purgeLineage`, inside its transaction. */
+import { ABANDONED_MS } from "../pipeline-rules.ts"
+import type { MessageKey } from "../pipeline-store.ts"
+import type { Connection } from "./database.ts"
+
+/** Answers how many rows went. First what belongs to no job any more: all of it goes, so it is the cheapest. */
+export function purgePipelines(
+  connection: Connection,
+  { before, limit }: { readonly before: number; readonly limit: number },
+): number {
+  settleExecutions(connection, before)
+  let gone = removeOrphans(connection, limit)
+  // One row of lineage might take its message along.
+  while (gone === 0 || limit - gone > 1) {
+    const execution = nextEnded(connection, before)
+    if (execution === undefined) break
+    gone += trim(connection, execution, limit - gone)
+  }
+  return gone
+}
+
+/** Executions whose job has ended, though nobody said so of them; and claims whose job was never stored. */
+function settleExecutions(connection: Connection, before: number): void {
+  connection.run(
+    `update executions
+     set ended_at = (select j.finished_at from jobs as j where j.id = executions.job_id)
+     where ended_at is null
+       and exists (
+         select 1 from jobs as j where j.id = executions.job_id and j.finished_at >= executions.claimed_at
+       )`,
+  )
+  connection.run(
+    `update executions set is_orphan = 1, ended_at = claimed_at
+     where ended_at is null and claimed_at < ?
+       and not exists (select 1 from jobs as j where j.id = executions.job_id)`,
+    before - ABANDONED_MS,
+  )
+}
+
+const ROWS_OF_EXECUTION = [
+  ["pipeline_lineage", "route, seq, attempt, commit_number, place"],
+  ["pipeline_messages", "route, seq"],
+  ["pipeline_parked", "route, seq"],
+  ["pipeline_stored", "key"],
+].map(
+  ([table, key]) =>
+    `delete from ${table} where (execution, ${key}) in (select execution, ${key} from ${table} where execution = ? limit ?)`,
+)
+
+/** Rows of executions whose job is gone; then the execution. */
+function removeOrphans(connection: Connection, limit: number): number {
+  let gone = 0
+  while (gone < limit) {
+    const orphan = connection.get<{ readonly id: number }>(
+      "select id from executions where is_orphan = 1 order by id limit 1",
+    )
+    if (orphan === undefined) break
+    for (const sql of ROWS_OF_EXECUTION)
+      if (gone < limit) gone += connection.run(sql, orphan.id, limit - gone)
+    if (gone < limit) connection.run("delete from executions where id = ?", orphan.id)
+  }
+  return gone
+}
+
+function nextEnded(connection: Connection, before: number): number | undefined {
+  const row = connection.get<{ readonly id: number }>(
+    `select id from executions
+     where ended_at is not null and is_trimmed = 0 and ended_at < ? order by ended_at, id limit 1`,
+    before,
+  )
+  return row?.id
+}
+
+interface LineageKey extends MessageKey {
+  readonly attempt: number
+  readonly commit_number: number
+  readonly place: number
+}
+
+/** Lineage, and the messages that it is about: one that has lineage and is not parked was acknowledged. */
+function trim(connection: Connection, execution: number, limit: number): number {
+  // A message may go with each row of lineage.
+  const page = Math.max(1, Math.floor(limit / 2))
+  const rows = connection.all<LineageKey>(
+    `select route, seq, attempt, commit_number, place from pipeline_lineage
+     where execution = ? order by route, seq, attempt, commit_number, place limit ?`,
+    ...[execution, page],
+  )
+  let gone = rows.length
+  let last: MessageKey | undefined
+  for (const row of rows) {
+    const { route, seq, attempt, commit_number: commit, place } = row
+    connection.run(
+      `delete from pipeline_lineage
+       where execution = ? and route = ? and seq = ? and attempt = ? and commit_number = ? and place = ?`,
+      ...[execution, route, seq, attempt, commit, place],
+    )
+    if (last?.route !== route || last.seq !== seq) gone += removeAcknowledged(connection, execution, row)
+    last = row
+  }
+  if (rows.length < page) connection.run("update executions set is_trimmed = 1 where id = ?", execution)
+  return gone
+}
+
+function removeAcknowledged(connection: Connection, execution: number, { route, seq }: MessageKey): number {
+  return connection.run(
+    `delete from pipeline_messages
+     where execution = ?1 and route = ?2 and seq = ?3
+       and not exists (select 1 from pipeline_parked where execution = ?1 and route = ?2 and seq = ?3)`,
+    ...[execution, route, seq],
+  )
+}

@@ -1,0 +1,243 @@
+/** Names, aliases and tokens on one SQLite connection: each verb is one transaction. */
+import {
+  type AliasKey,
+  type AliasMove,
+  type AliasRow,
+  type Registry,
+  type TokenFilter,
+  type TokenRow,
+  targetsOf,
+  targetsText,
+  type VersionRow,
+  type WorkflowKey,
+  type WorkflowSummary,
+} from "../registry.ts"
+import { type Connection, freeText, type Sync } from "./database.ts"
+
+const VERSION_COLUMNS = "version, hash, created_at as createdAt, pushed_by as pushedBy"
+
+const TOKEN_COLUMNS = `
+  id, hash, owner, scopes, last_four as lastFour, created_at as createdAt, revoked_at as revokedAt,
+  rate_limit as rateLimit, max_unfinished_jobs as maxUnfinishedJobs, max_body_bytes as maxBodyBytes`
+
+const ALIAS_COLUMNS = "alias, targets, moved_at as movedAt, moved_by as movedBy"
+
+export class SqliteRegistry implements Sync<Registry> {
+  readonly #connection: Connection
+
+  constructor(connection: Connection) {
+    this.#connection = connection
+  }
+
+  /** One step of the index per workflow, however many versions there are. */
+  listWorkflows({ owner, after = "", limit }: Parameters<Registry["listWorkflows"]>[0]): WorkflowSummary[] {
+    const sql = `select name, ${VERSION_COLUMNS} from workflows
+      where owner = ? and name > ? and deleted_at is null order by name, version desc limit 1`
+    const found: WorkflowSummary[] = []
+    while (found.length < limit) {
+      const next = this.#connection.get<WorkflowSummary>(sql, owner, found.at(-1)?.name ?? after)
+      if (next === undefined) break
+      found.push(next)
+    }
+    return found
+  }
+
+  listVersions(query: Parameters<Registry["listVersions"]>[0]): VersionRow[] {
+    const { owner, name, before = Number.MAX_SAFE_INTEGER, limit } = query
+    const sql = `select ${VERSION_COLUMNS} from workflows
+      where owner = ? and name = ? and version < ? and deleted_at is null order by version desc limit ?`
+    return this.#connection.all(sql, owner, name, before, limit)
+  }
+
+  readLatest({ owner, name }: WorkflowKey): number | null {
+    const sql = `select version from workflows
+      where owner = ? and name = ? and deleted_at is null order by version desc limit 1`
+    return this.#connection.get<{ version: number }>(sql, owner, name)?.version ?? null
+  }
+
+  hasVersion({ owner, name, version }: WorkflowKey & { readonly version: number }): boolean {
+    const sql = "select 1 from workflows where owner = ? and name = ? and version = ? and deleted_at is null"
+    return this.#connection.get(sql, owner, name, version) !== undefined
+  }
+
+  deleteWorkflow({ owner, name, at, by }: Parameters<Registry["deleteWorkflow"]>[0]): boolean {
+    const sql = "update workflows set deleted_at = ? where owner = ? and name = ? and deleted_at is null"
+    return this.#connection.transaction(() => {
+      if (this.#connection.run(sql, at, owner, name) === 0) return false
+      for (const { alias } of this.listAliases({ owner, name }))
+        this.deleteAlias({ owner, name, alias, at, by })
+      return true
+    })
+  }
+
+  readAlias({ owner, name, alias }: AliasKey): AliasRow | null {
+    const sql = `select ${ALIAS_COLUMNS} from aliases where owner = ? and name = ? and alias = ?`
+    const found = this.#connection.get<StoredAlias>(sql, owner, name, alias)
+    return found ? aliasRow(found) : null
+  }
+
+  listAliases({ owner, name }: WorkflowKey): AliasRow[] {
+    const sql = `select ${ALIAS_COLUMNS} from aliases where owner = ? and name = ? order by alias`
+    return this.#connection.all<StoredAlias>(sql, owner, name).map(aliasRow)
+  }
+
+  putAlias(move: Parameters<Registry["putAlias"]>[0]): {
+    readonly moved: boolean
+    readonly missing: readonly number[]
+  } {
+    const { owner, name, alias, at, by } = move
+    const targets = targetsText(move.targets)
+    return this.#connection.transaction(() => {
+      const missing = move.targets
+        .map(({ version }) => version)
+        .filter(version => !this.hasVersion({ owner, name, version }))
+      const before = this.readAlias(move)
+      const from = before === null ? null : targetsText(before.targets)
+      if (missing.length > 0 || from === targets) return { moved: false, missing }
+      this.#connection.run(
+        `insert into aliases (owner, name, alias, moved_at, moved_by, targets) values (?, ?, ?, ?, ?, ?)
+         on conflict do update set moved_at = excluded.moved_at, moved_by = excluded.moved_by, targets = excluded.targets`,
+        freeText(owner),
+        freeText(name),
+        freeText(alias),
+        at,
+        freeText(by),
+        targets,
+      )
+      this.#record({ ...move, from, to: targets })
+      return { moved: true, missing }
+    })
+  }
+
+  deleteAlias({ owner, name, alias, at, by }: Parameters<Registry["deleteAlias"]>[0]): boolean {
+    return this.#connection.transaction(() => {
+      const before = this.readAlias({ owner, name, alias })
+      if (before === null) return this.#wasRemoved({ owner, name, alias, at, by })
+      this.#connection.run(
+        "delete from aliases where owner = ? and name = ? and alias = ?",
+        owner,
+        name,
+        alias,
+      )
+      this.#record({ owner, name, alias, at, by, from: targetsText(before.targets), to: null })
+      return true
+    })
+  }
+
+  listAliasMoves({ owner, name, alias, limit }: Parameters<Registry["listAliasMoves"]>[0]): AliasMove[] {
+    const sql = `select moved_at as at, moved_by as by, moved_from as "from", moved_to as "to" from alias_moves
+      where owner = ? and name = ? and alias = ? order by id desc limit ?`
+    const targets = (text: string | null) => (text === null ? null : targetsOf(text))
+    return this.#connection
+      .all<StoredMove>(sql, owner, name, alias, limit)
+      .map(({ at, by, from, to }) => ({ at, by, from: targets(from), to: targets(to) }))
+  }
+
+  putToken(token: Omit<TokenRow, "revokedAt">): void {
+    this.#connection.run(
+      `insert into tokens (
+         id, hash, owner, scopes, last_four, created_at, rate_limit, max_unfinished_jobs, max_body_bytes
+       )
+       values (?, ?, ?, ?, ?, ?, ?, ?, ?)
+       on conflict do nothing`,
+      token.id,
+      token.hash,
+      freeText(token.owner),
+      freeText(token.scopes.join(" ")),
+      freeText(token.lastFour),
+      token.createdAt,
+      token.rateLimit,
+      token.maxUnfinishedJobs,
+      token.maxBodyBytes,
+    )
+  }
+
+  readToken(hash: string): TokenRow | null {
+    const sql = `select ${TOKEN_COLUMNS} from tokens where hash = ? and revoked_at is null`
+    const found = this.#connection.get<StoredToken>(sql, hash)
+    return found ? tokenRow(found) : null
+  }
+
+  listTokens({ owner, after = "", limit = -1 }: TokenFilter = {}): TokenRow[] {
+    const found =
+      owner === undefined
+        ? this.#connection.all<StoredToken>(
+            `select ${TOKEN_COLUMNS} from tokens where id > ? order by id limit ?`,
+            after,
+            limit,
+          )
+        : this.#connection.all<StoredToken>(
+            `select ${TOKEN_COLUMNS} from tokens where owner = ? and id > ? order by id limit ?`,
+            owner,
+            after,
+            limit,
+          )
+    return found.map(tokenRow)
+  }
+
+  revokeToken({ id, at }: { readonly id: string; readonly at: number }): boolean {
+    return (
+      this.#connection.run("update tokens set revoked_at = coalesce(revoked_at, ?) where id = ?", at, id) > 0
+    )
+  }
+
+  /** The very same removal was here before: its answer was lost. */
+  #wasRemoved({
+    owner,
+    name,
+    alias,
+    at,
+    by,
+  }: AliasKey & { readonly at: number; readonly by: string }): boolean {
+    const sql = `select 1 from alias_moves
+      where owner = ? and name = ? and alias = ? and moved_at = ? and moved_by = ? and moved_to is null`
+    return this.#connection.get(sql, owner, name, alias, at, by) !== undefined
+  }
+
+  #record(
+    move: AliasKey & {
+      readonly at: number
+      readonly by: string
+      readonly from: string | null
+      readonly to: string | null
+    },
+  ): void {
+    this.#connection.run(
+      `insert into alias_moves (owner, name, alias, moved_at, moved_by, moved_from, moved_to)
+       values (?, ?, ?, ?, ?, ?, ?)`,
+      move.owner,
+      move.name,
+      move.alias,
+      move.at,
+      freeText(move.by),
+      move.from,
+      move.to,
+    )
+  }
+}
+
+interface StoredAlias {
+  readonly alias: string
+  readonly targets: string
+  readonly movedAt: number
+  readonly movedBy: string
+}
+
+interface StoredMove {
+  readonly at: number
+  readonly by: string
+  readonly from: string | null
+  readonly to: string | null
+}
+
+interface StoredToken extends Omit<TokenRow, "scopes"> {
+  readonly scopes: string
+}
+
+function aliasRow(row: StoredAlias): AliasRow {
+  return { ...row, targets: targetsOf(row.targets) }
+}
+
+function tokenRow(row: StoredToken): TokenRow {
+  return { ...row, scopes: row.scopes.split(" ") }
+}

@@ -1,0 +1,267 @@
+/**
+ * Slots of providers: which requests are granted, and in which order. Everything runs inside the caller's transaction.
+ *
+ * Owners take turns: the next slot goes to an owner that holds the fewest, of those that hold equally many to the one
+ * whose last turn was longest ago (slot_turns), and within an owner to the request that came first. Waiting requests are
+ * read owner by owner, each no further than there are slots to give: a long queue costs no more than a short one.
+ */
+import type { SlotKey, SlotRequest, SlotTerms } from "../provider-store.ts"
+import type { Connection } from "./database.ts"
+
+/** -1: the node itself. */
+export interface KeyRow {
+  readonly job_id: string
+  readonly node: number
+  readonly item: number
+}
+
+interface SlotRow extends KeyRow {
+  readonly id: number
+  readonly partition: number
+  readonly owner: string
+  readonly asked_at: number
+}
+
+export interface GrantedSlot extends SlotKey {
+  readonly partition: number
+}
+
+export function slotKey({ job_id: jobId, node, item }: KeyRow): SlotKey {
+  return item < 0 ? { jobId, node } : { jobId, node, item }
+}
+
+export function keyValues({ jobId, node, item = -1 }: SlotKey): [jobId: string, node: number, item: number] {
+  return [jobId, node, item]
+}
+
+/** A slot that is there already stays as it is, held or waiting; one whose lease has ended waits anew. */
+export function askForSlot(connection: Connection, { provider, at }: SlotTerms, request: SlotRequest): void {
+  const { partition, owner } = request
+  const known = connection.get<{ readonly held_until: number | null }>(
+    "select held_until from slots where provider = ? and job_id = ? and node = ? and item = ?",
+    ...[provider, ...keyValues(request)],
+  )
+  if (known !== undefined && (known.held_until === null || known.held_until > at)) return
+  enqueue(connection, provider, request, { partition, owner, askedAt: at })
+}
+
+/** At the end of its owner's line, with a new id; in place of the row that it has. */
+function enqueue(
+  connection: Connection,
+  provider: string,
+  slot: SlotKey,
+  { partition, owner, askedAt }: { partition: number; owner: string; askedAt: number },
+): void {
+  connection.run(
+    `insert or replace into slots (provider, job_id, node, item, partition, owner, asked_at)
+     values (?, ?, ?, ?, ?, ?, ?)`,
+    ...[provider, ...keyValues(slot), partition, owner, askedAt],
+  )
+}
+
+export function isHeld(connection: Connection, { provider, at }: SlotTerms, slot: SlotKey): boolean {
+  const found = connection.get(
+    "select 1 from slots where provider = ? and job_id = ? and node = ? and item = ? and held_until > ?",
+    ...[provider, ...keyValues(slot), at],
+  )
+  return found !== undefined
+}
+
+/** Gives free slots to requests that wait. Those of `askers` are told by the answer, the others by a message. */
+export function grantSlots(
+  connection: Connection,
+  terms: SlotTerms,
+  askers: readonly SlotKey[],
+): GrantedSlot[] {
+  const { provider, limit, at, leaseMs } = terms
+  const held = heldByOwner(connection, provider, at)
+  const free = limit - [...held.values()].reduce((sum, count) => sum + count, 0)
+  const next = free > 0 ? nextInLine(connection, terms, held, free) : []
+  if (next.length === 0) return []
+  endLeases(connection, provider, at)
+  const turn = lastTurn(connection, provider) + 1
+  const asked = new Set(askers.map(name))
+  for (const slot of next) {
+    connection.run(
+      "update slots set granted_at = ?, held_until = ? where id = ?",
+      ...[at, at + leaseMs, slot.id],
+    )
+    connection.run(
+      `insert into slot_turns (provider, owner, turn) values (?, ?, ?)
+       on conflict (provider, owner) do update set turn = excluded.turn`,
+      ...[provider, slot.owner, turn],
+    )
+    if (!asked.has(name(slotKey(slot)))) tellOfGrant(connection, slot, at)
+  }
+  return next.map(slot => ({ ...slotKey(slot), partition: slot.partition }))
+}
+
+function name(slot: SlotKey): string {
+  return keyValues(slot).join("/")
+}
+
+function tellOfGrant(connection: Connection, slot: SlotRow, at: number): void {
+  const { node, item } = slotKey(slot)
+  sendMessage(connection, {
+    ...{ partition: slot.partition, jobId: slot.job_id, sentAt: at },
+    cause: `slot/${slot.id}/${at}`,
+    command: JSON.stringify({ type: "grant_slot", node, item }),
+  })
+}
+
+/** A message to the owner of a job's partition. One with the same cause is there once. */
+export function sendMessage(
+  connection: Connection,
+  message: {
+    readonly partition: number
+    readonly jobId: string
+    readonly sentAt: number
+    readonly cause: string
+    readonly command: string
+  },
+): void {
+  const { partition, jobId, sentAt, cause, command } = message
+  connection.run(
+    `insert into inbox (partition, job_id, sent_at, cause, command) values (?, ?, ?, ?, ?)
+     on conflict (cause) do nothing`,
+    ...[partition, jobId, sentAt, cause, command],
+  )
+}
+
+interface OwnerCount {
+  readonly owner: string
+  readonly count: number
+}
+
+/** Also what operations of ended jobs hold, while they are being cancelled or are unseen. */
+function heldByOwner(connection: Connection, provider: string, at: number): Map<string, number> {
+  const rows = connection.all<OwnerCount>(
+    `select owner, count(*) as count
+     from (
+       select owner from slots where provider = ? and held_until > ?
+       union all
+       select coalesce(j.owner, '')
+       from operations as o left join jobs as j on j.id = o.job_id
+       where o.provider = ? and o.slot_until > ?
+     )
+     group by owner`,
+    ...[provider, at, provider, at],
+  )
+  return new Map(rows.map(({ owner, count }) => [owner, count]))
+}
+
+/** The owners with requests that wait, each found by one step in the index. */
+const WAITING_OWNERS = `
+  with recursive waiting (owner) as (
+    select min(owner) from slots where provider = ?1 and held_until is null
+    union all
+    select (select min(s.owner) from slots as s where s.provider = ?1 and s.held_until is null and s.owner > w.owner)
+    from waiting as w
+    where w.owner is not null
+  )
+  select w.owner, coalesce(t.turn, 0) as last_turn
+  from waiting as w
+  left join slot_turns as t on t.provider = ?1 and t.owner = w.owner
+  where w.owner is not null`
+
+interface WaitingOwner {
+  readonly owner: string
+  readonly last_turn: number
+}
+
+/** At most `free` requests in the order of the grants. `turn`: how many its owner holds once it has its slot. */
+function nextInLine(
+  connection: Connection,
+  { provider, limitPerOwner }: SlotTerms,
+  held: ReadonlyMap<string, number>,
+  free: number,
+): SlotRow[] {
+  const line = connection
+    .all<WaitingOwner>(WAITING_OWNERS, provider)
+    .flatMap(({ owner, last_turn: lastTurn }) => {
+      const before = held.get(owner) ?? 0
+      const most = Math.min(free, (limitPerOwner ?? Number.POSITIVE_INFINITY) - before)
+      if (most <= 0) return []
+      const rows = connection.all<SlotRow>(
+        `select id, job_id, node, item, partition, owner, asked_at from slots
+       where provider = ? and owner = ? and held_until is null order by id limit ?`,
+        ...[provider, owner, most],
+      )
+      return rows.map((slot, index) => ({ slot, turn: before + index + 1, lastTurn }))
+    })
+  return line
+    .sort((a, b) => a.turn - b.turn || a.lastTurn - b.lastTurn || a.slot.id - b.slot.id)
+    .slice(0, free)
+    .map(({ slot }) => slot)
+}
+
+/** A lease that has ended is gone if its operation runs on; else its node may still want it, and waits anew. */
+function endLeases(connection: Connection, provider: string, at: number): void {
+  const ended = connection.all<SlotRow & { readonly is_running: number }>(
+    `select s.id, s.job_id, s.node, s.item, s.partition, s.owner, s.asked_at, ${HAS_OPERATION} as is_running
+     from slots as s
+     where s.provider = ? and s.held_until <= ?
+     order by s.held_until, s.id`,
+    ...[provider, at],
+  )
+  for (const slot of ended) {
+    const { partition, owner, asked_at: askedAt } = slot
+    if (slot.is_running) connection.run("delete from slots where id = ?", slot.id)
+    else enqueue(connection, provider, slotKey(slot), { partition, owner, askedAt })
+  }
+}
+
+/** The node or item of slot `s` has an operation that runs. */
+export const HAS_OPERATION = `exists (
+  select 1 from operations as o
+  where o.job_id = s.job_id and o.node = s.node and o.item = s.item and o.ended_at is null and o.unseen = 0
+)`
+
+function lastTurn(connection: Connection, provider: string): number {
+  const row = connection.get<{ readonly turn: number }>(
+    "select coalesce(max(turn), 0) as turn from slot_turns where provider = ?",
+    provider,
+  )
+  return row!.turn
+}
+
+/** From 1, in the order of the grants; null: it does not wait. */
+export function positionOf(
+  connection: Connection,
+  slot: SlotKey & { readonly provider: string },
+): number | null {
+  const { provider } = slot
+  const mine = connection.get<{ readonly id: number; readonly owner: string }>(
+    `select id, owner from slots
+     where provider = ? and job_id = ? and node = ? and item = ? and held_until is null`,
+    ...[provider, ...keyValues(slot)],
+  )
+  if (mine === undefined) return null
+  const counts = connection.all<OwnerCount>(
+    "select owner, count(*) as count from slots where provider = ? and held_until is not null group by owner",
+    provider,
+  )
+  const held = new Map(counts.map(({ owner, count }) => [owner, count]))
+  const { place } = connection.get<{ readonly place: number }>(
+    `select count(*) as place from slots
+     where provider = ? and owner = ? and held_until is null and id <= ?`,
+    ...[provider, mine.owner, mine.id],
+  )!
+  const turn = (held.get(mine.owner) ?? 0) + place
+  const owners = connection.all<WaitingOwner>(WAITING_OWNERS, provider)
+  const own = owners.find(({ owner }) => owner === mine.owner)!.last_turn
+  let ahead = 0
+  for (const { owner, last_turn: lastTurn } of owners) {
+    const most = turn - (held.get(owner) ?? 0)
+    if (most <= 0) continue
+    const { count, last } = connection.get<{ readonly count: number; readonly last: number | null }>(
+      `select count(*) as count, max(id) as last
+       from (select id from slots where provider = ? and owner = ? and held_until is null order by id limit ?)`,
+      ...[provider, owner, most],
+    )!
+    // The last of so many has the same turn as this one: the longest-ago turn of its owner decides, then who came first.
+    const isBehind = count === most && (lastTurn > own || (lastTurn === own && last! > mine.id))
+    ahead += isBehind ? count - 1 : count
+  }
+  return ahead
+}

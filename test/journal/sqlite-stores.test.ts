@@ -1,0 +1,133 @@
+/** What the provider and pipeline stores on SQLite do beyond the contract. */
+import { describe, expect, it } from "vitest"
+import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
+import { invocation, message, NOW, parked, startExecution } from "./pipeline-fixture.ts"
+
+type Verbs = Record<string, (...args: unknown[]) => unknown>
+
+/** The verbs of a store, and the names of those that were called. */
+function recorded<T extends object>(store: T): { store: T; called: Set<string>; all: string[] } {
+  const called = new Set<string>()
+  const all = Object.getOwnPropertyNames(Object.getPrototypeOf(store)).filter(name => name !== "constructor")
+  const verbs = store as unknown as Verbs
+  const entries = all.map(name => {
+    const verb = (...args: unknown[]) => {
+      called.add(name)
+      return verbs[name]!(...args)
+    }
+    return [name, verb]
+  })
+  return { store: Object.fromEntries(entries) as T, called, all: all.sort() }
+}
+
+/** A store in memory, and the steps of its statements that read a table from one end to the other. */
+function planned() {
+  const { connection, stores } = createMemoryStore()
+  const seen = new Set<string>()
+  const prepare = connection.prepare.bind(connection)
+  connection.prepare = sql => {
+    seen.add(sql)
+    return prepare(sql)
+  }
+  const scans = () =>
+    [...seen].flatMap(sql => {
+      const plan = connection.database.prepare(`explain query plan ${sql}`).all() as { detail: string }[]
+      const whole = plan.filter(({ detail }) => /^SCAN (?!json_each|w$|\(subquery)/.test(detail))
+      return whole.filter(({ detail }) => !/ USING (COVERING )?INDEX /.test(detail)).map(() => sql)
+    })
+  return { connection, stores, scans }
+}
+
+describe("statements of the stores on SQLite", () => {
+  it("of providers never read a table whole", () => {
+    const { connection, stores, scans } = planned()
+    const { store: providers, called, all } = recorded(stores.providers)
+    const [provider, partitions, at] = ["acme", [0], NOW]
+    const one = { jobId: "one", node: 0, partition: 0, owner: "ada" }
+    const two = { ...one, jobId: "two" }
+    const terms = { provider, limit: 1, leaseMs: 10, at }
+    connection.database.exec(`
+      insert into jobs (id, seq, created_at, updated_at, partition, workflow_version, priority, status, owner, workflow)
+      values ('one', 1, 1, 1, 0, 1, 0, 'CANCELLED', 'ada', 'flow');
+      insert into operations (provider, external_id, job_id, node, item, partition, attempt, submitted_at, unseen)
+      values ('acme', 'op-1', 'one', 0, -1, 0, 1, 1, 0), ('acme', 'op-2', 'one', 0, -1, 0, 1, 1, 1)`)
+    providers.requestSlots(terms, [one, two])
+    providers.slotPosition({ ...two, provider })
+    providers.grantSlots({ ...terms, at: at + 10 })
+    providers.releaseSlot(one)
+    providers.renewSlots({ partitions, at, leaseMs: 10 })
+    providers.idleSlots({ partitions, grantedBefore: at })
+    const operation = { provider, externalId: "op-1" }
+    providers.claimOperation({ ...operation, owner: "ada", at, abandonedBefore: 0 })
+    providers.takeRate({ provider, intervalMs: 1, at, maxWaitMs: 1 })
+    providers.slowDown({ provider, until: at })
+    providers.restUntil({ provider })
+    const event = { eventId: "e", receivedAt: at, verdict: "parked", reason: null, bytes: 1 } as const
+    providers.receiveEvent({ ...operation, ...event, news: '{"a":1}' })
+    providers.deliverEvents({ operation, at })
+    providers.deliverEvents({ operation: null, at })
+    providers.listEvents({ provider, limit: 1 })
+    providers.dueCancels({ partitions, providers: [provider], at, limit: 1 })
+    providers.settleCancel({ ...operation, ...one, again: null })
+    providers.unseenSubmissions({ jobId: "one" })
+    providers.unseenSubmissions({ partitions, at })
+    expect(providers.settleSubmission({ ...one, attempt: 1, externalId: "op-3", at })).not.toBeNull()
+    providers.noteError({ provider, at, what: "poll", code: "E408", message: "no" })
+    providers.overview({ provider, at })
+    expect([...called].sort()).toEqual(all)
+    expect(scans()).toEqual([])
+  })
+
+  it("of pipelines never read a table whole", () => {
+    const { stores, scans } = planned()
+    const { store: pipelines, called, all } = recorded(stores.pipelines)
+    const execution = pipelines.claimExecution({ jobId: "one", at: NOW, limit: 1, claimMs: 1 })!
+    const [route, limit, maxBytes, replayedBy] = [0, 9, 99, "two"]
+    const keys = [{ route, seq: 2 }]
+    pipelines.commit({
+      ...{ fence: { partition: 0, epoch: 0 }, execution, commit: 1, progress: "1", unparked: keys },
+      ...{ messages: [message(0, 1), message(0, 2)], lineage: [invocation(0, 1)], parked: [parked(0, 2)] },
+      stored: [{ key: "k", value: "1" }],
+    })
+    pipelines.readExecution("one")
+    pipelines.readMessages({ execution, route, after: 0, limit, maxBytes })
+    pipelines.findMessages(execution, keys)
+    pipelines.readRetries({ execution, route, dueBy: NOW, limit, maxBytes })
+    pipelines.listDeadLetters({ execution, limit })
+    pipelines.deadLettersLeft({ execution, most: 9 })
+    pipelines.deadLetterKeys(execution, { route: -1, seq: -1 }, limit)
+    pipelines.claimDeadLetters({ execution, keys, replayedBy, at: NOW, claimMs: 1 })
+    pipelines.readReplayed({ replayedBy, limit })
+    pipelines.countReplayedBefore({ execution, route, seq: 2, replayedBy })
+    pipelines.findReplayed({ execution, route, replayedBy, before: 0 })
+    pipelines.readLineage({ execution, keys: [{ route, seq: 1 }], limit: 1 })
+    pipelines.readGathered({ execution, into: keys, limit })
+    pipelines.readStored(execution, ["k"])
+    pipelines.endExecution({ jobId: "one", at: NOW })
+    pipelines.purgeLineage({ before: NOW + 1, limit: 99 })
+    // The claim of a job that was never stored is an orphan after an hour.
+    pipelines.claimExecution({ jobId: "one", at: NOW, limit: 1, claimMs: 1 })
+    expect(pipelines.purgeLineage({ before: NOW + 3_600_001, limit: 99 })).toBe(3)
+    expect([...called].sort()).toEqual(all)
+    expect(scans()).toEqual([])
+  })
+})
+
+describe("the stores on SQLite", () => {
+  it("keep what a provider said with any character", async () => {
+    const { providers } = openMemory()
+    const said = "no\u0000film \ud83c \u001e"
+    await providers.noteError({ provider: "acme", at: NOW, what: "poll", code: said, message: said })
+    const { errors } = await providers.overview({ provider: "acme", at: NOW })
+    expect(errors).toEqual([{ at: NOW, what: "poll", code: said, message: said }])
+  })
+
+  it("P4 claim more dead letters than one transaction marks", async () => {
+    const { execution, pipelines, commit } = await startExecution(openMemory())
+    const seqs = Array.from({ length: 10_001 }, (_, index) => index + 1)
+    await commit({ messages: seqs.map(seq => message(0, seq)), parked: seqs.map(seq => parked(0, seq)) })
+    const claim = { execution, keys: null, replayedBy: "two", at: NOW, claimMs: 1 }
+    expect(await pipelines.claimDeadLetters(claim)).toBe(10_001)
+    expect(await pipelines.deadLettersLeft({ execution, most: 1 })).toEqual({ count: 0, first: null })
+  })
+})
