@@ -1,9 +1,11 @@
 /**
  * Loaded into a server (`--import`): writes down how much processor time its event loop's thread used between two looks, a
  * millisecond apart. Nothing else runs in between while one piece of code holds the loop, so a long one is seen whole.
- * Processor time, not wall time: what other processes take does not count. UMBRA_TEST_STRETCHES is the file.
+ * Processor time, not wall time: what other processes take does not count. Collections of garbage are written down, too: they
+ * are not a stretch of our code. UMBRA_TEST_STRETCHES is the file.
  */
 import { appendFileSync, openSync, readSync } from "node:fs"
+import { PerformanceObserver } from "node:perf_hooks"
 import { isMainThread } from "node:worker_threads"
 
 const file = process.env.UMBRA_TEST_STRETCHES
@@ -47,12 +49,25 @@ if (file !== undefined && isMainThread) {
   calibrate(now, 8)
   const { pid } = process
   let last = now()
+  let from = performance.now()
   setInterval(() => {
     const used = now() - last
     if (used > 20) {
-      const line = { pid, used: Math.round(used), calibration: calibrate(now, 3) }
+      const line = {
+        pid,
+        used: Math.round(used),
+        calibration: calibrate(now, 3),
+        from,
+        to: performance.now(),
+      }
       appendFileSync(file, `${JSON.stringify(line)}\n`)
     }
     last = now()
+    from = performance.now()
   }, 1).unref()
+  const collections = new PerformanceObserver(list => {
+    for (const { startTime: from, duration: collected } of list.getEntries())
+      if (collected > 2) appendFileSync(file, `${JSON.stringify({ pid, collected, from })}\n`)
+  })
+  collections.observe({ entryTypes: ["gc"] })
 }
