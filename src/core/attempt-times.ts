@@ -4,6 +4,7 @@ import type { ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"
 import {
+  CANCELLED,
   childUsageOf,
   type EndedAttempt,
   FAILED,
@@ -39,14 +40,16 @@ export function wholeMs(ms: number): number {
 
 /**
  * The number of an attempt that people see counts what has begun, as far as facts tell, and was not handed over. A
- * node that has not begun, or was cancelled before that, shows the number of the next attempt. `JobState.attempt` is the
- * fence, which rises with every hand-out.
+ * node that has not begun shows the number of the attempt that it waits for. `JobState.attempt` is the fence, which rises
+ * with every hand-out.
  */
 export function shownAttempt(state: JobState, node: number): number {
   const { spentAttempts } = state
   const earlier = spentAttempts.size === 0 ? 0 : (spentAttempts.get(node)?.earlier ?? 0)
   const begun = earlier + state.tries[node]!
-  return state.nodeStatus[node] === FAILED ? Math.max(1, begun) : begun + 1
+  const status = state.nodeStatus[node]
+  const isOver = status === FAILED || (status === CANCELLED && !hasBegun(state, node))
+  return isOver ? Math.max(1, begun) : begun + 1
 }
 
 /** How far that number can rise: attempts that were lost, or belong to the time before a retry of the job, spend none. */
