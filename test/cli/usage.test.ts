@@ -45,9 +45,15 @@ describe("the command line", () => {
   it("needs no command's code to show its help, so that it starts fast", async () => {
     const folder = folderWith({})
     try {
-      const needed = ["main", "exit", "options", "place-program", "jobs/program", "server-program"].map(
-        name => `dist/cli/${name}.js`,
-      )
+      const needed = [
+        "main",
+        "exit",
+        "options",
+        "terminal",
+        "place-program",
+        "jobs/program",
+        "server-program",
+      ].map(name => `dist/cli/${name}.js`)
       for (const file of [
         "package.json",
         "dist/errors.js",

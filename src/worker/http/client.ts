@@ -12,7 +12,7 @@ import { Agent as HttpsAgent } from "node:https"
 import { HandlerError } from "../fail.ts"
 import { AddressPolicy } from "./addresses.ts"
 import { checkHost, guardedLookup } from "./connect.ts"
-import { exchange } from "./exchange.ts"
+import { type Agents, exchange } from "./exchange.ts"
 
 export interface HttpRequest {
   readonly method: string
@@ -48,13 +48,16 @@ const harmless = new Set(["accept", "accept-language", "user-agent"])
 
 export class HttpClient {
   readonly #policy: AddressPolicy
-  readonly #agents: { readonly "http:": HttpAgent; readonly "https:": HttpsAgent }
+  readonly #agents: { readonly "http:": Agents; readonly "https:": Agents }
 
   constructor(options: HttpClientOptions) {
     this.#policy = new AddressPolicy(options.allowPrivateAddresses)
     const lookup = guardedLookup(this.#policy, options.resolve)
-    const agent = { keepAlive: true, timeout: 30_000, lookup }
-    this.#agents = { "http:": new HttpAgent(agent), "https:": new HttpsAgent(agent) }
+    const [kept, fresh] = [true, false].map(keepAlive => ({ keepAlive, timeout: 30_000, lookup }))
+    this.#agents = {
+      "http:": { kept: new HttpAgent(kept), fresh: new HttpAgent(fresh) },
+      "https:": { kept: new HttpsAgent(kept), fresh: new HttpsAgent(fresh) },
+    }
   }
 
   async send(request: HttpRequest): Promise<HttpResponse> {

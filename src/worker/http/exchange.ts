@@ -7,9 +7,15 @@ import { faultOf } from "../../core/faults.ts"
 import { HandlerError } from "../fail.ts"
 import type { HttpRequest, HttpResponse } from "./client.ts"
 
-export async function exchange(request: HttpRequest, agent: Agent): Promise<HttpResponse> {
+/** Of connections that are kept and used again, and of those for one request. */
+export interface Agents {
+  readonly kept: Agent
+  readonly fresh: Agent
+}
+
+export async function exchange(request: HttpRequest, agents: Agents): Promise<HttpResponse> {
   try {
-    const answer = await answerTo(request, agent)
+    const answer = await answerTo(request, agents)
     const body = await bodyOf(answer, request)
     return { url: request.url, status: answer.statusCode ?? 0, headers: headersOf(answer), body }
   } catch (error) {
@@ -21,8 +27,8 @@ export async function exchange(request: HttpRequest, agent: Agent): Promise<Http
  * A kept connection may be closed by the other side just as it is used again. That says nothing about the service,
  * so the request is sent once more, on a new one.
  */
-async function answerTo(request: HttpRequest, agent: Agent): Promise<IncomingMessage> {
-  const first = begin(request, agent)
+async function answerTo(request: HttpRequest, { kept, fresh }: Agents): Promise<IncomingMessage> {
+  const first = begin(request, kept)
   try {
     return await first.answer
   } catch (error) {
@@ -30,7 +36,7 @@ async function answerTo(request: HttpRequest, agent: Agent): Promise<IncomingMes
     if (!wasStale || request.signal.aborted) throw error
     const mayGo = request.again === undefined || (await request.again().then(yes, no))
     if (!mayGo) throw error
-    return begin(request, agent).answer
+    return begin(request, fresh).answer
   }
 }
 
