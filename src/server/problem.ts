@@ -42,7 +42,7 @@ function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: n
 const errorsAnswered = 100
 
 /** As `problemOf`, for an answer: of many errors the first ones, and the number of the others. */
-export function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocument {
+function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocument {
   const problem = problemOf(error)
   const { errors, more_errors: more = 0 } = problem as { errors?: unknown; more_errors?: number }
   if (!Array.isArray(errors) || errors.length <= most) return problem

@@ -30,6 +30,27 @@ describe("E102 config against the handler's schema, with templates anywhere", ()
     ])
   })
 
+  it("reports the first wrong entries of a long list or mapping, with their places", () => {
+    const status = z.union([z.int(), z.array(z.int()).min(1)])
+    const schema = z.strictObject({
+      status: status.optional(),
+      by: z.record(z.string(), z.string()).optional(),
+    })
+    const long = Array.from({ length: 50_000 }, (_, i): unknown => (i < 20_000 ? i : "x"))
+    const wrong = check(schema, { status: long })
+    expect(wrong[0]).toBe("E102 config.status[20000]")
+    expect(wrong.length).toBeLessThanOrEqual(1000)
+    expect(check(schema, { status: long.slice(0, 20_000) })).toEqual([])
+    const by = Object.fromEntries(long.map((value, i) => [`k${i}`, i < 20_000 ? "x" : value]))
+    expect(check(schema, { by })).toEqual([])
+    expect(check(schema, { by: { ...by, last: 1 } })).toEqual(["E102 config.by.last"])
+  })
+
+  it("says that a long list is too long, and nothing of its entries", () => {
+    const schema = z.strictObject({ list: z.array(z.int()).max(1000) })
+    expect(check(schema, { list: Array(5000).fill("x") })).toEqual(["E102 config.list"])
+  })
+
   it("accepts a union that some branch may still satisfy, and refuses one that none can", () => {
     const target = z.union([z.string(), z.strictObject({ host: z.string(), port: z.number() })])
     const schema = z.strictObject({ target })

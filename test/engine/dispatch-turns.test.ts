@@ -1,5 +1,6 @@
 /** Handing out nodes takes time; what does not fit into a turn of the event loop waits for the next one. */
 import { describe, expect, it } from "vitest"
+import { Alarms } from "../../src/engine/alarms.ts"
 import { DispatchTurns } from "../../src/engine/dispatch-turns.ts"
 import type { LiveJob } from "../../src/engine/live-job.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
@@ -21,6 +22,23 @@ function stage() {
   }
   return { turns, handed, dispatch }
 }
+
+describe("alarms", () => {
+  it("that are due together ring in several turns of the event loop, each once", async () => {
+    const clock = new VirtualClock()
+    const rung: string[] = []
+    const alarms = new Alarms(clock, ({ id }) => {
+      rung.push(id)
+      clock.advance(4)
+    })
+    const due = ["a", "b", "c", "d", "e"].map(id => ({ id, alarmIndex: -1, alarmAt: 0 }) as LiveJob)
+    for (const each of due) alarms.set(each, clock.now() + 5)
+    clock.advance(5)
+    expect(rung).toHaveLength(3)
+    clock.advance(100)
+    expect([...rung].sort()).toEqual(["a", "b", "c", "d", "e"])
+  })
+})
 
 describe("handing out", () => {
   it("goes on in later turns of the event loop, each node once and in order", async () => {

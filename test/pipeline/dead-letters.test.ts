@@ -38,6 +38,21 @@ async function run(definition: object, adapters: readonly Adapter[]) {
 }
 
 describe("dead letters of an execution", () => {
+  it("a page is full with 4 MiB of bodies, and the next goes on behind it", async () => {
+    const large = adapter("large", ({ body }, context) => {
+      const { count } = body as { count: number }
+      for (let n = 1; n <= count; n++) context.emit({ n, text: "x".repeat(900_000) })
+    })
+    const definition = pipeline(7)
+    const routes = [route("source", ["large"], { outbound: "work" }), ...definition.routes.slice(1)]
+    const { job_id } = await run({ ...definition, routes }, [large, recorder(), picky(() => true)])
+    const first = await umbra!.pipelines.deadLetters(job_id)
+    expect(first.dead_letters.map(({ id }) => id)).toEqual(["work:1", "work:2", "work:3", "work:4"])
+    const second = await umbra!.pipelines.deadLetters(job_id, { after: first.next! })
+    expect(second.dead_letters.map(({ id }) => id)).toEqual(["work:5", "work:6", "work:7"])
+    expect(second.next).toBe(null)
+  })
+
   it("the graph says how many failed for good and why the first did; one that is replayed no longer counts", async () => {
     let isMended = false
     const { job_id, status } = await run(pipeline(5), [recorder(), picky(n => n % 2 === 0 && !isMended)])

@@ -49,5 +49,11 @@ describe("documents over HTTP", () => {
     expect(refused.body.detail.length).toBeLessThan(20_000)
     const bulk = await post("/jobs/bulk", { jobs: [job] })
     expect(bulk.body.results[0].problem).toMatchObject({ code: "E304", more_errors: 2900 })
+    const wrong = { workflow: "typed", input: { a: Array(100).fill(1) } }
+    const many = await post("/jobs/bulk", { jobs: Array(100).fill(wrong) })
+    const problems = many.body.results.map(({ problem }: { problem: { errors: object[] } }) => problem)
+    expect(problems.every(({ errors }: { errors: object[] }) => errors.length > 0)).toBe(true)
+    expect(problems.flatMap(({ errors }: { errors: object[] }) => errors).length).toBeLessThan(1200)
+    expect(problems.at(-1)).toMatchObject({ code: "E304", more_errors: 99 })
   })
 })
