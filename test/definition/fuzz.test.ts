@@ -291,7 +291,7 @@ describe("fuzz", () => {
   it.each(Object.entries(subjects))(
     `J4 P1 mutated %s (UMBRA_FUZZ_SEED=${seed}) give plans or explained problems`,
     {
-      timeout: 120_000,
+      timeout: 300_000,
     },
     (_, subject) => {
       const { documents } = subject
