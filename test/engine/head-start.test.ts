@@ -1,11 +1,19 @@
 /** Nodes that only compute begin before what made them ready is durable, and what they give is stored with it. */
-import { describe, expect, it, onTestFinished, vi } from "vitest"
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
 import type { Batch, Journal } from "../../src/journal/port.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { allFacts, jobsOf, robPartition } from "../support/store-tables.ts"
 import { collectLog, flow, gate, handler, open } from "./stage.ts"
+
+// A turn of the worker ends after some milliseconds, and on a busy machine any two tasks may be that far apart.
+beforeEach(() => {
+  vi.spyOn(performance, "now").mockReturnValue(performance.now())
+})
+afterEach(() => {
+  vi.restoreAllMocks()
+})
 
 const compute = (id: string, dependencies: string[] = []) => ({
   id,
