@@ -15,6 +15,11 @@ const MOST_MS = 50
  * is slower, or slower at the moment, the stretch may take as much longer.
  */
 const USUAL_MS = 4
+/**
+ * How often an attack is sent while a long stretch is seen. What an attack costs it costs every time; a compilation or
+ * another process that takes the caches is seen once.
+ */
+const MOST_TRIES = 5
 
 /** A stretch, or a collection of garbage. Times by the server's clock. */
 interface Line {
@@ -105,17 +110,29 @@ it("S3 no attack holds up the event loop, and every probe of /health is answered
       probes++
     }
   })()
-  for (const attack of [...heavy, ...bodies]) {
+  // A failed attack ends the test, and the server with it: the probe under way is then of no interest.
+  probing.catch(() => {})
+  /** The stretches of one try that are too long. A workflow has a name of its own per try: the same one is not stored again. */
+  const stretchesOf = async (attack: Attack, tries: number) => {
     const before = lines().length
     const probesBefore = probes
-    const status = await send(agent, url, { ...attack, path: attack.path.replace("JOB", "none") }).catch(
-      () => 0,
-    )
+    const path = attack.path.replace("JOB", "none")
+    const body =
+      path === "/workflows" && typeof attack.body === "string" && tries > 0
+        ? attack.body.replace(/^\{"name": ?"(\w+)"/, `{"name":"$1-${tries}"`)
+        : attack.body
+    const status = await send(agent, url, { ...attack, path, body }).catch(() => 0)
     // The body of 5 MB is refused while it is being sent.
     if (heavy.includes(attack)) expect([attack.status].flat(), attack.what).toContain(status)
     // What the attack left to be done is done before the next probe is answered.
     await expect.poll(() => probes, { timeout: 60_000 }).toBeGreaterThan(probesBefore + 1)
-    expect(tooLong(lines().slice(before)), attack.what).toEqual([])
+    return tooLong(lines().slice(before))
+  }
+  for (const attack of [...heavy, ...bodies]) {
+    const seen: object[][] = []
+    do seen.push(await stretchesOf(attack, seen.length))
+    while (seen.at(-1)!.length > 0 && seen.length < MOST_TRIES)
+    expect(seen.at(-1), `${attack.what}: ${JSON.stringify(seen)}`).toEqual([])
   }
   isOver = true
   await probing
