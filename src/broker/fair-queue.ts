@@ -122,13 +122,13 @@ export class FairQueue<T extends Queued> {
     for (let place = this.#places.first; place !== undefined; place = this.#places.first) {
       const isEmpty = place.items.priority === undefined
       if (!isEmpty && !isServed(place)) return place
-      this.#places.shift()
       if (isEmpty) {
+        this.#places.shift()
         this.#owners.delete(place.owner)
         this.#turns.leave(place.owner, place.turn)
       } else {
         place.since = place.turn.served
-        this.#places.push(place)
+        this.#places.rotate()
       }
     }
     return undefined
@@ -252,9 +252,8 @@ class Turns<L> {
 
   /** Of the one at the front. */
   hadTurn(hasNothingLeft: boolean): void {
-    const name = this.#names.shift()!
-    if (hasNothingLeft) this.#byName.delete(name)
-    else this.#names.push(name)
+    if (hasNothingLeft) this.#byName.delete(this.#names.shift()!)
+    else this.#names.rotate()
   }
 }
 
@@ -287,6 +286,11 @@ class Line<T> {
     if (this.isEmpty) this.#clear()
     else if (this.#head >= 1024 && this.#head * 2 >= this.#items.length) this.#compact()
     return item
+  }
+
+  /** Moves the first item to the back. */
+  rotate(): void {
+    if (this.#items.length - this.#head > 1) this.push(this.shift()!)
   }
 
   #clear(): void {

@@ -76,6 +76,9 @@ export class Lanes<T extends Queued> {
    * priority, then the lane that has waited longest.
    */
   take(): T | undefined {
+    const [first] = this.#lanes
+    if (first !== undefined && this.#lanes.length === 1)
+      return first.isReady ? this.#takeFrom(first) : undefined
     const owner = this.#nextOwner()
     if (owner === undefined) return undefined
     let best: Lane<T> | undefined
@@ -87,8 +90,12 @@ export class Lanes<T extends Queued> {
       best = lane
       highest = priority
     }
-    const item = best!.queue.take(owner)
-    best!.turn = this.#turns.now
+    return this.#takeFrom(best!, owner)
+  }
+
+  #takeFrom(lane: Lane<T>, owner?: string): T | undefined {
+    const item = lane.queue.take(owner)
+    lane.turn = this.#turns.now
     return item
   }
 

@@ -27,8 +27,11 @@ export interface AttemptEvents {
   place(): Promise<void>
   progress(progress: Progress): void
   preview(data: Json): void
-  /** Once, and the last of all. `null`: it was aborted, and nobody asks for its outcome. */
-  ended(outcome: Outcome | null): void
+  /**
+   * Once, and the last of all. `null`: it was aborted, and nobody asks for its outcome. `at`: when, by `performance.now`;
+   * absent: now.
+   */
+  ended(outcome: Outcome | null, at?: number): void
 }
 
 export interface RunningAttempt {
@@ -440,11 +443,10 @@ class Attempt implements Queued, Lined, AttemptEvents {
     if (this.#isHeard) this.#pool.events.preview(this.#task, data)
   }
 
-  ended(outcome: Outcome | null): void {
+  ended(outcome: Outcome | null, now = performance.now()): void {
     failpoint("handler.after")
     this.isRunning = false
     this.#pool.running -= 1
-    const now = performance.now()
     this.#pool.time = now
     const { worker, measures, events } = this.#pool
     // An announced attempt may end before its handler began.

@@ -212,9 +212,12 @@ type Writable<T> = { -readonly [K in keyof T]: T[K] }
 /** The commonest fact by far, put together by hand: with spreads it took ten times as long. */
 function completed(state: JobState, command: Completed, at: number): Fact {
   const { node, attempt, output, times, usage, jobOutput, jobFault } = command
-  const fact: Writable<NodeCompleted & { at: number }> = { type: "node_completed", at, node, attempt, output }
+  const type = "node_completed"
+  const fact: Writable<NodeCompleted & { at: number }> =
+    times === undefined
+      ? { type, at, node, attempt, output }
+      : { type, at, node, attempt, output, ran_ms: wholeMs(times.ranMs) }
   if (times !== undefined) {
-    fact.ran_ms = wholeMs(times.ranMs)
     const held = wholeMs(times.heldMs)
     if (held > 0) fact.held_ms = held
     if (times.worker !== state.worker) fact.worker = times.worker

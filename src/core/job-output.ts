@@ -8,7 +8,8 @@ import type { JobState, Output } from "./state.ts"
 export function jobOutput(state: JobState, read: (output: Output, node: number) => Json): Json {
   if (state.output !== undefined) return state.output
   const { nodes, successors } = state.graph
-  const outputNode = nodes.findLastIndex(({ handler }) => handler === "output")
+  let outputNode = nodes.length - 1
+  while (outputNode >= 0 && nodes[outputNode]!.handler !== "output") outputNode--
   if (outputNode >= 0) return read(state.outputs[outputNode] ?? null, outputNode)
   const outputs: { [id: string]: Json } = {}
   for (let node = 0; node < nodes.length; node++) {

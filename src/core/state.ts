@@ -68,8 +68,10 @@ export function wholeOutput(output: Output, read: (large: LargeOutput) => Json):
 
 export function largeParts(output: Output | undefined): readonly LargeOutput[] {
   if (output instanceof LargeOutput) return [output]
-  return output instanceof ListOutput ? output.large : []
+  return output instanceof ListOutput ? output.large : noParts
 }
+
+const noParts: readonly LargeOutput[] = []
 
 /** An output as it is shown: what is not in memory is shown by its size and the fact that has it. */
 export function shownOutput(output: Output): Json {

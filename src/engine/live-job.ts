@@ -120,9 +120,9 @@ export function encodeFact(fact: Fact, outputText?: string): string {
 
 /** The commonest fact by far, put together by hand. */
 function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string): string {
-  let text = `{"node":${fact.node},"attempt":${fact.attempt}`
+  const ran = fact.ran_ms === 0 ? ',"ran_ms":0' : fact.ran_ms === undefined ? "" : `,"ran_ms":${fact.ran_ms}`
+  let text = `{"node":${fact.node},"attempt":${fact.attempt}${ran}`
   if (fact.type === "item_completed") text += `,"item":${fact.item}`
-  if (fact.ran_ms !== undefined) text += `,"ran_ms":${fact.ran_ms}`
   if (fact.held_ms !== undefined) text += `,"held_ms":${fact.held_ms}`
   if (fact.worker !== undefined) text += `,"worker":${JSON.stringify(fact.worker)}`
   if (fact.usage !== undefined) text += `,"usage":${JSON.stringify(fact.usage)}`

@@ -65,10 +65,11 @@ export function notForOwner(node: string, provider: string): Fault {
 
 /** Throws E426. Of a provider that is not known here another process decides, when the node is dispatched. */
 export function mustBeFor(
-  { nodes }: Pick<Plan, "nodes">,
+  { nodes, providers: named }: Pick<Plan, "nodes" | "providers">,
   owner: string,
   providers: Pick<Providers, "terms">,
 ): void {
+  if (named.length === 0) return
   for (const { id, provider } of nodes) {
     const terms = provider === null ? undefined : providers.terms(provider)
     if (terms !== undefined && !isFor(terms, owner))

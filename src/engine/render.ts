@@ -106,13 +106,15 @@ function taskOf(
   const { state, plan } = job
   const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
   const own = item === undefined ? state : state.lists.get(node)!.state
-  const isolation = isolationOf(own, item ?? node)
-  const task: Task = {
+  const position = item ?? node
+  const isolation = isolationOf(own, position)
+  // Optional fields are assigned afterwards: three spreads take longer than all the rest of this function.
+  const task: { -readonly [Field in keyof Task]: Task[Field] } = {
     jobId: job.id,
     node,
     nodeId: id,
     attempt,
-    shownAttempt: shownAttempt(own, item ?? node),
+    shownAttempt: shownAttempt(own, position),
     handler,
     owner: state.owner,
     workflow: state.workflow,
@@ -124,12 +126,16 @@ function taskOf(
     input: state.input,
     parents: () => parentsOf(job, node, fetched),
     timeoutSeconds,
-    ...(heartbeatSeconds == null ? {} : { heartbeatSeconds }),
-    announce: own.suspects.size > 0 && own.suspects.has(item ?? node),
-    ...(isolation === undefined ? {} : { isolation }),
-    ...(provider === null ? {} : { provider, operation: own.operations.get(item ?? node) ?? 0 }),
+    announce: own.suspects.size > 0 && own.suspects.has(position),
   }
-  return item === undefined ? task : Object.assign(task, { item })
+  if (heartbeatSeconds != null) task.heartbeatSeconds = heartbeatSeconds
+  if (isolation !== undefined) task.isolation = isolation
+  if (provider !== null) {
+    task.provider = provider
+    task.operation = own.operations.get(position) ?? 0
+  }
+  if (item !== undefined) task.item = item
+  return task
 }
 
 function parentsOf(job: LiveJob, node: number, fetched: Fetched): JsonObject {
@@ -179,10 +185,22 @@ export function renderJobOutput(
 }
 
 /** Nodes whose outputs this one needs and which are, in part at least, not in memory. */
-export function largeInputs(job: LiveJob, node: number): number[] {
+/** Mostly none, which is found without an allocation: this is asked for every node. */
+export function largeInputs(job: LiveJob, node: number): readonly number[] {
   const { starts, items } = job.plan.dependencies
-  return largeOf(job, [...job.plan.nodes[node]!.reads, ...items.subarray(starts[node], starts[node + 1])])
+  const { reads } = job.plan.nodes[node]!
+  let large: Set<number> | undefined
+  const look = (input: number) => {
+    if (!isLarge(job, input)) return
+    large ??= new Set()
+    large.add(input)
+  }
+  for (let i = 0; i < reads.length; i++) look(reads[i]!)
+  for (let i = starts[node]!; i < starts[node + 1]!; i++) look(items[i]!)
+  return large === undefined ? noInputs : [...large]
 }
+
+const noInputs: readonly number[] = []
 
 export function largeInputsOfOutput(job: LiveJob): number[] {
   const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
@@ -214,7 +232,13 @@ export function leavingInputs(job: LiveJob): Fetched {
 }
 
 function largeOf(job: LiveJob, nodes: readonly number[]): number[] {
-  return [...new Set(nodes)].filter(node => largeParts(job.state.outputs[node]).length > 0)
+  return [...new Set(nodes)].filter(node => isLarge(job, node))
+}
+
+/** Is the output, or a part of it, in the store alone? */
+function isLarge(job: LiveJob, node: number): boolean {
+  const output = job.state.outputs[node]
+  return typeof output === "object" && output !== null && largeParts(output).length > 0
 }
 
 function renderingFault(error: unknown, node: PlanNode | null): Fault {

@@ -124,24 +124,25 @@ export class TaskReports implements RemoteTaskEvents {
   finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
     const job = this.#jobOf(task)
     const { command, observer, undecided, external } = this.#parts
-    if (this.#isLeft(job, task))
-      undecided.add(partitionOf(task.jobId), external.left.finished(job, task, outcome))
+    const attempted = attemptedBy(task)
+    const isLeft = job === null || !isCurrent(job.state, attempted)
+    if (isLeft) undecided.add(partitionOf(task.jobId), external.left.finished(job, task, outcome))
     if (job === null) return
     const key = taskKey(task)
     job.running.delete(key)
     job.progress?.delete(key)
     if (outcome.type === "child") {
       const { usage } = outcome
-      const at = { ...attemptedBy(task), times, ...(usage === undefined ? {} : { usage }) }
+      const at = { ...attempted, times, ...(usage === undefined ? {} : { usage }) }
       undecided.add(job.partition, observer.childWanted(job, at, outcome))
-    } else if (this.#isLeft(job, task)) return
+    } else if (isLeft) return
     else if (outcome.type === "submitted")
       undecided.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
     else {
       const { provider } = job.plan.nodes[task.node]!
       const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
       const text = outcome.type === "completed" ? outcome.text : undefined
-      command(job, commandOf(attemptedBy(task), outcome, terms, times), text)
+      command(job, commandOf(attempted, outcome, terms, times), text)
     }
   }
 

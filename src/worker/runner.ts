@@ -40,6 +40,8 @@ export class TaskRunner implements Runner {
   readonly #now: () => number
   readonly #deadlines = new Deadlines()
   readonly #threads: ThreadPool
+  /** Of attempts whose node sets none. */
+  readonly #defaultLimits = new WeakMap<Handler, TimeLimits>()
   /** Attempts whose handler runs on the event loop of this process, and when there last was more than one. */
   #active = 0
   #crowdedAt = 0
@@ -89,7 +91,7 @@ export class TaskRunner implements Runner {
     const atFirst = isHere ? reports.silentMs(now) : 0
     if ("type" in work) {
       if (isHere) this.#go(now)
-      events.ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs: atFirst }, limits))
+      events.ended(outcomeInTime(work, { ranMs: now - begunAt, silentMs: atFirst }, limits), now)
       return endedAtOnce
     }
     if (isHere) work.outcome.then(() => this.#go(this.#deadlines.now()))
@@ -212,11 +214,23 @@ export class TaskRunner implements Runner {
   }
 
   #limits(handler: Handler, task: Task): TimeLimits {
-    const { timeoutSeconds, graceSeconds } = this.settings
+    if (task.timeoutSeconds !== null || task.heartbeatSeconds !== undefined)
+      return this.#limitsOf(handler, task)
+    const known = this.#defaultLimits.get(handler)
+    if (known !== undefined) return known
+    const limits = this.#limitsOf(handler, {})
+    this.#defaultLimits.set(handler, limits)
+    return limits
+  }
+
+  #limitsOf(
+    handler: Handler,
+    { timeoutSeconds, heartbeatSeconds }: Partial<Pick<Task, "timeoutSeconds" | "heartbeatSeconds">>,
+  ): TimeLimits {
     return {
-      timeoutMs: (task.timeoutSeconds ?? timeoutSeconds) * 1000,
-      graceMs: graceSeconds * 1000,
-      heartbeatMs: (task.heartbeatSeconds ?? Number.POSITIVE_INFINITY) * 1000,
+      timeoutMs: (timeoutSeconds ?? this.settings.timeoutSeconds) * 1000,
+      graceMs: this.settings.graceSeconds * 1000,
+      heartbeatMs: (heartbeatSeconds ?? Number.POSITIVE_INFINITY) * 1000,
       fault: fault => withRule(handler, null, fault),
     }
   }
@@ -229,7 +243,7 @@ function tracedEvents(span: AttemptSpan, events: AttemptEvents): AttemptEvents {
     place: () => events.place(),
     progress: progress => events.progress(progress),
     preview: data => events.preview(data),
-    ended: outcome => span.end(outcome, () => events.ended(outcome)),
+    ended: (outcome, at) => span.end(outcome, () => events.ended(outcome, at)),
   }
 }
 
