@@ -1,16 +1,21 @@
 import { UmbraError } from "../errors.ts"
 import { isPostgres } from "./location.ts"
 import type { Journal } from "./port.ts"
-import { openPostgres } from "./postgres.ts"
 import { type JournalOptions, journalSettings } from "./settings.ts"
 import { openFolder } from "./sqlite/folder.ts"
-import { openMemory } from "./sqlite/memory.ts"
 
 /** `memory:`, the path of a folder, or `postgres://…`. Makes and migrates what is not there yet. */
 export async function openJournal(location: string, given: JournalOptions = {}): Promise<Journal> {
   const options = { ...journalSettings(), ...given }
-  if (location === "memory:") return openMemory()
-  if (isPostgres(location)) return openPostgres(location, options)
+  // Each loads its store alone: commands on a folder do not wait 40 ms for the driver of PostgreSQL.
+  if (location === "memory:") {
+    const { openMemory } = await import("./sqlite/memory.ts")
+    return openMemory()
+  }
+  if (isPostgres(location)) {
+    const { openPostgres } = await import("./postgres.ts")
+    return openPostgres(location, options)
+  }
   // Two letters at least: C:\data is a path.
   const scheme = /^([a-z][a-z0-9+.-]+):/i.exec(location)?.[1]
   if (location.trim() === "" || scheme !== undefined) {

@@ -6,9 +6,27 @@ import {
   type SettingTable,
   wholeNumber,
 } from "../settings.ts"
-import { type PostgresOptions, postgresDefaults } from "./postgres.ts"
-import { retryDefaults } from "./retry.ts"
+import { type RetryOptions, retryDefaults } from "./retry.ts"
 import type { FolderOptions } from "./sqlite/folder.ts"
+
+export const postgresDefaults = {
+  /** Connections for everything but appends. */
+  poolSize: 4,
+  /** Appends under way at once, each on a connection of its own (docs/decisions/0014-two-append-lanes.md). */
+  appendLanes: 2,
+  /** X7: a connection lives this long. */
+  recycleSeconds: 300,
+  /** X7: one idle for longer is checked before it is used. */
+  checkIdleMs: 30_000,
+  checkTimeoutMs: 5_000,
+  /** A statement without an answer after this long has lost its connection. */
+  queryTimeoutMs: 30_000,
+  connectTimeoutMs: 10_000,
+} as const
+
+export type PostgresOptions = { readonly [K in keyof typeof postgresDefaults]?: number } & {
+  readonly retry?: RetryOptions
+}
 
 /** How a journal is opened; each kind of store takes what concerns it. */
 export type JournalOptions = PostgresOptions & FolderOptions

@@ -2,7 +2,8 @@
 import pg from "pg"
 import { expect, onTestFinished } from "vitest"
 import type { Journal } from "../../src/journal/port.ts"
-import { openPostgres, type PostgresOptions } from "../../src/journal/postgres.ts"
+import { openPostgres } from "../../src/journal/postgres.ts"
+import type { PostgresOptions } from "../../src/journal/settings.ts"
 import { freshDatabase } from "../support/services.ts"
 
 export interface PostgresStage {

@@ -2,7 +2,7 @@
  * Connections to users' databases, shared by the messages of a process. Idle ones close by themselves and keep no
  * process alive; one that failed, or whose message was aborted, is destroyed and not used again.
  */
-import pg from "pg"
+import type pg from "pg"
 import { z } from "zod"
 import { mayPass, sqlState } from "../../../journal/errors.ts"
 import { HandlerError } from "../../../worker/fail.ts"
@@ -55,7 +55,8 @@ export class Connections {
     const abort = () => void (client as pg.Client | undefined)?.end().catch(() => {})
     signal.addEventListener("abort", abort, { once: true })
     try {
-      client = await this.#pool(config).connect()
+      // Loaded when it is first used: most processes never do.
+      client = await this.#pool(config, (await import("pg")).default.Pool).connect()
       signal.throwIfAborted()
       await client.query(`begin${readOnly ? " read only" : ""}`)
       const timeout = String(Math.ceil(config.timeout_seconds * 1000))
@@ -72,10 +73,10 @@ export class Connections {
     }
   }
 
-  #pool(config: ConnectionConfig): pg.Pool {
+  #pool(config: ConnectionConfig, Pool: typeof pg.Pool): pg.Pool {
     const { url, timeout_seconds, connections } = config
     const key = JSON.stringify([url, timeout_seconds, connections])
-    const pool = this.#pools.get(key) ?? this.#open(config)
+    const pool = this.#pools.get(key) ?? this.#open(config, Pool)
     // The youngest stand last.
     this.#pools.delete(key)
     this.#pools.set(key, pool)
@@ -87,9 +88,9 @@ export class Connections {
     return pool
   }
 
-  #open({ url, timeout_seconds, connections }: ConnectionConfig): pg.Pool {
+  #open({ url, timeout_seconds, connections }: ConnectionConfig, Pool: typeof pg.Pool): pg.Pool {
     const timeoutMs = Math.ceil(timeout_seconds * 1000)
-    const pool = new pg.Pool({
+    const pool = new Pool({
       ...placeOf(url),
       application_name: "umbra pipeline",
       max: connections,
