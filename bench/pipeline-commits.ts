@@ -1,7 +1,7 @@
 /** Commits of a pipeline: messages through three adapters each, with their lineage, on one execution. */
 import { randomUUID } from "node:crypto"
-import type { LineageRow, NewMessageRow } from "../src/journal/pipeline-store.ts"
-import type { Journal, PartitionEpoch } from "../src/journal/port.ts"
+import type { Journal, PartitionEpoch } from "../src/journal/port/journal.ts"
+import type { LineageRow, NewMessageRow } from "../src/journal/port/pipelines.ts"
 
 const ADAPTERS = 3
 

@@ -6,13 +6,13 @@
 import { readFolder, writeIfChanged } from "./generate/files.ts"
 import { sqlModule } from "./generate/sql.ts"
 
-const journal = new URL("../src/journal/", import.meta.url)
+const postgres = new URL("../src/journal/postgres/", import.meta.url)
 
 const module = sqlModule({
-  statements: await readFolder(new URL("sql/", journal), ".sql"),
-  migrations: await readFolder(new URL("migrations/", journal), ".sql"),
+  statements: await readFolder(new URL("statements/", postgres), ".sql"),
+  migrations: await readFolder(new URL("migrations/", postgres), ".sql"),
 })
-await writeIfChanged(new URL("sql.generated.ts", journal), module)
+await writeIfChanged(new URL("sql.generated.ts", postgres), module)
 
 // Imported only now: whatever the sources import, the generated module is there and current.
 const { workflowJsonSchema } = await import("../src/definition/index.ts")

@@ -2,8 +2,10 @@
  * The public API of the package. What is not exported here may change with any release.
  * Tests have a second door: `umbra/testing`.
  */
-export type { EventSource, EventType, JobEvent } from "./core/events.ts"
+
 export type { Json, JsonObject } from "./core/json.ts"
+export type { JobStatus, NodeStatus } from "./core/states.ts"
+export type { EventSource, EventType, JobEvent } from "./core/view/events.ts"
 export {
   type LiveGraph,
   type LiveItem,
@@ -11,10 +13,8 @@ export {
   type LiveNode,
   withLive,
   withLiveItems,
-} from "./core/live-view.ts"
-export type { JobStatus, NodeStatus } from "./core/states.ts"
-export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view.ts"
-export * from "./definition/builder.ts"
+} from "./core/view/live-view.ts"
+export type { ErrorView, GraphView, NodeView, WaitingOn, WorkflowStatus } from "./core/view/view.ts"
 export {
   adapterCatalog,
   handlerCatalog,
@@ -23,17 +23,18 @@ export {
   validateWorkflow,
 } from "./definition/index.ts"
 export type { PipelineDefinition, RouteDefinition } from "./definition/pipeline/schema.ts"
-export type { NodeDefinition, WorkflowDefinition } from "./definition/schema.ts"
-export type { JobActivity } from "./engine/activity.ts"
-export type { WorkerView } from "./engine/fleet.ts"
-export { JobHandle, type SignalOptions } from "./engine/job-handle.ts"
-export type { JobError } from "./engine/job-result.ts"
-export type { JobSnapshot } from "./engine/job-snapshot.ts"
-export { openReader, type Reader } from "./engine/reader.ts"
-export type { WorkflowSource } from "./engine/registrations.ts"
+export type { NodeDefinition, WorkflowDefinition } from "./definition/shape/schema.ts"
+export * from "./definition/typed/builder.ts"
+export type { JobError } from "./engine/owner/job-result.ts"
+export type { JobSnapshot } from "./engine/owner/snapshot.ts"
 export type { EngineSettings } from "./engine/settings.ts"
-export type { SubmitOptions } from "./engine/submissions.ts"
+export type { WorkerView } from "./engine/workers.ts"
 export { type ErrorCode, type ErrorKind, errorTable, UmbraError } from "./errors.ts"
+export type { JobActivity } from "./jobs/activity.ts"
+export { JobHandle, type SignalOptions } from "./jobs/handle.ts"
+export { openReader, type Reader } from "./jobs/reader.ts"
+export type { WorkflowSource } from "./jobs/register.ts"
+export type { SubmitOptions } from "./jobs/submit.ts"
 export type { Log } from "./log.ts"
 export { type FleetWorker, openWorker, type WorkerOptions } from "./open-worker.ts"
 export {
@@ -50,7 +51,7 @@ export {
   type Message,
 } from "./pipeline/adapter.ts"
 export { adapters } from "./pipeline/adapters/specs.ts"
-export { discoverAdapters } from "./pipeline/discover.ts"
+export { discoverAdapters } from "./pipeline/registry/discover.ts"
 export { type HttpProviderOptions, httpProvider } from "./provider/http-provider.ts"
 export type { HttpProviderDefinition } from "./provider/http-spec.ts"
 export { loadProviders } from "./provider/load.ts"

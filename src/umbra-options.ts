@@ -1,5 +1,5 @@
 import type { RedisBrokerParts } from "./broker/redis/broker.ts"
-import { checkRedisUrl } from "./broker/redis/connection.ts"
+import { checkRedisUrl } from "./broker/redis/client/connection.ts"
 import { type RedisSettings, redisSettings } from "./broker/redis/settings.ts"
 import type { Clock } from "./engine/clock.ts"
 import { partitionOf } from "./engine/ids.ts"

@@ -1,4 +1,5 @@
 import { mkdir, readdir, readFile, rename, writeFile } from "node:fs/promises"
+import { basename, join } from "node:path"
 import { fileURLToPath } from "node:url"
 
 export interface SourceFile {
@@ -6,15 +7,16 @@ export interface SourceFile {
   readonly text: string
 }
 
-/** The folder's files with this ending, by name, with line ends as git keeps them: the same on every machine. */
+/** All files with this ending below the folder, sorted by name, with LF line ends on every machine. */
 export async function readFolder(folder: URL, ending: string): Promise<readonly SourceFile[]> {
-  const names = (await readdir(folder)).filter(name => name.endsWith(ending)).sort()
-  return Promise.all(
-    names.map(async name => ({
-      name: name.slice(0, -ending.length),
-      text: (await readFile(new URL(name, folder), "utf8")).replaceAll("\r\n", "\n"),
+  const paths = (await readdir(folder, { recursive: true })).filter(path => path.endsWith(ending))
+  const files = await Promise.all(
+    paths.map(async path => ({
+      name: basename(path, ending),
+      text: (await readFile(join(fileURLToPath(folder), path), "utf8")).replaceAll("\r\n", "\n"),
     })),
   )
+  return files.sort((a, b) => (a.name < b.name ? -1 : 1))
 }
 
 /** Moved into place whole, so that a process reading meanwhile sees the old file or the new one. */

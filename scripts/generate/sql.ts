@@ -16,7 +16,7 @@ interface Migration {
 
 export function sqlModule({ statements, migrations }: SqlSources): string {
   return [
-    "/** Written by scripts/generate.ts from sql/ and migrations/: change those. */",
+    "/** Written by scripts/generate.ts from statements/ and migrations/: change those. */",
     "export const sql = {",
     ...statements.flatMap(variants).map(([key, text]) => `  ${key}: ${JSON.stringify(text)},`),
     "} as const",
@@ -43,7 +43,8 @@ function variants(file: SourceFile): readonly (readonly [key: string, text: stri
 
 /** `take_over` → `takeOver` */
 function statementKey({ name }: SourceFile): string {
-  if (!/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name)) throw new Error(`sql/${name}.sql: name it in snake_case`)
+  if (!/^[a-z][a-z0-9]*(_[a-z0-9]+)*$/.test(name))
+    throw new Error(`statements/${name}.sql: name it in snake_case`)
   return name.replaceAll(/_([a-z0-9])/g, (_, letter: string) => letter.toUpperCase())
 }
 
@@ -53,7 +54,7 @@ function statementKey({ name }: SourceFile): string {
  */
 function statementText({ name, text }: SourceFile): string {
   const statement = text.replace(/^(\s*--[^\n]*\n)*/, "").trim()
-  if (statement === "") throw new Error(`sql/${name}.sql: holds no statement`)
+  if (statement === "") throw new Error(`statements/${name}.sql: holds no statement`)
   return statement
 }
 

@@ -9,11 +9,11 @@
  */
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
-import type { Progress } from "../core/view.ts"
+import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
-import { AttemptMeasures } from "./measures.ts"
+import { AttemptMeasures } from "./metrics.ts"
 import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "./port.ts"
 import { type Lined, SuspectLine } from "./suspect-line.ts"
 import { nameOf } from "./task-name.ts"

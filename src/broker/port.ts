@@ -3,7 +3,7 @@ import type { Waiting } from "../core/facts.ts"
 import type { Fault } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Isolation } from "../core/suspects.ts"
-import type { Progress, TaskWait } from "../core/view.ts"
+import type { Progress, TaskWait } from "../core/view/view.ts"
 
 export type { AttemptTimes }
 

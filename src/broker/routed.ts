@@ -1,5 +1,5 @@
 import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
-import type { AttemptMeasures } from "./measures.ts"
+import type { AttemptMeasures } from "./metrics.ts"
 import type {
   Broker,
   BrokerHost,

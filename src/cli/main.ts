@@ -8,7 +8,6 @@ import { Argument, Command, CommanderError, Option } from "commander"
 import { UmbraError } from "../errors.ts"
 import { version } from "../version.ts"
 import { exitCode, exitCodeOf } from "./exit.ts"
-import { jobsProgram } from "./jobs/program.ts"
 import {
   adaptersOption,
   allowDeadLettersOption,
@@ -19,10 +18,11 @@ import {
   withOption,
   withStore,
   withSubmission,
-} from "./options.ts"
-import { placeCommands } from "./place-program.ts"
+} from "./input/options.ts"
+import { jobsProgram } from "./jobs/program.ts"
+import { guardStream, printable } from "./output/terminal.ts"
 import { dbProgram, secretsProgram, serveProgram, tokenProgram, workerProgram } from "./server-program.ts"
-import { guardStream, printable } from "./terminal.ts"
+import { placeCommands } from "./target-program.ts"
 
 /** Node's exit code of a process whose main module waits for ever. */
 const UNSETTLED = 13
@@ -42,7 +42,7 @@ program
   .addOption(handlersOption())
   .addOption(adaptersOption())
   .addOption(providersOption())
-  .action(async (file, options) => finish((await import("./validate.ts")).validate(file, options)))
+  .action(async (file, options) => finish((await import("./commands/validate.ts")).validate(file, options)))
 
 program
   .command("graph")
@@ -55,7 +55,7 @@ program
   .option("--json", "the same as --format json")
   .addOption(handlersOption())
   .addOption(adaptersOption())
-  .action(async (file, options) => finish((await import("./graph.ts")).graph(file, options)))
+  .action(async (file, options) => finish((await import("./commands/graph.ts")).graph(file, options)))
 
 withSubmission(withStore(program.command("run")))
   .summary("run a workflow and show it until it has ended")
@@ -71,7 +71,7 @@ withSubmission(withStore(program.command("run")))
   .option("--json", "print only the job that ended: {job_id, status, output, error, nodes}")
   .addOption(allowDeadLettersOption())
   .addOption(privateAddressesOption())
-  .action(async (file, options) => finish((await import("./run.ts")).run(file, options)))
+  .action(async (file, options) => finish((await import("./commands/run.ts")).run(file, options)))
 
 withStore(program.command("resume"))
   .summary("finish what an earlier process left")
@@ -86,7 +86,7 @@ withStore(program.command("resume"))
   .addOption(allowDeadLettersOption())
   .addOption(privateAddressesOption())
   .option("--json", "print {jobs: [{job_id, workflow, status, left, error}]}")
-  .action(async options => finish((await import("./resume.ts")).resume(options)))
+  .action(async options => finish((await import("./commands/resume.ts")).resume(options)))
 
 program.addCommand(serveProgram(finish))
 program.addCommand(workerProgram(finish))

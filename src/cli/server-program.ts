@@ -12,7 +12,7 @@ import {
   withPlace,
   withSettings,
   withStore,
-} from "./options.ts"
+} from "./input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 
@@ -36,7 +36,7 @@ export function serveProgram(finish: Finish): Command {
     .addOption(providersOption())
     .addOption(redisOption())
     .addOption(privateAddressesOption())
-    .action(async options => finish((await import("./serve.ts")).serve(options)))
+    .action(async options => finish((await import("./commands/serve.ts")).serve(options)))
 }
 
 export function workerProgram(finish: Finish): Command {
@@ -57,7 +57,7 @@ export function workerProgram(finish: Finish): Command {
     .option("--port <number>", "serve /health and /ready on this port", port)
     .option("--host <address>", "the address for them", "127.0.0.1")
     .addOption(privateAddressesOption())
-    .action(async options => finish((await import("./worker.ts")).worker(options)))
+    .action(async options => finish((await import("./commands/worker.ts")).worker(options)))
 }
 
 export function dbProgram(finish: Finish): Command {
@@ -69,7 +69,7 @@ export function dbProgram(finish: Finish): Command {
         "has the folder. On PostgreSQL: only the latter. Exit 0 if all is right, 1 if something is not.",
     )
     .option("--json", "print {integrity, checked, different: [{job_id, differences}]}")
-    .action(async options => finish((await import("./db.ts")).check(options)))
+    .action(async options => finish((await import("./commands/db.ts")).check(options)))
   withStore(db.command("backup <file>"))
     .summary("copy the database of a folder, also while it is in use")
     .description(
@@ -77,14 +77,14 @@ export function dbProgram(finish: Finish): Command {
         "may run beside the process that has the folder. A file that is there already is not replaced.",
     )
     .option("--json", "print {file, bytes}")
-    .action(async (file, options) => finish((await import("./db.ts")).backup(file, options)))
+    .action(async (file, options) => finish((await import("./commands/db.ts")).backup(file, options)))
   withStore(db.command("restored"))
     .summary("say that it was put back from a backup")
     .description(
       "After a restore, before an engine starts: makes sure that no process from before it can write to it any more, " +
         "whatever that process believes to own, and that live streams begin anew. Without need it does no harm.",
     )
-    .action(async options => finish((await import("./db.ts")).restored(options)))
+    .action(async options => finish((await import("./commands/db.ts")).restored(options)))
   return db
 }
 
@@ -103,7 +103,7 @@ export function secretsProgram(finish: Finish): Command {
     .addOption(adaptersOption())
     .addOption(providersOption())
     .option("--json", "print {owner, secrets: [{name, space, used_by, available, message}]}")
-    .action(async (file, options) => finish((await import("./secrets.ts")).check(file, options)))
+    .action(async (file, options) => finish((await import("./commands/secrets.ts")).check(file, options)))
   return secrets
 }
 
@@ -122,16 +122,16 @@ export function tokenProgram(finish: Finish): Command {
     .option("--max-unfinished-jobs <number>", "its jobs that have not ended (default: the server's)", count)
     .option("--max-body-bytes <number>", "the largest body it may send (default: the server's)", count)
     .addOption(json)
-    .action(async options => finish((await import("./token.ts")).create(options)))
+    .action(async options => finish((await import("./commands/token.ts")).create(options)))
   withPlace(token.command("list"))
     .summary("list tokens, revoked ones too")
     .option("--owner <name>", "only this owner's")
     .addOption(json)
-    .action(async options => finish((await import("./token.ts")).list(options)))
+    .action(async options => finish((await import("./commands/token.ts")).list(options)))
   withPlace(token.command("revoke <id>"))
     .summary("make a token worthless from the next request on")
     .addOption(json)
-    .action(async (id, options) => finish((await import("./token.ts")).revoke(id, options)))
+    .action(async (id, options) => finish((await import("./commands/token.ts")).revoke(id, options)))
   return token
 }
 

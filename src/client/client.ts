@@ -6,7 +6,7 @@
  */
 import type { Json } from "../core/json.ts"
 import type { JobStatus } from "../core/states.ts"
-import type { Definition, Workflow } from "../definition/builder.ts"
+import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import { type ConnectOptions, Http, isAway } from "./http.ts"
 import { type JobCommands, RemoteJob, type WaitOptions, type WatchOptions } from "./job.ts"

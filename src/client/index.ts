@@ -1,12 +1,13 @@
 /** `umbra/client`: a server of Umbra, typed. Browser-safe: it needs `fetch` and no package. */
-export type { EventSource, EventType } from "../core/events.ts"
+
 export type { Json, JsonObject } from "../core/json.ts"
-export { withLive, withLiveItems } from "../core/live-view.ts"
 export type { JobStatus, NodeStatus } from "../core/states.ts"
-export type { WorkflowStatus } from "../core/view.ts"
-export type { Workflow } from "../definition/builder.ts"
+export type { EventSource, EventType } from "../core/view/events.ts"
+export { withLive, withLiveItems } from "../core/view/live-view.ts"
+export type { WorkflowStatus } from "../core/view/view.ts"
 export type { PipelineDefinition } from "../definition/pipeline/schema.ts"
-export type { WorkflowDefinition } from "../definition/schema.ts"
+export type { WorkflowDefinition } from "../definition/shape/schema.ts"
+export type { Workflow } from "../definition/typed/builder.ts"
 export { connect, type UmbraClient } from "./client.ts"
 export { UmbraClientError } from "./error.ts"
 export type { ConnectOptions } from "./http.ts"

@@ -1,18 +1,19 @@
 /** What travels over the wire. Types of other rooms are only types here: nothing of them is loaded. */
-import type { AttemptView, AttemptWait } from "../core/attempt-history.ts"
-import type { AttemptFields, LastAttempt } from "../core/attempt-view.ts"
-import type { JobEvent } from "../core/events.ts"
-import type { ItemView } from "../core/item-view.ts"
+
 import type { Json } from "../core/json.ts"
-import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/live-view.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view.ts"
-import type { Definition } from "../definition/builder.ts"
-import type { SignalOptions } from "../engine/job-handle.ts"
-import type { JobSnapshot } from "../engine/job-snapshot.ts"
-import type { NodeDetails } from "../engine/queries.ts"
-import type { SubmitOptions as EngineSubmitOptions } from "../engine/submissions.ts"
-import type { JobFilter } from "../journal/port.ts"
+import type { AttemptView, AttemptWait } from "../core/view/attempt-history.ts"
+import type { AttemptFields, LastAttempt } from "../core/view/attempt-view.ts"
+import type { JobEvent } from "../core/view/events.ts"
+import type { ItemView } from "../core/view/item-view.ts"
+import type { LiveGraph, LiveItem, LiveItems, LiveNode } from "../core/view/live-view.ts"
+import type { GraphView, NodeView, UnseenOperation, WaitingOn, WorkerWait } from "../core/view/view.ts"
+import type { Definition } from "../definition/typed/builder.ts"
+import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import type { SignalOptions } from "../jobs/handle.ts"
+import type { NodeDetails } from "../jobs/queries.ts"
+import type { SubmitOptions as EngineSubmitOptions } from "../jobs/submit.ts"
+import type { JobFilter } from "../journal/port/journal.ts"
 import type {
   WrittenDeadLetter as DeadLetter,
   WrittenDeadLetterPage as DeadLetterPage,

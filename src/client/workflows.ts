@@ -1,5 +1,5 @@
 /** Workflows of the server: their versions and aliases. */
-import type { Definition, Workflow } from "../definition/builder.ts"
+import type { Definition, Workflow } from "../definition/typed/builder.ts"
 import { UmbraClientError } from "./error.ts"
 import type { Http } from "./http.ts"
 import type {

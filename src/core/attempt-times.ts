@@ -1,5 +1,5 @@
-import { retryPolicy } from "./backoff.ts"
 import type { AttemptTimes, Refusal } from "./commands.ts"
+import { retryPolicy } from "./decide/backoff.ts"
 import type { ChildUsage, Fact, Ran, RunningAttempt } from "./facts.ts"
 import { placeOf } from "./item-list.ts"
 import type { JsonObject } from "./json.ts"

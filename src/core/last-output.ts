@@ -1,5 +1,5 @@
 import type { Command } from "./commands.ts"
-import { isOfItem } from "./decide-items.ts"
+import { isOfItem } from "./decide/items.ts"
 import type { Waiting } from "./facts.ts"
 import type { Json } from "./json.ts"
 import { isDone, type JobState, ListOutput, type Output, operationOf, skippedOutput } from "./state.ts"

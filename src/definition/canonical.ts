@@ -1,5 +1,5 @@
 import type { Json, JsonObject } from "../core/json.ts"
-import { isObject } from "./json-value.ts"
+import { isObject } from "./document/json-value.ts"
 
 /** What a definition says other than its defaults, keys sorted; `undefined`: nothing. Keys without a default are left out. */
 export function withoutDefaults(definition: object, defaults: object): JsonObject | undefined {

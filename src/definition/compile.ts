@@ -2,19 +2,24 @@
 import type { Json, JsonObject } from "../core/json.ts"
 import type { Adjacency, RetryPolicy } from "../core/plan.ts"
 import { atOnce, type Work } from "../turns.ts"
+import { withoutDefaults } from "./canonical.ts"
+import { hashOf } from "./content-hash.ts"
+import { sortedCopy } from "./document/json-value.ts"
 import {
   type AnalysedNode,
   type AnalysedWorkflow,
   type AnalysisOptions,
   analyseWorkflow,
-} from "./analysis.ts"
-import { withoutDefaults } from "./canonical.ts"
-import { hashOf } from "./hash.ts"
-import { sortedCopy } from "./json-value.ts"
+} from "./graph/analysis.ts"
 import { pipelinePlan } from "./pipeline/compile.ts"
 import type { Plan, PlanNode } from "./plan.ts"
 import type { Problem } from "./problem.ts"
-import { defaultRetryPolicy, type NodeDefinition, type RetryDefinition, retryDefaults } from "./schema.ts"
+import {
+  defaultRetryPolicy,
+  type NodeDefinition,
+  type RetryDefinition,
+  retryDefaults,
+} from "./shape/schema.ts"
 
 export type CompileResult =
   | { readonly plan: Plan; readonly problems?: undefined }

@@ -1,7 +1,7 @@
 import { atOnce, inTurns, type Work } from "../turns.ts"
 import type { AdapterCatalog } from "./adapter.ts"
 import { type CompileResult, compilation } from "./compile.ts"
-import { type DocumentOptions, reading } from "./document.ts"
+import { type DocumentOptions, reading } from "./document/document.ts"
 import type { HandlerCatalog } from "./handler.ts"
 import type { Problem } from "./problem.ts"
 

@@ -1,5 +1,5 @@
 import { atOnce } from "../turns.ts"
-import { type AnalysisOptions, analyseWorkflow } from "./analysis.ts"
+import { type AnalysisOptions, analyseWorkflow } from "./graph/analysis.ts"
 import type { Problem } from "./problem.ts"
 
 export type ValidateOptions = AnalysisOptions

@@ -1,13 +1,13 @@
 import type { Broker, BrokerHost } from "../broker/port.ts"
-import type { Journal } from "../journal/port.ts"
+import type { Journal } from "../journal/port/journal.ts"
 import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
-import type { ClaimExecution } from "./execution-places.ts"
-import type { WorkerFacts } from "./fleet.ts"
-import type { OwnerObserver } from "./owner-observer.ts"
-import type { MustFit } from "./pipeline-needs.ts"
-import type { Providers } from "./providers.ts"
+import type { MustFit } from "./dispatch/pipeline-needs.ts"
+import type { OwnerObserver } from "./owner/owner-observer.ts"
+import type { ClaimExecution } from "./pipeline-places.ts"
+import type { Providers } from "./providers/providers.ts"
 import type { EngineSettings } from "./settings.ts"
+import type { WorkerFacts } from "./workers.ts"
 
 /** What an engine is made of, and whom it tells. */
 export interface EngineParts {

@@ -3,7 +3,7 @@ import type { HandlerCatalog } from "../definition/handler.ts"
 import { compilation } from "../definition/index.ts"
 import type { Plan } from "../definition/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { Journal, WorkflowRow } from "../journal/port.ts"
+import type { Journal, WorkflowRow } from "../journal/port/journal.ts"
 import { inTurns } from "../turns.ts"
 
 /** Compiled workflow versions. A version never changes, so what is compiled once stays right. */

@@ -3,9 +3,9 @@
  * counts at once, in every process.
  */
 import { UmbraError } from "../errors.ts"
-import type { Journal } from "../journal/port.ts"
-import type { AliasTarget } from "../journal/registry.ts"
-import { FreshAnswers } from "./fresh.ts"
+import type { Journal } from "../journal/port/journal.ts"
+import type { AliasTarget } from "../journal/port/registry.ts"
+import { FreshAnswers } from "./single-flight.ts"
 
 interface Reference {
   readonly name: string

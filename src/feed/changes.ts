@@ -3,13 +3,14 @@
  * items of `for_each` are left out: ten thousand of them would drown the nodes, and who wants them asks for them
  * (`GET /jobs/{job}/nodes/{node}/items`).
  */
-import { expand, type JobEvent } from "../core/events.ts"
+
 import type { ExternalWaiting, Fact } from "../core/facts.ts"
 import type { Json, JsonObject } from "../core/json.ts"
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
-import { progressOf } from "../core/view.ts"
-import { isoTime } from "../engine/iso-times.ts"
-import { jobErrorOf } from "../engine/job-result.ts"
+import { expand, type JobEvent } from "../core/view/events.ts"
+import { progressOf } from "../core/view/view.ts"
+import { isoTime } from "../engine/iso-time.ts"
+import { jobErrorOf } from "../engine/owner/job-result.ts"
 import type { KnownJob } from "./known-jobs.ts"
 
 export interface Change {

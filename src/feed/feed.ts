@@ -1,6 +1,6 @@
 import { jobHasEnded } from "../core/states.ts"
 import { partitionOf } from "../engine/ids.ts"
-import type { FeedPage } from "../journal/feed.ts"
+import type { FeedPage } from "../journal/port/feed.ts"
 import type { Change } from "./changes.ts"
 import type { OwnerChange } from "./frames.ts"
 import { type FoldParts, foldJobs, INLINE_BYTES, KnownJobs } from "./known-jobs.ts"
@@ -15,7 +15,7 @@ import { type Follower, JobNews, OwnerNews, OwnerWatch } from "./watches.ts"
 /**
  * One reader of the journal for all live streams of a process.
  *
- * 1. It reads only while somebody follows, from position to position (src/journal/feed.ts): so every change comes once
+ * 1. It reads only while somebody follows, from position to position (src/journal/port/feed.ts): so every change comes once
  *    and in the order of its job, whichever engine committed it.
  * 2. What happened is read when somebody says so (a commit here, a word from another engine) and, where there are other
  *    engines, every second anyway. A hint that is lost costs time, never a change.

@@ -1,6 +1,6 @@
 /** `GET /jobs/{id}/stream`: one job, its nodes included, until it has ended. */
 import { type JobStatus, jobHasEnded } from "../core/states.ts"
-import type { FactRow } from "../journal/port.ts"
+import type { FactRow } from "../journal/port/journal.ts"
 import { type Change, changesOf } from "./changes.ts"
 import type { Feed, Following } from "./feed.ts"
 import { jobFrames } from "./frames.ts"

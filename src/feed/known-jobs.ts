@@ -2,14 +2,14 @@
  * Jobs as their facts tell, without what can be large: inputs, outputs and other data never stay here. What is
  * streamed are states, and short previews, which are told once and not kept.
  */
-import { apply } from "../core/apply.ts"
+import { apply } from "../core/apply/apply.ts"
 import type { Fact, Waiting } from "../core/facts.ts"
 import { type JobState, newJobState } from "../core/state.ts"
 import type { Plan } from "../definition/plan.ts"
-import { decodeFact } from "../engine/live-job.ts"
+import { decodeFact } from "../engine/owner/live-job.ts"
 import type { Plans } from "../engine/plans.ts"
 import { UmbraError } from "../errors.ts"
-import type { FactRow, Journal } from "../journal/port.ts"
+import type { FactRow, Journal } from "../journal/port/journal.ts"
 import type { Log } from "../log.ts"
 
 export interface KnownJob {

@@ -1,8 +1,9 @@
 /** What the engine of this process and those of others say, brought to who waits and to the feed, and back. */
-import { Ends } from "../engine/ends.ts"
+
 import type { EngineObserver } from "../engine/engine-parts.ts"
-import type { LiveJob } from "../engine/live-job.ts"
-import type { Watchers } from "../engine/watchers.ts"
+import type { LiveJob } from "../engine/owner/live-job.ts"
+import { Ends } from "../jobs/remote-ends.ts"
+import type { Watchers } from "../jobs/watchers.ts"
 import { Feed } from "./feed.ts"
 import type { FoldParts } from "./known-jobs.ts"
 import { Neighbours } from "./neighbours.ts"

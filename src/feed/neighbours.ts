@@ -3,7 +3,7 @@
  * have something new, and how far handlers say that they are; and that partitions are free. Hints, outside of every
  * append: a lost one costs time.
  */
-import type { JournalFeed } from "../journal/feed.ts"
+import type { JournalFeed } from "../journal/port/feed.ts"
 import { LatestProgress, type ProgressNews } from "./progress.ts"
 
 export interface NeighbourParts {

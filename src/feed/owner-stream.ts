@@ -1,5 +1,5 @@
 /** `GET /jobs/stream`: all jobs of an owner. */
-import { type FeedFact, type FeedRange, inFeedOrder } from "../journal/feed.ts"
+import { type FeedFact, type FeedRange, inFeedOrder } from "../journal/port/feed.ts"
 import type { Feed, Following } from "./feed.ts"
 import { type OwnerChange, ownerFrames } from "./frames.ts"
 import { INLINE_BYTES, KnownJobs } from "./known-jobs.ts"

@@ -1,4 +1,4 @@
-import type { FeedFact } from "../journal/feed.ts"
+import type { FeedFact } from "../journal/port/feed.ts"
 import { type Change, changesOf } from "./changes.ts"
 import { beginning, type FoldParts, factOf, foldJobs, type KnownJob, type KnownJobs } from "./known-jobs.ts"
 import { listOf } from "./list-progress.ts"

@@ -1,6 +1,6 @@
 /** How far nodes are: what their handlers say, or what is done of their lists. Nothing of it is stored. */
-import { progressOf } from "../core/view.ts"
-import { isoTime } from "../engine/iso-times.ts"
+import { progressOf } from "../core/view/view.ts"
+import { isoTime } from "../engine/iso-time.ts"
 import { frame } from "./frames.ts"
 import type { KnownJob } from "./known-jobs.ts"
 

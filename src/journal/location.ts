@@ -1,6 +1,6 @@
 /** What the text that names a store means. Imports nothing that is slow to load: every command asks. */
 import { UmbraError } from "../errors.ts"
-import type { Capabilities, Journal } from "./port.ts"
+import type { Capabilities, Journal } from "./port/journal.ts"
 
 /** The file of the embedded database, in its folder. */
 export const DATABASE_FILE = "umbra.db"

@@ -1,5 +1,5 @@
 import { JournalDataError } from "./errors.ts"
-import type { NewMessage } from "./port.ts"
+import type { NewMessage } from "./port/journal.ts"
 
 /**
  * A name for each message of a batch, the same whenever the batch is sent: the fact that caused it, and which of that

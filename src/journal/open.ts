@@ -1,6 +1,6 @@
 import { UmbraError } from "../errors.ts"
 import { isPostgres } from "./location.ts"
-import type { Journal } from "./port.ts"
+import type { Journal } from "./port/journal.ts"
 import { type JournalOptions, journalSettings } from "./settings.ts"
 import { openFolder } from "./sqlite/folder.ts"
 
@@ -13,7 +13,7 @@ export async function openJournal(location: string, given: JournalOptions = {}):
     return openMemory()
   }
   if (isPostgres(location)) {
-    const { openPostgres } = await import("./postgres.ts")
+    const { openPostgres } = await import("./postgres/open.ts")
     return openPostgres(location, options)
   }
   // Two letters at least: C:\data is a path.

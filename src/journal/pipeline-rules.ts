@@ -1,7 +1,7 @@
 /** What every store of pipelines decides alike. */
 import { createHash } from "node:crypto"
 import { JournalDataError } from "./errors.ts"
-import type { LineageRow, MessageKey, PipelineCommit } from "./pipeline-store.ts"
+import type { LineageRow, MessageKey, PipelineCommit } from "./port/pipelines.ts"
 
 /**
  * For a commit whose fence holds and that was not written. `last`: the number of the last one that was; null: there is no

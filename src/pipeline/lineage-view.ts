@@ -1,8 +1,8 @@
 /** Messages and what adapters did to them, as JSON for people and programs. */
 import type { Json } from "../core/json.ts"
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
-import type { LineageRow, MessageKey, MessageRow, PipelineStore } from "../journal/pipeline-store.ts"
-import type { LiveMessage } from "./live-message.ts"
+import type { LineageRow, MessageKey, MessageRow, PipelineStore } from "../journal/port/pipelines.ts"
+import type { LiveMessage } from "./commit/live-message.ts"
 import { messageName } from "./message-names.ts"
 
 export interface InvocationView {

@@ -4,7 +4,8 @@
  * execution adds what is not stored yet. Bounded: a walk shows at most `limit` messages, and says when there were more.
  */
 import { UmbraError } from "../errors.ts"
-import type { DeadLetterRow, LineageRow, MessageKey, MessageRow } from "../journal/pipeline-store.ts"
+import type { DeadLetterRow, LineageRow, MessageKey, MessageRow } from "../journal/port/pipelines.ts"
+import type { LiveMessage } from "./commit/live-message.ts"
 import {
   emittedRanges,
   type Known,
@@ -13,7 +14,6 @@ import {
   type Ref,
   viewOf,
 } from "./lineage-view.ts"
-import type { LiveMessage } from "./live-message.ts"
 import { messageKey } from "./message-names.ts"
 
 /** null: the job is gone, or another owner's. */

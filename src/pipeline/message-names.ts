@@ -1,7 +1,7 @@
 /** Messages and routes by the names that people use: `fetch:12`. */
 import type { PipelinePlan } from "../definition/pipeline/plan.ts"
 import { UmbraError } from "../errors.ts"
-import type { MessageKey } from "../journal/pipeline-store.ts"
+import type { MessageKey } from "../journal/port/pipelines.ts"
 
 export function messageName(plan: PipelinePlan, { route, seq }: MessageKey): string {
   return `${plan.routes[route]!.name}:${seq}`

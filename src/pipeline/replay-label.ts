@@ -1,4 +1,4 @@
-import type { JobRow } from "../journal/port.ts"
+import type { JobRow } from "../journal/port/journal.ts"
 
 /** Names the job whose dead letters this one begins with. */
 export const replayLabel = "replay_of"

@@ -3,7 +3,7 @@
  * or forgotten with the delivery.
  */
 import type { Json } from "../core/json.ts"
-import type { PipelineStore } from "../journal/pipeline-store.ts"
+import type { PipelineStore } from "../journal/port/pipelines.ts"
 import { checkOutput } from "../worker/output.ts"
 import type { AdapterStorage } from "./adapter.ts"
 

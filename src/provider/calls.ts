@@ -6,7 +6,7 @@
  */
 import type { OperationResult } from "../core/commands.ts"
 import { type Fault, faultOf } from "../core/faults.ts"
-import type { Operation, ProviderCall, Providers, ProviderTerms } from "../engine/providers.ts"
+import type { Operation, ProviderCall, Providers, ProviderTerms } from "../engine/providers/providers.ts"
 import { UmbraError } from "../errors.ts"
 import type { Log } from "../log.ts"
 import { HandlerError } from "../worker/fail.ts"

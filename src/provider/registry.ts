@@ -1,6 +1,6 @@
 /** The providers a process knows, by name, with what they leave to the settings. */
 import type { PollPolicy } from "../core/plan.ts"
-import type { ProviderTerms } from "../engine/providers.ts"
+import type { ProviderTerms } from "../engine/providers/providers.ts"
 import { UmbraError } from "../errors.ts"
 import { isProvider, type Provider } from "./provider.ts"
 import type { ProviderSettings } from "./settings.ts"

@@ -1,6 +1,6 @@
 /** The external services of a process: who they are, the handlers that submit to them, what an engine asks of them. */
-import { pollQueue } from "../engine/polls.ts"
-import type { ProviderStore } from "../journal/provider-store.ts"
+import { pollQueue } from "../engine/providers/polls.ts"
+import type { ProviderStore } from "../journal/port/providers.ts"
 import type { Log } from "../log.ts"
 import { providerSecretsFromEnvironment, secretsFromEnvironment } from "../worker/environment-secrets.ts"
 import { defineHandler, type Handler } from "../worker/handler.ts"

@@ -1,5 +1,5 @@
-import type { ProviderTerms } from "../engine/providers.ts"
-import type { ProviderOverview } from "../journal/provider-store.ts"
+import type { ProviderTerms } from "../engine/providers/providers.ts"
+import type { ProviderOverview } from "../journal/port/providers.ts"
 
 /** A provider as `GET /providers` shows it. */
 export interface ProviderView {

@@ -1,6 +1,6 @@
 /** The parameters of `GET /jobs/{job}/events`. */
 import { z } from "zod"
-import type { EventPageQuery } from "../engine/event-page.ts"
+import type { EventPageQuery } from "../jobs/event-page.ts"
 
 /**
  * Most jobs fit into one page. Each page folds the whole job (50 to 100 ms for one of 10,000 nodes and 30,000 events, which

@@ -3,8 +3,8 @@ import { z } from "zod"
 import { type JobStatus, jobStatuses } from "../core/states.ts"
 import { isJobId } from "../engine/ids.ts"
 import { UmbraError } from "../errors.ts"
-import type { JobFilter } from "../journal/port.ts"
-import * as schema from "./schema.ts"
+import type { JobFilter } from "../journal/port/journal.ts"
+import * as schema from "./schemas/job.ts"
 
 const texts = z.union([z.string(), z.array(z.string()).max(20)])
 

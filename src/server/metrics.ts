@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance } from "fastify"
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
-import type { RouteMeasures } from "../pipeline/measures.ts"
-import { secondsBounds, Tally } from "../tally.ts"
+import { secondsBounds, Tally } from "../metrics.ts"
+import type { RouteMeasures } from "../pipeline/metrics.ts"
 import type { Umbra } from "../umbra.ts"
 import type { Streams } from "./streams.ts"
 

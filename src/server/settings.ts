@@ -1,5 +1,5 @@
 import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
-import { type JwtSettings, jwtTable } from "./jwt-settings.ts"
+import { type JwtSettings, jwtTable } from "./auth/jwt-settings.ts"
 
 /** The figures of the HTTP server (S10). */
 export interface ServerSettings extends JwtSettings {

@@ -1,7 +1,7 @@
 /** Faults as the errors others see: they name the template, and the node once it is known. */
 import { UmbraError } from "../errors.ts"
+import { position } from "./parse/syntax-error.ts"
 import type { Fault } from "./run.ts"
-import { position } from "./syntax-error.ts"
 
 const SHOWN = 200
 

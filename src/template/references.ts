@@ -2,8 +2,8 @@
  * Which names a template reads from outside. A name counts as the template's own only where it is set on
  * every way that leads there: set in one branch of an `if`, it may still be read from outside.
  */
-import type { Body, Expression, For, Statement, Target } from "./ast.ts"
-import type { Program } from "./parse-template.ts"
+import type { Body, Expression, For, Statement, Target } from "./parse/ast.ts"
+import type { Program } from "./parse/template.ts"
 import type { Reference } from "./types.ts"
 
 type Locals = ReadonlySet<string>

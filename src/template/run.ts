@@ -7,7 +7,7 @@
  */
 import type { Json } from "../core/json.ts"
 import type { ErrorCode } from "../errors.ts"
-import { DEEPEST, jsonSize } from "./size.ts"
+import { DEEPEST, jsonSize } from "./run/size.ts"
 import type { Encode, Limits, Scope } from "./types.ts"
 
 /** The worst templates found (test/template/hostile.test.ts) spend these in under 50 ms and 50 MB. */

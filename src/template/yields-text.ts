@@ -1,8 +1,9 @@
 /** Which expressions yield text whatever they read, if they yield anything at all. */
-import type { Expression } from "./ast.ts"
+
 import { filters } from "./filters/index.ts"
-import { methods } from "./methods.ts"
-import type { Operation } from "./operation.ts"
+import type { Expression } from "./parse/ast.ts"
+import { methods } from "./run/methods.ts"
+import type { Operation } from "./run/operation.ts"
 import type { Template } from "./types.ts"
 
 const textFilters = [

@@ -7,7 +7,7 @@
  */
 import { cut } from "../core/faults.ts"
 import type { Json, JsonObject } from "../core/json.ts"
-import type { Progress } from "../core/view.ts"
+import type { Progress } from "../core/view/view.ts"
 import { type Log, type LogLevel, logTo } from "../log.ts"
 import { HandlerError } from "./fail.ts"
 import type { HandlerContext } from "./handler.ts"

@@ -1,6 +1,6 @@
 /** A value through a Standard Schema: what the schema gives, or an error that names every path that does not fit. */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
-import { firstIssues } from "../definition/first-issues.ts"
+import { firstIssues } from "../definition/document/first-issues.ts"
 import { formatPath } from "../definition/problem.ts"
 import { type ErrorCode, UmbraError } from "../errors.ts"
 

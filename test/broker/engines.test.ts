@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import type { JobHandle } from "../../src/engine/job-handle.ts"
+import type { JobHandle } from "../../src/jobs/handle.ts"
 import { flow, gate, handler, until } from "../engine/stage.ts"
 import { FleetStage } from "./stage.ts"
 

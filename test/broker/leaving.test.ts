@@ -1,6 +1,6 @@
 /** A worker that stops in order is gone at once; one that dies is shown as dead. */
 import { expect, it } from "vitest"
-import type { WorkerWait } from "../../src/core/view.ts"
+import type { WorkerWait } from "../../src/core/view/view.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { collectLog, flow, gate, handler, until } from "../engine/stage.ts"
 import { PrivateRedis } from "./private-redis.ts"

@@ -1,8 +1,8 @@
 /** What graphs show of nodes that workers elsewhere run: RUNNING is what runs, and all else says why it does not. */
 import { describe, expect, it, onTestFinished } from "vitest"
-import { type LiveNode, withLive } from "../../src/core/live-view.ts"
-import type { GraphView, WorkerWait } from "../../src/core/view.ts"
-import { Reader } from "../../src/engine/reader.ts"
+import { type LiveNode, withLive } from "../../src/core/view/live-view.ts"
+import type { GraphView, WorkerWait } from "../../src/core/view/view.ts"
+import { Reader } from "../../src/jobs/reader.ts"
 import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { flow, gate, handler, open, until } from "../engine/stage.ts"

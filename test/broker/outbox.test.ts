@@ -1,8 +1,8 @@
 /** What a worker keeps while its reports do not get through. */
 import { expect, it } from "vitest"
-import { RedisAwayError } from "../../src/broker/redis/connection.ts"
+import { RedisAwayError } from "../../src/broker/redis/client/connection.ts"
+import type { Link } from "../../src/broker/redis/client/link.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
-import type { Link } from "../../src/broker/redis/link.ts"
 import { Outbox } from "../../src/broker/redis/outbox.ts"
 import { silentLog } from "../../src/log.ts"
 

@@ -1,9 +1,9 @@
 /** A fleet in one process: engines on a store of memory, workers of their own, a Redis that the tests share. */
 import { randomUUID } from "node:crypto"
 import { onTestFinished } from "vitest"
-import { Connection } from "../../src/broker/redis/connection.ts"
+import { Connection } from "../../src/broker/redis/client/connection.ts"
 import { Keys } from "../../src/broker/redis/keys.ts"
-import { shortStoreId } from "../../src/broker/redis/stores.ts"
+import { shortStoreId } from "../../src/broker/redis/worker/stores.ts"
 import { createMemoryStore, type MemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { type FleetWorker, openWorker, type WorkerOptions } from "../../src/open-worker.ts"
 import type { Umbra, UmbraOptions } from "../../src/umbra.ts"

@@ -2,7 +2,7 @@
 import { randomUUID } from "node:crypto"
 import { expect, it, onTestFinished } from "vitest"
 import { RedisBroker } from "../../src/broker/redis/broker.ts"
-import { Connection } from "../../src/broker/redis/connection.ts"
+import { Connection } from "../../src/broker/redis/client/connection.ts"
 import { WORKERS } from "../../src/broker/redis/keys.ts"
 import { redisSettings } from "../../src/broker/redis/settings.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"

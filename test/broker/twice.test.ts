@@ -1,6 +1,6 @@
 import { expect, it } from "vitest"
+import type { Reply } from "../../src/broker/redis/client/resp.ts"
 import { OWNERS, WORKERS } from "../../src/broker/redis/keys.ts"
-import type { Reply } from "../../src/broker/redis/resp.ts"
 import { encodeReport } from "../../src/broker/redis/wire.ts"
 import { nameOf } from "../../src/broker/task-name.ts"
 import { partitionOf } from "../../src/engine/ids.ts"

@@ -3,7 +3,7 @@
  * provider saw, and the journal, with the times of its commits.
  */
 import pg from "pg"
-import type { FoldedJob } from "../../src/engine/load.ts"
+import type { FoldedJob } from "../../src/engine/recovery/fold.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import type { FakeProvider } from "../../src/testing/fake-provider.ts"
 import { judgeJobs, nameOf, type Verdict } from "../crash/check.ts"

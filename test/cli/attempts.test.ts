@@ -1,7 +1,7 @@
 import pc from "picocolors"
 import { expect, it } from "vitest"
 import { nodeText } from "../../src/cli/jobs/show-node.ts"
-import type { NodeDetails } from "../../src/engine/queries.ts"
+import type { NodeDetails } from "../../src/jobs/queries.ts"
 
 const at = Date.parse("2026-11-15T12:00:00.000Z")
 

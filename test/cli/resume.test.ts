@@ -1,7 +1,7 @@
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { afterAll, describe, expect, it, onTestFinished } from "vitest"
-import { Reader } from "../../src/engine/reader.ts"
+import { Reader } from "../../src/jobs/reader.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { until } from "../engine/stage.ts"
 import { freshDatabase } from "../support/services.ts"

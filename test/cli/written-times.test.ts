@@ -1,12 +1,12 @@
 import pc from "picocolors"
 import { describe, expect, it } from "vitest"
 import { text } from "../../src/cli/jobs/events.ts"
-import { eventFrom, graphFrom } from "../../src/cli/place/written-times.ts"
+import { eventFrom, graphFrom } from "../../src/cli/target/written-times.ts"
 import type { RemoteEvent, RemoteGraph } from "../../src/client/index.ts"
-import type { JobEvent } from "../../src/core/events.ts"
 import type { JsonObject } from "../../src/core/json.ts"
-import { graphView, type NodeView, type WaitingOn } from "../../src/core/view.ts"
-import { isoEvent, isoGraph } from "../../src/engine/iso-times.ts"
+import type { JobEvent } from "../../src/core/view/events.ts"
+import { graphView, type NodeView, type WaitingOn } from "../../src/core/view/view.ts"
+import { isoEvent, isoGraph } from "../../src/jobs/iso-times.ts"
 import { Job } from "../core/job.ts"
 
 const waits: readonly WaitingOn[] = [

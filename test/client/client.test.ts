@@ -2,7 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { z } from "zod"
 import { connect, type UmbraClient } from "../../src/client/index.ts"
-import { text, workflow } from "../../src/definition/builder.ts"
+import { text, workflow } from "../../src/definition/typed/builder.ts"
 import { openStage, type Stage } from "../server/stage.ts"
 
 const greeting = workflow("greeting", { input: z.object({ name: z.string() }) }, flow => {

@@ -4,7 +4,7 @@
  */
 import { z } from "zod"
 import { connect, type JobSnapshot, type RemoteJob } from "../../src/client/index.ts"
-import { text, workflow } from "../../src/definition/builder.ts"
+import { text, workflow } from "../../src/definition/typed/builder.ts"
 import { inputSpec } from "../../src/worker/handlers/specs.ts"
 
 type Same<A, B> = (<X>() => X extends A ? 1 : 2) extends <X>() => X extends B ? 1 : 2 ? true : false

@@ -1,6 +1,7 @@
 /** Follows a list of events as a reader would: every step legal, every step from where the last one led. */
-import type { JobEvent } from "../../src/core/events.ts"
+
 import { type JobStatus, jobMayBecome, type NodeStatus, nodeMayBecome } from "../../src/core/states.ts"
+import type { JobEvent } from "../../src/core/view/events.ts"
 import { demand } from "./invariants.ts"
 
 export interface Story {

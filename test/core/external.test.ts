@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest"
-import { fold } from "../../src/core/apply.ts"
-import { pollDelay } from "../../src/core/backoff.ts"
+import { fold } from "../../src/core/apply/apply.ts"
+import { pollDelay } from "../../src/core/decide/backoff.ts"
 import { wakeAt } from "../../src/core/timers.ts"
-import { graphView } from "../../src/core/view.ts"
+import { graphView } from "../../src/core/view/view.ts"
 import { chain, graphOf } from "./graphs.ts"
 import { final, Job, passing, usualPolls } from "./job.ts"
 

@@ -11,7 +11,7 @@
  * 8. An operation that can be looked at has a time for it; one that nobody wants any more is abandoned, once.
  */
 import { isDeepStrictEqual } from "node:util"
-import { fold } from "../../src/core/apply.ts"
+import { fold } from "../../src/core/apply/apply.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { isDone, isInFlight, type JobState, nodeStatusOf } from "../../src/core/state.ts"

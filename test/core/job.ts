@@ -1,5 +1,5 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
-import { apply } from "../../src/core/apply.ts"
+import { apply } from "../../src/core/apply/apply.ts"
 import type {
   Circumstances,
   Command,
@@ -7,7 +7,7 @@ import type {
   OperationResult,
   RefusalReason,
 } from "../../src/core/commands.ts"
-import { decide } from "../../src/core/decide.ts"
+import { decide } from "../../src/core/decide/decide.ts"
 import type { Fact, ParentLink, RunningAttempt } from "../../src/core/facts.ts"
 import type { Fault } from "../../src/core/faults.ts"
 import type { Json } from "../../src/core/json.ts"

@@ -1,7 +1,7 @@
 /** Journals as releases recorded them. A file, once there, is never written again. */
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { fold } from "../../src/core/apply.ts"
+import { fold } from "../../src/core/apply/apply.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import { graphOf, type NodeSpec } from "./graphs.ts"
 import { scenarios } from "./scenarios.ts"

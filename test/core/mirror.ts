@@ -3,9 +3,9 @@
  * node of the one happens to the item of the other. Items follow the rules of nodes exactly if the two never differ.
  */
 import { isDeepStrictEqual } from "node:util"
-import { apply, fold } from "../../src/core/apply.ts"
+import { apply, fold } from "../../src/core/apply/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
-import { decide } from "../../src/core/decide.ts"
+import { decide } from "../../src/core/decide/decide.ts"
 import { type Effects, noEffects } from "../../src/core/effects.ts"
 import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
 import { toOuter } from "../../src/core/item-list.ts"

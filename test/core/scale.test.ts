@@ -1,13 +1,13 @@
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { describe, expect, it } from "vitest"
-import { apply, fold } from "../../src/core/apply.ts"
-import { decide } from "../../src/core/decide.ts"
-import { eventsOf } from "../../src/core/events.ts"
+import { apply, fold } from "../../src/core/apply/apply.ts"
+import { decide } from "../../src/core/decide/decide.ts"
 import type { Fact } from "../../src/core/facts.ts"
 import type { Graph } from "../../src/core/plan.ts"
 import { newJobState } from "../../src/core/state.ts"
-import { graphView } from "../../src/core/view.ts"
+import { eventsOf } from "../../src/core/view/events.ts"
+import { graphView } from "../../src/core/view/view.ts"
 import { fan, graphOf } from "./graphs.ts"
 
 const given = { now: 1, random: 0, lossLimit: 3 }

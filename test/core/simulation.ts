@@ -4,9 +4,9 @@
  * Everything that must hold is checked after every step; the list is in invariants.ts.
  */
 import { isDeepStrictEqual } from "node:util"
-import { apply, fold } from "../../src/core/apply.ts"
+import { apply, fold } from "../../src/core/apply/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
-import { decide } from "../../src/core/decide.ts"
+import { decide } from "../../src/core/decide/decide.ts"
 import type { Effects } from "../../src/core/effects.ts"
 import type { Fact, RunningAttempt } from "../../src/core/facts.ts"
 import { completionOf } from "../../src/core/last-output.ts"

@@ -5,10 +5,10 @@
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { childJobId } from "../../src/engine/ids.ts"
-import type { FoldedJob } from "../../src/engine/load.ts"
 import { Plans } from "../../src/engine/plans.ts"
-import { Queries } from "../../src/engine/queries.ts"
-import type { JobRow, Journal } from "../../src/journal/port.ts"
+import type { FoldedJob } from "../../src/engine/recovery/fold.ts"
+import { Queries } from "../../src/jobs/queries.ts"
+import type { JobRow, Journal } from "../../src/journal/port/journal.ts"
 import type { Shape, Workload } from "./workload.ts"
 
 export interface Verdict {

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { expr, orElse, text, workflow } from "../../src/definition/builder.ts"
 import { compileWorkflow, handlerCatalog, loadWorkflow, type Plan } from "../../src/definition/index.ts"
+import { expr, orElse, text, workflow } from "../../src/definition/typed/builder.ts"
 import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
 import { fetchPage, llm } from "./types/handlers.ts"
 

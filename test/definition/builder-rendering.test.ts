@@ -3,8 +3,8 @@ import fc from "fast-check"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
 import type { Json } from "../../src/core/json.ts"
-import { expr, orElse, text, workflow } from "../../src/definition/builder.ts"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
+import { expr, orElse, text, workflow } from "../../src/definition/typed/builder.ts"
 import { transformSpec } from "../../src/worker/handlers/specs.ts"
 
 const anything = z.any()

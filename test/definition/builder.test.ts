@@ -1,7 +1,15 @@
 import { inspect } from "node:util"
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { type AnyFlow, cast, expr, type Flow, orElse, text, workflow } from "../../src/definition/builder.ts"
+import {
+  type AnyFlow,
+  cast,
+  expr,
+  type Flow,
+  orElse,
+  text,
+  workflow,
+} from "../../src/definition/typed/builder.ts"
 import { erased, fetchPage, llm, opaque } from "./types/handlers.ts"
 
 /** The config of a node `n` built with the given function. */

@@ -1,7 +1,7 @@
 /** Inputs are checked without holding up the event loop, and each owner has its own time for it. */
 import { describe, expect, it, vi } from "vitest"
 import type { JsonObject } from "../../src/core/json.ts"
-import { InputChecks } from "../../src/definition/input-checks.ts"
+import { InputChecks } from "../../src/definition/input/checks.ts"
 
 const threads = vi.hoisted(() => ({ started: 0 }))
 

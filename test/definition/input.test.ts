@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest"
 import type { JsonObject } from "../../src/core/json.ts"
-import { type InputCheck, InputChecker, readInput } from "../../src/definition/input.ts"
-import { CheckRun, StepsSpentError } from "../../src/definition/schema-checks.ts"
-import { threadMatchers } from "../../src/definition/schema-matchers.ts"
+import { type InputCheck, InputChecker, readInput } from "../../src/definition/input/input.ts"
+import { CheckRun, StepsSpentError } from "../../src/definition/input/schema-checks.ts"
+import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
 import { problemsOf } from "./catalog.ts"
 
 const checker = new InputChecker(threadMatchers())

@@ -1,9 +1,9 @@
 /** Patterns in the syntax of RE2 mean what they mean in JavaScript; those that RE2 does not have are named. */
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { CheckRun } from "../../src/definition/schema-checks.ts"
-import { threadMatchers } from "../../src/definition/schema-matchers.ts"
-import { translatePattern, unsupportedConstruct } from "../../src/definition/schema-pattern.ts"
+import { CheckRun } from "../../src/definition/input/schema-checks.ts"
+import { threadMatchers } from "../../src/definition/input/schema-matchers.ts"
+import { translatePattern, unsupportedConstruct } from "../../src/definition/input/schema-pattern.ts"
 import { problemsOf } from "./catalog.ts"
 
 const run = () => new CheckRun({ steps: Number.POSITIVE_INFINITY })

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { Reader } from "../../src/engine/reader.ts"
+import { Reader } from "../../src/jobs/reader.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { waitForSignal } from "../../src/worker/waiting.ts"
 import { flow, gate, handler, open, openOn } from "./stage.ts"

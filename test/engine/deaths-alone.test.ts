@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { DeathsAlone } from "../../src/engine/deaths-alone.ts"
-import type { LiveJob } from "../../src/engine/live-job.ts"
+import { DeathsAlone } from "../../src/engine/owner/deaths-alone.ts"
+import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 
 const suspect = (diedAt: number) => ({
   isolated: true,

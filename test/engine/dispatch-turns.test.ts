@@ -1,8 +1,8 @@
 /** Handing out nodes takes time; what does not fit into a turn of the event loop waits for the next one. */
 import { describe, expect, it } from "vitest"
-import { Alarms } from "../../src/engine/alarms.ts"
-import { DispatchTurns } from "../../src/engine/dispatch-turns.ts"
-import type { LiveJob } from "../../src/engine/live-job.ts"
+import { DispatchTurns } from "../../src/engine/dispatch/time-slices.ts"
+import { Alarms } from "../../src/engine/owner/alarms.ts"
+import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, handler, open } from "./stage.ts"
 

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { withLive, withLiveItems } from "../../src/core/live-view.ts"
+import { withLive, withLiveItems } from "../../src/core/view/live-view.ts"
 import { childJobId } from "../../src/engine/ids.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"

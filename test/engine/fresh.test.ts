@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises"
 import { describe, expect, it } from "vitest"
-import { FreshAnswers } from "../../src/engine/fresh.ts"
+import { FreshAnswers } from "../../src/engine/single-flight.ts"
 
 /** Look-ups that the test answers, in the order in which they began. */
 function lookUps() {

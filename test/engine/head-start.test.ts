@@ -1,7 +1,7 @@
 /** Nodes that only compute begin before what made them ready is durable, and what they give is stored with it. */
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest"
 import { LocalBroker } from "../../src/broker/local.ts"
-import type { Batch, Journal } from "../../src/journal/port.ts"
+import type { Batch, Journal } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { allFacts, jobsOf, robPartition } from "../support/store-tables.ts"

@@ -1,4 +1,4 @@
-import type { Journal } from "../../src/journal/port.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
 
 /** Holds the answers of one verb back until told. */
 export function holding<Verb extends "readFact" | "readFacts" | "append" | "endedJobs" | "dueJobs">(

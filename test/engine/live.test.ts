@@ -1,6 +1,6 @@
 /** The live overlay of the graph: what runs, while facts are on their way to the store and from other processes. */
 import { describe, expect, it } from "vitest"
-import { withLive } from "../../src/core/live-view.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { messagesSent } from "../support/store-tables.ts"
 import { flow, gate, open, openOn, until } from "./stage.ts"

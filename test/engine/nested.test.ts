@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { expr, workflow } from "../../src/definition/builder.ts"
+import { expr, workflow } from "../../src/definition/typed/builder.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { factsOf, jobOf, removeFact, setJob } from "../support/store-tables.ts"

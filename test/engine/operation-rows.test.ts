@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest"
-import { apply } from "../../src/core/apply.ts"
+import { apply } from "../../src/core/apply/apply.ts"
 import type { Command } from "../../src/core/commands.ts"
-import { decide } from "../../src/core/decide.ts"
+import { decide } from "../../src/core/decide/decide.ts"
 import { noEffects } from "../../src/core/effects.ts"
 import { newJobState } from "../../src/core/state.ts"
 import { takeDueRetries } from "../../src/core/timers.ts"
 import { compileWorkflow, handlerCatalog } from "../../src/definition/index.ts"
-import { newLiveJob } from "../../src/engine/live-job.ts"
-import { OperationRows } from "../../src/engine/operation-rows.ts"
+import { OperationRows } from "../../src/engine/commit/operation-rows.ts"
+import { newLiveJob } from "../../src/engine/owner/live-job.ts"
 import { builtinSpecs } from "../../src/worker/handlers/specs.ts"
 
 const fault = { code: "E401", message: "no luck", retryable: true }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { Pace } from "../../src/engine/pace.ts"
+import { Pace } from "../../src/engine/providers/rate.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 

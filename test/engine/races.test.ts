@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from "vitest"
 import { partitionOf } from "../../src/engine/ids.ts"
-import { Peers } from "../../src/engine/peers.ts"
+import { Peers } from "../../src/engine/partitions/peers.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"

@@ -1,8 +1,8 @@
 /** What can happen to a job between the moment in which it is found to be old and the one in which it is purged. */
 import { describe, expect, it } from "vitest"
-import type { Owner } from "../../src/engine/owner.ts"
-import type { Recovery } from "../../src/engine/recovery.ts"
-import { Retention } from "../../src/engine/retention.ts"
+import type { Owner } from "../../src/engine/owner/owner.ts"
+import type { Recovery } from "../../src/engine/recovery/recovery.ts"
+import { Retention } from "../../src/engine/recovery/retention.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"

@@ -1,7 +1,7 @@
 /** Engines for tests: opened on what the test says and closed when it is over. */
 import { onTestFinished } from "vitest"
 import type { WorkflowDefinition } from "../../src/definition/index.ts"
-import type { Journal } from "../../src/journal/port.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { logTo } from "../../src/log.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"

@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished } from "vitest"
 import { parseReference, pick, Versions } from "../../src/engine/versions.ts"
-import type { Journal } from "../../src/journal/port.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import { openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra } from "../../src/umbra.ts"
 

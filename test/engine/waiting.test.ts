@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import type { Recovery } from "../../src/engine/recovery.ts"
-import { Wakeups } from "../../src/engine/wakeups.ts"
+import type { Recovery } from "../../src/engine/recovery/recovery.ts"
+import { Wakeups } from "../../src/engine/recovery/wakeups.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"

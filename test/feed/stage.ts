@@ -3,7 +3,7 @@ import { JobStream } from "../../src/feed/job-stream.ts"
 import { OwnerStream } from "../../src/feed/owner-stream.ts"
 import { readPosition } from "../../src/feed/position.ts"
 import type { Sink } from "../../src/feed/stream.ts"
-import type { FeedPage, FeedQuery } from "../../src/journal/feed.ts"
+import type { FeedPage, FeedQuery } from "../../src/journal/port/feed.ts"
 import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 

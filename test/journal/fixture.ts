@@ -8,7 +8,7 @@ import type {
   NewJob,
   NewMessage,
   PartitionEpoch,
-} from "../../src/journal/port.ts"
+} from "../../src/journal/port/journal.ts"
 
 /** What a contract test gets: a journal, and a second opening of the same store where the store allows one. */
 export interface Stage {

@@ -1,13 +1,13 @@
 /** Executions and their rows for the contract suite: complete, plausible, and changed only where a test says so. */
 import { onTestFinished } from "vitest"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import type {
   LineageRow,
   NewMessageRow,
   ParkedRow,
   PipelineCommit,
   PipelineStore,
-} from "../../src/journal/pipeline-store.ts"
-import type { Journal } from "../../src/journal/port.ts"
+} from "../../src/journal/port/pipelines.ts"
 import { type Held, hold, newId, newJob, store } from "./fixture.ts"
 
 export const NOW = 2_000_000

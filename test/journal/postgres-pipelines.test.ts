@@ -1,8 +1,8 @@
 import { randomBytes } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import type { Statement } from "../../src/journal/database.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
-import { sql } from "../../src/journal/sql.generated.ts"
+import type { Statement } from "../../src/journal/postgres/database.ts"
+import { sql } from "../../src/journal/postgres/sql.generated.ts"
 import { invocation, message, startExecution } from "./pipeline-fixture.ts"
 import { postgresStage } from "./postgres-stage.ts"
 

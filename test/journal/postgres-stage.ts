@@ -1,8 +1,8 @@
 /** A PostgreSQL database for one test, and a bystander's connection that can hold locks and end sessions. */
 import pg from "pg"
 import { expect, onTestFinished } from "vitest"
-import type { Journal } from "../../src/journal/port.ts"
-import { openPostgres } from "../../src/journal/postgres.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
+import { openPostgres } from "../../src/journal/postgres/open.ts"
 import type { PostgresOptions } from "../../src/journal/settings.ts"
 import { freshDatabase } from "../support/services.ts"
 

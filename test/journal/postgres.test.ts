@@ -1,4 +1,4 @@
-import { openPostgres } from "../../src/journal/postgres.ts"
+import { openPostgres } from "../../src/journal/postgres/open.ts"
 import { freshDatabase } from "../support/services.ts"
 import { journalContract } from "./contract.ts"
 

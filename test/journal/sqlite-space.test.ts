@@ -2,7 +2,7 @@
 import { stat } from "node:fs/promises"
 import { join } from "node:path"
 import { expect, it, onTestFinished } from "vitest"
-import type { Journal } from "../../src/journal/port.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import { openDatabase } from "../../src/journal/sqlite/driver.ts"
 import { openFolder } from "../../src/journal/sqlite/folder.ts"
 import { batch, fact, type Held, hold, newJob } from "./fixture.ts"

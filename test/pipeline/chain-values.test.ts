@@ -1,6 +1,6 @@
 /** Values that one adapter of a chain answers for the next are checked as those on a queue are (E404). */
 import { afterEach, describe, expect, it } from "vitest"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { mustBeJson } from "../../src/worker/output.ts"
 import { adapter, recorder, route } from "./scene.ts"

@@ -1,8 +1,8 @@
 /** Executions that are cancelled, expire, are retried at once, and move between processes of one database. */
 import { afterEach, expect, it, onTestFinished } from "vitest"
-import { withLive } from "../../src/core/live-view.ts"
-import { Reader } from "../../src/engine/reader.ts"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
+import { Reader } from "../../src/jobs/reader.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { openJournal } from "../../src/journal/open.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"

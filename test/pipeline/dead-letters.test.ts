@@ -1,6 +1,6 @@
 /** What an execution says of its dead letters, and `max_dead_letters`. */
 import { afterEach, describe, expect, it } from "vitest"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"

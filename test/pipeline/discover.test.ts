@@ -4,8 +4,8 @@ import { dirname, join } from "node:path"
 import { afterAll, describe, expect, it } from "vitest"
 import { z } from "zod"
 import { type Adapter, defineAdapter, EmittedMessage, emission } from "../../src/pipeline/adapter.ts"
-import { discoverAdapters } from "../../src/pipeline/discover.ts"
-import { AdapterRegistry } from "../../src/pipeline/registry.ts"
+import { discoverAdapters } from "../../src/pipeline/registry/discover.ts"
+import { AdapterRegistry } from "../../src/pipeline/registry/registry.ts"
 
 const root = mkdtempSync(join(tmpdir(), "umbra-discover-"))
 afterAll(() => rmSync(root, { recursive: true }))

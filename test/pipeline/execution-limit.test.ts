@@ -1,11 +1,11 @@
 /** P1: `max_executions` holds for retries too, and a node that runs a pipeline waits for a place. */
 import { describe, expect, it } from "vitest"
 import { systemClock } from "../../src/engine/clock.ts"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
 import { UmbraError } from "../../src/errors.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
 import { silentLog } from "../../src/log.ts"
-import { waitForRoom } from "../../src/pipeline/wait-for-room.ts"
+import { waitForRoom } from "../../src/pipeline/execution/wait-for-room.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { openOn, until } from "../engine/stage.ts"

@@ -1,4 +1,4 @@
-import type { LineageRow, MessageKey, MessageRow } from "../../src/journal/pipeline-store.ts"
+import type { LineageRow, MessageKey, MessageRow } from "../../src/journal/port/pipelines.ts"
 
 const keyName = ({ route, seq }: MessageKey) => `${route}:${seq}`
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest"
 import { newProgress } from "../../src/core/pipeline/progress.ts"
-import type { MessageRow, ParkedState, PipelineStore } from "../../src/journal/pipeline-store.ts"
-import { Inlet } from "../../src/pipeline/inlet.ts"
+import type { MessageRow, ParkedState, PipelineStore } from "../../src/journal/port/pipelines.ts"
+import { Inlet } from "../../src/pipeline/execution/route-queue.ts"
 
 type Retry = MessageRow & ParkedState
 

@@ -1,9 +1,9 @@
 /** P5: lineage of messages in flight, and across replays of dead letters. */
 import { describe, expect, it } from "vitest"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { createMemoryStore } from "../../src/journal/sqlite/memory.ts"
-import type { Delivery, Ending } from "../../src/pipeline/delivery.ts"
-import { RemoteChain } from "../../src/pipeline/remote-chain.ts"
+import type { Delivery, Ending } from "../../src/pipeline/commit/delivery.ts"
+import { RemoteChain } from "../../src/pipeline/execution/remote-chain.ts"
 import { unlimitedRoute } from "../../src/pipeline/route-defaults.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import type { Umbra } from "../../src/umbra.ts"

@@ -1,7 +1,7 @@
 /** P7: a node that runs a pipeline and waits until it has drained. */
 import { afterEach, describe, expect, it } from "vitest"
-import { pipeline as definePipeline, workflow } from "../../src/definition/builder.ts"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import { pipeline as definePipeline, workflow } from "../../src/definition/typed/builder.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"
 import { until } from "../engine/stage.ts"

@@ -1,6 +1,6 @@
 import { afterEach, describe, expect, it } from "vitest"
 import type { Json } from "../../src/core/json.ts"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import type { Adapter } from "../../src/pipeline/adapter.ts"
 import { emission } from "../../src/pipeline/adapter.ts"
 import { openUmbra, type Umbra, type UmbraOptions } from "../../src/umbra.ts"

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import type { PipelineStore } from "../../src/journal/pipeline-store.ts"
+import type { PipelineStore } from "../../src/journal/port/pipelines.ts"
 import { ExecutionStorage } from "../../src/pipeline/storage.ts"
 
 it("P3 a claim that becomes durable while another message reads it is not given twice", async () => {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest"
-import { withLive } from "../../src/core/live-view.ts"
-import type { WorkflowSource } from "../../src/engine/registrations.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
+import type { WorkflowSource } from "../../src/jobs/register.ts"
 import { FleetStage } from "../broker/stage.ts"
 import { open, openOn, until } from "../engine/stage.ts"
 import { adapter, numbers, recorder, route } from "./scene.ts"

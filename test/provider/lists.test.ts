@@ -1,6 +1,6 @@
 /** X1 to X6 with J14 and J21: work that is done elsewhere, for each item of a list. */
 import { describe, expect, it } from "vitest"
-import { withLiveItems } from "../../src/core/live-view.ts"
+import { withLiveItems } from "../../src/core/view/live-view.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import type { Umbra } from "../../src/umbra.ts"

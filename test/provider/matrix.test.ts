@@ -3,9 +3,9 @@
  * provider of its own in one engine behind one server: all are played at once, and each is judged by itself.
  */
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
-import type { JobSnapshot } from "../../src/engine/job-snapshot.ts"
-import type { FoldedJob } from "../../src/engine/load.ts"
-import type { WebhookEventRow } from "../../src/journal/provider-store.ts"
+import type { JobSnapshot } from "../../src/engine/owner/snapshot.ts"
+import type { FoldedJob } from "../../src/engine/recovery/fold.ts"
+import type { WebhookEventRow } from "../../src/journal/port/providers.ts"
 import { httpProvider } from "../../src/provider/http-provider.ts"
 import type { ProviderView } from "../../src/provider/view.ts"
 import { FakeProvider } from "../../src/testing/fake-provider.ts"

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { withLive } from "../../src/core/live-view.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"

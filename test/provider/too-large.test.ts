@@ -1,6 +1,6 @@
 /** Results that cannot be kept: too large, or no JSON. */
 import { describe, expect, it } from "vitest"
-import { withLive } from "../../src/core/live-view.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import type { Umbra } from "../../src/umbra.ts"
 import { flow, open, until } from "../engine/stage.ts"

@@ -1,7 +1,7 @@
 /** S3: JWTs of an issuer, beside API tokens. What is forged is in abuse.test.ts. */
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { silentLog } from "../../src/log.ts"
-import { jwtIssuerOf } from "../../src/server/jwt-settings.ts"
+import { jwtIssuerOf } from "../../src/server/auth/jwt-settings.ts"
 import { startServer } from "../../src/server/server.ts"
 import { serverSettings } from "../../src/server/settings.ts"
 import { openUmbra } from "../../src/umbra.ts"

@@ -2,7 +2,7 @@
 import { Validator } from "@cfworker/json-schema"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { errorTable } from "../../src/errors.ts"
-import { knownScopes } from "../../src/server/tokens.ts"
+import { knownScopes } from "../../src/server/auth/tokens.ts"
 import { openStage, type Stage } from "./stage.ts"
 
 interface Content {

@@ -2,7 +2,7 @@
 import { request } from "node:http"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
-import { LocalToken, Tokens } from "../../src/server/tokens.ts"
+import { LocalToken, Tokens } from "../../src/server/auth/tokens.ts"
 import { tokenOf as jwtOf, newKey, openIssuer } from "./issuer.ts"
 import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"
 

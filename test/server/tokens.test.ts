@@ -2,7 +2,7 @@
 import { networkInterfaces } from "node:os"
 import { afterAll, beforeAll, describe, expect, it, onTestFinished } from "vitest"
 import { connect } from "../../src/client/index.ts"
-import { LocalToken } from "../../src/server/tokens.ts"
+import { LocalToken } from "../../src/server/auth/tokens.ts"
 import { ask, hello, openStage, type Stage } from "./stage.ts"
 
 it("S3 tokens are listed in pages, and the client puts them together", async () => {

@@ -2,7 +2,7 @@
 import { describe, expect, it, onTestFinished } from "vitest"
 import { firstIdOf } from "../../src/engine/ids.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
-import { Unfinished } from "../../src/server/unfinished.ts"
+import { Unfinished } from "../../src/server/http/unfinished.ts"
 import { numbers, route } from "../pipeline/scene.ts"
 import { openStage, type Stage, type StageOptions, stores } from "./stage.ts"
 

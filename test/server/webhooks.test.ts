@@ -1,6 +1,6 @@
 import { request } from "node:http"
 import { describe, expect, it, onTestFinished } from "vitest"
-import { withLive } from "../../src/core/live-view.ts"
+import { withLive } from "../../src/core/view/live-view.ts"
 import { defineProvider } from "../../src/provider/provider.ts"
 import { until } from "../engine/stage.ts"
 import { fakeProvider, make, optionsFor, output, waiting } from "../provider/stage.ts"

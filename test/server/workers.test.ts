@@ -1,6 +1,6 @@
 /** Workers, health, readiness and metrics: what a process says of itself and of the others (S2, S5). */
 import { describe, expect, it, onTestFinished } from "vitest"
-import { nextBeat } from "../../src/engine/pulse.ts"
+import { nextBeat } from "../../src/engine/partitions/heartbeat.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { openUmbra } from "../../src/umbra.ts"

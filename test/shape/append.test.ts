@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import { sql } from "../../src/journal/sql.generated.ts"
+import { sql } from "../../src/journal/postgres/sql.generated.ts"
 
 describe("the statements of an append", () => {
   it("append_jobs is append without the parts that concern operations", () => {

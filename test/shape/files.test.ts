@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest"
 import { listFiles, read } from "./files.ts"
 
 const MOST_LINES = 500
+const MOST_FILES = 20
 const files = listFiles()
 const written = files.filter(file => /\.(ts|tsx|js|mjs|sql)$/.test(file))
 
@@ -21,6 +22,15 @@ describe("files", () => {
       .map(file => ({ file, lines: read(file).split("\n").length - 1 }))
       .filter(({ lines }) => lines > MOST_LINES)
     expect(long).toEqual([])
+  })
+
+  it(`no folder of src has more than ${MOST_FILES}`, () => {
+    const folders = new Map<string, number>()
+    for (const file of listFiles("src")) {
+      const folder = file.slice(0, file.lastIndexOf("/"))
+      folders.set(folder, (folders.get(folder) ?? 0) + 1)
+    }
+    expect([...folders].filter(([, count]) => count > MOST_FILES)).toEqual([])
   })
 
   it("none is named after nothing in particular", () => {

@@ -23,12 +23,12 @@ export const rooms: Readonly<Record<string, Room>> = {
   "sync-folders": { rooms: [], packages: ["node:*"] },
   settings: { rooms: ["errors"], packages: [] },
   roles: { rooms: ["errors", "settings"], packages: [] },
-  tally: { rooms: [], packages: [] },
+  metrics: { rooms: [], packages: [] },
   version: { rooms: [], packages: ["node:fs"] },
   trace: { rooms: [], packages: ["@opentelemetry/api"] },
   core: { rooms: [], packages: [] },
   template: { rooms: ["core", "errors"], packages: [] },
-  // node:vm only as a timer around our own code: src/definition/deadline.ts.
+  // node:vm only as a timer around our own code: src/definition/input/deadline.ts.
   definition: {
     rooms: ["core", "template", "errors", "thread", "turns"],
     packages: [
@@ -46,7 +46,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: ["pg", "@photostructure/sqlite", "node:*"],
   },
   broker: {
-    rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "tally"],
+    rooms: ["core", "errors", "failpoints", "log", "process-identity", "settings", "metrics"],
     packages: ["node:*"],
   },
   worker: {
@@ -75,7 +75,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "failpoints",
       "log",
       "settings",
-      "tally",
+      "metrics",
       "thread",
       "trace",
       "turns",
@@ -83,12 +83,29 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: ["node:*"],
   },
+  // What callers see of jobs and workflows.
+  jobs: {
+    rooms: [
+      "core",
+      "template",
+      "definition",
+      "journal",
+      "broker",
+      "engine",
+      "errors",
+      "log",
+      "settings",
+      "trace",
+      "turns",
+    ],
+    packages: ["node:*"],
+  },
   feed: {
-    rooms: ["core", "definition", "journal", "engine", "errors", "log", "settings"],
+    rooms: ["core", "definition", "journal", "engine", "jobs", "errors", "log", "settings"],
     packages: [],
   },
-  // Types alone, but for core/live-view.ts (test/client/browser.test.ts): a browser loads nothing else of these rooms.
-  client: { rooms: ["core", "definition", "journal", "engine", "pipeline"], packages: [] },
+  // Types alone, but for core/view/live-view.ts (test/client/browser.test.ts): a browser loads nothing else of these rooms.
+  client: { rooms: ["core", "definition", "journal", "engine", "jobs", "pipeline"], packages: [] },
   // Speaks to external services on behalf of the engine, with the worker's guards around requests and secrets.
   provider: {
     rooms: [
@@ -98,6 +115,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "journal",
       "worker",
       "engine",
+      "jobs",
       "errors",
       "log",
       "settings",
@@ -115,6 +133,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "broker",
       "worker",
       "engine",
+      "jobs",
       "errors",
       "log",
       "settings",
@@ -123,9 +142,9 @@ export const rooms: Readonly<Record<string, Room>> = {
     ],
     packages: [...schemas, "pg", "node:*"],
   },
-  testing: { rooms: ["core", "journal", "engine", "provider", "failpoints"], packages: ["node:*"] },
+  testing: { rooms: ["core", "journal", "engine", "jobs", "provider", "failpoints"], packages: ["node:*"] },
   "umbra-options": {
-    rooms: ["broker", "worker", "engine", "pipeline", "provider", "feed", "log", "roles"],
+    rooms: ["broker", "worker", "engine", "jobs", "pipeline", "provider", "feed", "log", "roles"],
     packages: [],
   },
   wiring: {
@@ -135,6 +154,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "broker",
       "worker",
       "engine",
+      "jobs",
       "pipeline",
       "provider",
       "feed",
@@ -153,6 +173,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "broker",
       "worker",
       "engine",
+      "jobs",
       "pipeline",
       "provider",
       "feed",
@@ -165,7 +186,7 @@ export const rooms: Readonly<Record<string, Room>> = {
     packages: [],
   },
   "open-worker": {
-    rooms: ["broker", "engine", "errors", "log", "pipeline", "provider", "version", "worker"],
+    rooms: ["broker", "engine", "jobs", "errors", "log", "pipeline", "provider", "version", "worker"],
     packages: [],
   },
   index: {
@@ -174,6 +195,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "definition",
       "worker",
       "engine",
+      "jobs",
       "pipeline",
       "provider",
       "errors",
@@ -190,13 +212,14 @@ export const rooms: Readonly<Record<string, Room>> = {
       "definition",
       "journal",
       "engine",
+      "jobs",
       "feed",
       "pipeline",
       "errors",
       "log",
       "roles",
       "settings",
-      "tally",
+      "metrics",
       "trace",
       "turns",
       "umbra",
@@ -221,6 +244,7 @@ export const rooms: Readonly<Record<string, Room>> = {
       "open-worker",
       "worker",
       "engine",
+      "jobs",
       "feed",
       "pipeline",
       "provider",

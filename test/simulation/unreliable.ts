@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../../src/engine/clock.ts"
 import { JournalUnavailableError } from "../../src/journal/errors.ts"
-import type { Journal } from "../../src/journal/port.ts"
+import type { Journal } from "../../src/journal/port/journal.ts"
 import { type MemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Random } from "../crash/random.ts"
 

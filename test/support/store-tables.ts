@@ -1,5 +1,5 @@
 /** A store in memory as tests look at it and change it, without any engine knowing. */
-import type { EngineBeat, FactRow, JobRow, PartitionRow } from "../../src/journal/port.ts"
+import type { EngineBeat, FactRow, JobRow, PartitionRow } from "../../src/journal/port/journal.ts"
 import type { MemoryStore } from "../../src/journal/sqlite/memory.ts"
 
 export function storeId(store: MemoryStore): string {

@@ -1,4 +1,4 @@
-import type { TaskWait } from "../../core/view.ts"
+import type { TaskWait } from "../../core/view/view.ts"
 import type { Log } from "../../log.ts"
 import { LATE_MS } from "../local.ts"
 import type {
@@ -13,14 +13,13 @@ import type {
 } from "../port.ts"
 import { nameFrom, nameOf } from "../task-name.ts"
 import { Calls } from "./calls.ts"
+import { Link, removeEntries } from "./client/link.ts"
 import { type Keys, storesKey, WORKERS } from "./keys.ts"
-import { Link, removeEntries } from "./link.ts"
 import { type Outstanding, OutstandingTasks } from "./outstanding.ts"
 import { Reconciliation } from "./reconciliation.ts"
 import { Results } from "./results.ts"
 import { Roster } from "./roster.ts"
 import type { RedisSettings } from "./settings.ts"
-import { announceStore, StoreAnnouncer, shortStoreId } from "./stores.ts"
 import { noWorker, remoteWaits } from "./waits.ts"
 import {
   type BegunTask,
@@ -30,6 +29,7 @@ import {
   type Sender,
   type WorkerNews,
 } from "./wire.ts"
+import { announceStore, StoreAnnouncer, shortStoreId } from "./worker/stores.ts"
 
 export interface RedisBrokerParts {
   readonly url: string

@@ -1,8 +1,8 @@
 import type { Log } from "../../log.ts"
-import { RedisAwayError } from "./connection.ts"
+import { RedisAwayError } from "./client/connection.ts"
+import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
+import type { Reply } from "./client/resp.ts"
 import { type Keys, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link, makeGroups, removeEntries } from "./link.ts"
-import type { Reply } from "./resp.ts"
 import type { Fields } from "./wire.ts"
 
 export interface DeliveriesParts {

@@ -1,5 +1,5 @@
 import type { Log } from "../../log.ts"
-import type { Link } from "./link.ts"
+import type { Link } from "./client/link.ts"
 
 interface Letter {
   readonly partition: number

@@ -1,8 +1,8 @@
 import { randomUUID } from "node:crypto"
 import type { Log } from "../../log.ts"
-import { RedisAwayError } from "./connection.ts"
+import { RedisAwayError } from "./client/connection.ts"
+import type { Link } from "./client/link.ts"
 import type { Keys } from "./keys.ts"
-import type { Link } from "./link.ts"
 import type { LastSeen, WorkerBeat } from "./roster.ts"
 import type { WorkerNews } from "./wire.ts"
 

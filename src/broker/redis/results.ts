@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
-import { RedisAwayError } from "./connection.ts"
+import { RedisAwayError } from "./client/connection.ts"
+import { isNoGroup, type Link, makeGroups, removeEntries } from "./client/link.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link, makeGroups, removeEntries } from "./link.ts"
 import { decodeReport, type Fields, type Report, type Sender } from "./wire.ts"
 
 export interface ResultsParts {

@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import type { RemoteWorker } from "../port.ts"
+import type { Link } from "./client/link.ts"
 import type { Keys } from "./keys.ts"
-import type { Link } from "./link.ts"
 
 /** What a worker says of itself with every beat. */
 export interface WorkerBeat extends RemoteWorker {

@@ -1,6 +1,6 @@
+import { isNoGroup, type Link } from "./client/link.ts"
+import type { Reply } from "./client/resp.ts"
 import { WORKERS } from "./keys.ts"
-import { isNoGroup, type Link } from "./link.ts"
-import type { Reply } from "./resp.ts"
 import { type Fields, labelOf } from "./wire.ts"
 
 /** A task as it lies in its handler's stream. */

@@ -1,8 +1,8 @@
 /** What nobody uses any more: keys of earlier runs of the server, and consumers that will not come back. */
 
+import { isNoGroup, type Link } from "./client/link.ts"
+import type { Reply } from "./client/resp.ts"
 import { type Keys, OWNERS, WORKERS } from "./keys.ts"
-import { isNoGroup, type Link } from "./link.ts"
-import type { Reply } from "./resp.ts"
 
 /** Of an earlier run: an old snapshot brought them back. */
 export async function sweepKeys(link: Link, keys: Keys): Promise<void> {

@@ -1,4 +1,4 @@
-import type { TaskWait } from "../../core/view.ts"
+import type { TaskWait } from "../../core/view/view.ts"
 import type { TaskWaits } from "../port.ts"
 import { nameOf } from "../task-name.ts"
 import type { OutstandingTasks } from "./outstanding.ts"

@@ -1,6 +1,6 @@
 /** Tasks and reports as the fields of stream entries. */
 import type { Json, JsonObject } from "../../core/json.ts"
-import type { Progress } from "../../core/view.ts"
+import type { Progress } from "../../core/view/view.ts"
 import type { AttemptTimes, Outcome, Task } from "../port.ts"
 
 export type Fields = readonly string[]

@@ -5,10 +5,10 @@
 import type { Command } from "commander"
 import { isPostgres } from "../../journal/location.ts"
 import { exitCode } from "../exit.ts"
-import { openPlace, serverFor } from "../place/open.ts"
-import type { Place, PlaceOptions } from "../place/place.ts"
-import { storeLocation } from "../store.ts"
-import { printable } from "../terminal.ts"
+import { storeLocation } from "../input/store.ts"
+import { printable } from "../output/terminal.ts"
+import { openPlace, serverFor } from "../target/open.ts"
+import type { Place, PlaceOptions } from "../target/target.ts"
 import { atCursor, type Candidate, type Known } from "./candidates.ts"
 
 const LONGEST_MS = 1500

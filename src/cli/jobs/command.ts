@@ -2,11 +2,11 @@
 import type { Json } from "../../core/json.ts"
 import { UmbraError } from "../../errors.ts"
 import { exitCode } from "../exit.ts"
-import { readJson } from "../json-option.ts"
-import type { DeadLetterFlags } from "../left-dead-letters.ts"
-import { withPlace } from "../place/open.ts"
-import type { PlaceOptions } from "../place/place.ts"
-import { type Runner, seeToItsEnd, withRunner } from "../place/runner.ts"
+import { readJson } from "../input/json-option.ts"
+import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { withPlace } from "../target/open.ts"
+import { type Runner, seeToItsEnd, withRunner } from "../target/runner.ts"
+import type { PlaceOptions } from "../target/target.ts"
 
 export interface CommandOptions extends PlaceOptions {
   readonly json?: boolean

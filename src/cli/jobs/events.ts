@@ -1,10 +1,10 @@
 /** `umbra jobs events JOB`: everything that happened to the job (J18). */
-import type { JobEvent } from "../../core/events.ts"
-import { isoEvent } from "../../engine/iso-times.ts"
+import type { JobEvent } from "../../core/view/events.ts"
+import { isoEvent } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
-import { withPlace } from "../place/open.ts"
-import type { PlaceOptions } from "../place/place.ts"
-import { type Paint, paintFor, printable, shorten } from "../terminal.ts"
+import { type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
 
 export interface EventsOptions extends PlaceOptions {
   readonly json?: boolean

@@ -1,10 +1,10 @@
 /** `umbra jobs list`: newest first, a page at a time. */
 import type { JobStatus } from "../../core/states.ts"
-import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { exitCode } from "../exit.ts"
-import { withPlace } from "../place/open.ts"
-import type { PlaceOptions } from "../place/place.ts"
-import { duration, type Paint, paintFor, printable, width } from "../terminal.ts"
+import { duration, type Paint, paintFor, printable, width } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
 
 export interface ListOptions extends PlaceOptions {
   readonly status?: readonly JobStatus[]

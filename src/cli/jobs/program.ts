@@ -14,7 +14,7 @@ import {
   wholeNumber,
   withPlace,
   withStore,
-} from "../options.ts"
+} from "../input/options.ts"
 
 type Finish = (code: Promise<number>) => Promise<void>
 

@@ -1,12 +1,13 @@
 /** `umbra jobs show JOB NODE`: one node, or one of its items, and every attempt at it. */
-import type { AttemptView, AttemptWait } from "../../core/attempt-history.ts"
+
 import type { NodeStatus } from "../../core/states.ts"
-import { isoNodeDetails } from "../../engine/iso-times.ts"
-import type { NodeDetails } from "../../engine/queries.ts"
+import type { AttemptView, AttemptWait } from "../../core/view/attempt-history.ts"
+import { isoNodeDetails } from "../../jobs/iso-times.ts"
+import type { NodeDetails } from "../../jobs/queries.ts"
 import { exitCode } from "../exit.ts"
-import { withPlace } from "../place/open.ts"
-import { attemptText, nodeErrorText, usageText } from "../result.ts"
-import { count, duration, type Paint, paintFor, printable, shorten } from "../terminal.ts"
+import { attemptText, nodeErrorText, usageText } from "../output/result.ts"
+import { count, duration, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
 import type { ShowOptions } from "./show.ts"
 
 export async function showNode(jobId: string, id: string, options: ShowOptions): Promise<number> {

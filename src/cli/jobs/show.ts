@@ -1,18 +1,19 @@
 /** `umbra jobs show JOB`: the job and its nodes. */
-import { withLive } from "../../core/live-view.ts"
+
 import type { DeadLettersView } from "../../core/pipeline/view.ts"
-import type { GraphView, ItemWaits, NodeView, WorkerWait } from "../../core/view.ts"
+import { withLive } from "../../core/view/live-view.ts"
+import type { GraphView, ItemWaits, NodeView, WorkerWait } from "../../core/view/view.ts"
 import { routesHandler } from "../../definition/pipeline/compile.ts"
-import { isoGraph } from "../../engine/iso-times.ts"
-import type { JobSnapshot } from "../../engine/job-snapshot.ts"
+import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
 import { UmbraError } from "../../errors.ts"
+import { isoGraph } from "../../jobs/iso-times.ts"
 import { exitCode } from "../exit.ts"
-import { firstError } from "../left-dead-letters.ts"
-import { withPlace } from "../place/open.ts"
-import type { PlaceOptions } from "../place/place.ts"
-import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../result.ts"
-import { routesTable } from "../routes-table.ts"
-import { count, duration, type Paint, paintFor, printable, shorten, width } from "../terminal.ts"
+import { firstError } from "../output/left-dead-letters.ts"
+import { attemptText, errorText, nodeErrorText, nodeSummary, usageText } from "../output/result.ts"
+import { routesTable } from "../output/routes-table.ts"
+import { count, duration, type Paint, paintFor, printable, shorten, width } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
 
 export interface ShowOptions extends PlaceOptions {
   readonly json?: boolean

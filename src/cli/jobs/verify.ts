@@ -1,11 +1,12 @@
 /** `umbra jobs verify JOB | --all`: folds journals and compares them with the projections (J18). */
-import { openReader, Reader } from "../../engine/reader.ts"
+
 import { UmbraError } from "../../errors.ts"
+import { openReader, Reader } from "../../jobs/reader.ts"
 import { isPostgres } from "../../journal/location.ts"
 import { openReadOnly } from "../../journal/sqlite/read-only.ts"
 import { exitCode } from "../exit.ts"
-import { existingStore, type StoreOptions } from "../store.ts"
-import { count, paintFor } from "../terminal.ts"
+import { existingStore, type StoreOptions } from "../input/store.ts"
+import { count, paintFor } from "../output/terminal.ts"
 
 export interface VerifyOptions extends StoreOptions {
   readonly all?: boolean

@@ -1,9 +1,10 @@
 /** What a person wants to know of each node right now, kept up by events: O(1) per event, whatever the job's size. */
-import type { JobEvent } from "../../core/events.ts"
+
 import type { JsonObject } from "../../core/json.ts"
 import { type JobStatus, jobHasEnded, type NodeStatus } from "../../core/states.ts"
-import type { Progress } from "../../core/view.ts"
-import type { JobActivity } from "../../engine/activity.ts"
+import type { JobEvent } from "../../core/view/events.ts"
+import type { Progress } from "../../core/view/view.ts"
+import type { JobActivity } from "../../jobs/activity.ts"
 
 export interface BoardNode {
   readonly id: string

@@ -1,9 +1,9 @@
 /** Follows one job to its end: shows it, and lets Ctrl-C cancel it, or leave it if it runs elsewhere. */
-import type { JobEvent } from "../../core/events.ts"
-import type { JobActivity } from "../../engine/activity.ts"
+import type { JobEvent } from "../../core/view/events.ts"
 import { UmbraError } from "../../errors.ts"
+import type { JobActivity } from "../../jobs/activity.ts"
 import { exitCode } from "../exit.ts"
-import type { CommandLog } from "../log.ts"
+import type { CommandLog } from "../output/log.ts"
 import type { EarlySignals } from "./early-signals.ts"
 import type { Routes } from "./routes-view.ts"
 import { type LiveView, liveView, type ShownGraph } from "./view.ts"

@@ -1,6 +1,6 @@
 /** One picture of a running job, as lines that fit the terminal. Pure: time and size are arguments. */
 import type { NodeStatus } from "../../core/states.ts"
-import { duration, type Paint, printable, shorten, width } from "../terminal.ts"
+import { duration, type Paint, printable, shorten, width } from "../output/terminal.ts"
 import type { Board, BoardNode } from "./board.ts"
 import type { TreeRow } from "./tree.ts"
 

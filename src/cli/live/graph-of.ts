@@ -1,5 +1,5 @@
-import type { GraphView } from "../../core/view.ts"
-import { rowLengths, topologicalOrder, transpose } from "../../definition/graph.ts"
+import type { GraphView } from "../../core/view/view.ts"
+import { rowLengths, topologicalOrder, transpose } from "../../definition/graph/graph.ts"
 import type { ShownGraph } from "./view.ts"
 
 /** The edges as the core keeps them, for whoever draws. */

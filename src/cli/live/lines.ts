@@ -1,7 +1,8 @@
 /** A job as plain lines, one per event that matters: for pipes, files and CI. */
-import type { JobEvent } from "../../core/events.ts"
+
 import type { Json, JsonObject } from "../../core/json.ts"
-import { duration, type Paint, printable } from "../terminal.ts"
+import type { JobEvent } from "../../core/view/events.ts"
+import { duration, type Paint, printable } from "../output/terminal.ts"
 import { type Board, faultText, waitingText } from "./board.ts"
 
 /** undefined: the event follows from one that has been told. Call after the board knows it. */

@@ -1,8 +1,9 @@
 /** Shows an execution while it runs: a table of its routes on a terminal, a line per route that has moved elsewhere. */
-import type { JobEvent } from "../../core/events.ts"
+
 import type { RouteView } from "../../core/pipeline/view.ts"
-import { routesTable, routeText } from "../routes-table.ts"
-import { duration, type Paint, printable, shorten } from "../terminal.ts"
+import type { JobEvent } from "../../core/view/events.ts"
+import { routesTable, routeText } from "../output/routes-table.ts"
+import { duration, type Paint, printable, shorten } from "../output/terminal.ts"
 import { Board } from "./board.ts"
 import { lineOf } from "./lines.ts"
 import { Screen } from "./screen.ts"

@@ -6,7 +6,7 @@
  * 2. The cursor comes back whatever happens: on `close`, and when the process exits.
  */
 import { stripVTControlCharacters } from "node:util"
-import { width } from "../terminal.ts"
+import { width } from "../output/terminal.ts"
 
 export interface Terminal {
   readonly columns: number

@@ -1,7 +1,7 @@
 /** Shows a job while it runs: a tree that is drawn in place on a terminal, plain lines elsewhere. */
-import type { JobEvent } from "../../core/events.ts"
-import type { JobActivity } from "../../engine/activity.ts"
-import { type Paint, paintFor } from "../terminal.ts"
+import type { JobEvent } from "../../core/view/events.ts"
+import type { JobActivity } from "../../jobs/activity.ts"
+import { type Paint, paintFor } from "../output/terminal.ts"
 import { Board } from "./board.ts"
 import { frame } from "./frame.ts"
 import { lineOf } from "./lines.ts"

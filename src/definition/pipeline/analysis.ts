@@ -1,9 +1,9 @@
 /** One pass over a pipeline: everything that is wrong with it, and all that a plan is made of. */
 import type { JsonObject } from "../../core/json.ts"
 import type { Work } from "../../turns.ts"
-import { checkInputSchema } from "../input-schema.ts"
-import type { ShapeContext } from "../issues.ts"
-import { isObject, sortedCopy } from "../json-value.ts"
+import type { ShapeContext } from "../document/issues.ts"
+import { isObject, sortedCopy } from "../document/json-value.ts"
+import { checkInputSchema } from "../input/input-schema.ts"
 import { analyseAdapters, analyseBody, type PipelineContext } from "./adapters.ts"
 import type { AdapterPlan, InitPlan } from "./plan.ts"
 import { checkQueues, type Write } from "./queues.ts"

@@ -3,7 +3,7 @@
  * definition a person would write in YAML, with the same hash.
  */
 import type { StandardSchemaV1 } from "@standard-schema/spec"
-import type { Workflow } from "../builder.ts"
+import type { Workflow } from "../typed/builder.ts"
 import { headOf, type InputOptions, type Settings } from "../typed/head.ts"
 import { contentOf, PipelineFlow } from "./flow.ts"
 import type { PipelineTotals } from "./plan.ts"

@@ -4,9 +4,9 @@
  */
 import type { Json, JsonObject } from "../../core/json.ts"
 import type { AdapterSpec } from "../adapter.ts"
-import { holdsTemplate, parsedConfig } from "../config.ts"
-import type { ShapeContext } from "../issues.ts"
+import type { ShapeContext } from "../document/issues.ts"
 import type { DocumentPath } from "../problem.ts"
+import { holdsTemplate, parsedConfig } from "../shape/config.ts"
 import { outboundOf, type SoundRoute } from "./shape.ts"
 
 /** An adapter of a route, as it is written. */

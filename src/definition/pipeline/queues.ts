@@ -2,9 +2,10 @@
  * What can be wrong with the queues of a pipeline: one that two routes read (E104), that none reads (E113), that nothing
  * ever comes to (E109), and circles in which messages could go round for ever (E107).
  */
-import { cycleText, findCycles } from "../cycles.ts"
-import { RowBuilder } from "../graph.ts"
-import type { ShapeContext } from "../issues.ts"
+
+import type { ShapeContext } from "../document/issues.ts"
+import { cycleText, findCycles } from "../graph/cycles.ts"
+import { RowBuilder } from "../graph/graph.ts"
 import type { DocumentPath } from "../problem.ts"
 import { beginnings, reach, type Targets } from "./reach.ts"
 

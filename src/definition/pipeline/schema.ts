@@ -3,8 +3,8 @@
  * counts as left out.
  */
 import { z } from "zod"
-import { backoffFields, documentFields, label, seconds } from "../fields.ts"
 import { idPattern, idWords } from "../names.ts"
+import { backoffFields, documentFields, label, seconds } from "../shape/fields.ts"
 
 /** What a route means where it says nothing (P4); docs/pipelines.md has the same table. */
 export const routeDefaults = Object.freeze({

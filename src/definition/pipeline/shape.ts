@@ -1,8 +1,15 @@
 /** Does a pipeline have the shape that its schema states? What a schema cannot say of a route is said here as well. */
-import { checkShape, describe, type Issue, type ShapeContext, type ShapeWords, without } from "../issues.ts"
-import { isObject } from "../json-value.ts"
+import {
+  checkShape,
+  describe,
+  type Issue,
+  type ShapeContext,
+  type ShapeWords,
+  without,
+} from "../document/issues.ts"
+import { isObject } from "../document/json-value.ts"
 import type { DocumentPath } from "../problem.ts"
-import { checkLength } from "../shape.ts"
+import { checkLength } from "../shape/shape.ts"
 import {
   type AdapterDefinition,
   adapterSchema,

@@ -1,8 +1,8 @@
 /** What a builder function gets: it adds nodes and reads the job's input. */
 import { UmbraError } from "../../errors.ts"
-import type { Workflow } from "../builder.ts"
 import type { HandlerSpec } from "../handler.ts"
-import type { NodeDefinition } from "../schema.ts"
+import type { NodeDefinition } from "../shape/schema.ts"
+import type { Workflow } from "./builder.ts"
 import type { Place } from "./emit.ts"
 import { expression, nodePath } from "./expression.ts"
 import { JobRefs } from "./job-refs.ts"

@@ -1,7 +1,8 @@
 /** `append` and `purge`: the writes behind a fence. They run inside a transaction of the caller. */
-import { itemColumn } from "../encode.ts"
-import type * as port from "../port.ts"
-import type { BegunOperation, LeftBehind } from "../provider-store.ts"
+
+import type * as port from "../port/journal.ts"
+import type { BegunOperation, LeftBehind } from "../port/providers.ts"
+import { itemColumn } from "../postgres/encode.ts"
 import { type Connection, freeText, json, list } from "./database.ts"
 
 /** `causes`: the names of the batch's messages (message-cause.ts). */

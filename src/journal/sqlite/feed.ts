@@ -1,6 +1,6 @@
 /** The feed on one SQLite connection. Nothing else runs between the statements of a verb: each reads one state. */
-import type { FeedFact, FeedPage, FeedQuery, FeedRange, FeedStart, JournalFeed } from "../feed.ts"
-import { inFeedOrder } from "../feed.ts"
+import type { FeedFact, FeedPage, FeedQuery, FeedRange, FeedStart, JournalFeed } from "../port/feed.ts"
+import { inFeedOrder } from "../port/feed.ts"
 import { type Connection, list, type Sync } from "./database.ts"
 
 export class SqliteFeed implements Sync<JournalFeed> {

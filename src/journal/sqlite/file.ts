@@ -9,7 +9,7 @@ import { UmbraError } from "../../errors.ts"
 import { syncFile, syncFolders } from "../../sync-folders.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
-import { APPLICATION_ID, prepareSchema } from "./schema.ts"
+import { APPLICATION_ID, prepareSchema } from "./schema/schema.ts"
 
 const MAGIC = "SQLite format 3\0"
 /** Where the header of the file has the application id (https://www.sqlite.org/fileformat.html). */

@@ -6,11 +6,11 @@ import { UmbraError } from "../../errors.ts"
 import { syncFolders } from "../../sync-folders.ts"
 import { lockFolder } from "../folder-lock.ts"
 import { DATABASE_FILE } from "../location.ts"
-import type { Journal } from "../port.ts"
+import type { Journal } from "../port/journal.ts"
 import { type RetryOptions, retryDefaults } from "../retry.ts"
 import { createJournal } from "./ports.ts"
 import type { Synchronous } from "./settings.ts"
-import { ThreadClient } from "./thread-client.ts"
+import { ThreadClient } from "./thread/client.ts"
 
 export interface FolderOptions {
   readonly retry?: RetryOptions

@@ -1,7 +1,7 @@
 /** The verbs of the journal on one SQLite connection: each is one transaction. */
 import { randomUUID } from "node:crypto"
 import { messageCauses } from "../message-cause.ts"
-import type * as port from "../port.ts"
+import type * as port from "../port/journal.ts"
 import { RESTORED_EPOCHS } from "../restored.ts"
 import { append, insertMessage, purge } from "./append.ts"
 import { type Connection, freeText, json, list, type Sync } from "./database.ts"

@@ -5,13 +5,13 @@
  * messages that are sent: a simulation on it repeats exactly.
  */
 import { JournalUnavailableError } from "../errors.ts"
-import type * as port from "../port.ts"
+import type * as port from "../port/journal.ts"
 import { retryDefaults } from "../retry.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { classify } from "./errors.ts"
 import { createJournal, createStores, execute, type Stores } from "./ports.ts"
-import { prepareSchema } from "./schema.ts"
+import { prepareSchema } from "./schema/schema.ts"
 
 /** What several openings may share, as several processes share a database. */
 export interface MemoryStore {

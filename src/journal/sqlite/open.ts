@@ -3,7 +3,7 @@ import { UmbraError } from "../../errors.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
 import { checkFile, createFile } from "./file.ts"
-import { prepareSchema, schemaVersion } from "./schema.ts"
+import { prepareSchema, schemaVersion } from "./schema/schema.ts"
 import type { Synchronous } from "./settings.ts"
 
 const PAGE_BYTES = 4_096

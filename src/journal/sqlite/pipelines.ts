@@ -4,7 +4,7 @@
  * `purge` (append.ts) marks the execution of a job that is gone as an orphan: its rows may be millions, and `purgeLineage`
  * removes them page by page.
  */
-import { type AttemptRow, attemptsOf, lineageRows } from "../encode-pipeline.ts"
+
 import { checkSentBefore, inKeyOrder, inLineageOrder, nameOf, settled, storedKey } from "../pipeline-rules.ts"
 import type {
   DeadLetterRow,
@@ -19,7 +19,8 @@ import type {
   PipelineCommit,
   PipelineStore,
   ReplayedRow,
-} from "../pipeline-store.ts"
+} from "../port/pipelines.ts"
+import { type AttemptRow, attemptsOf, lineageRows } from "../postgres/encode-pipeline.ts"
 import { type Connection, json, type Sync } from "./database.ts"
 import { purgePipelines } from "./purge-pipelines.ts"
 

@@ -17,7 +17,7 @@ import type {
   SlotTerms,
   UnseenSubmission,
   WebhookEventRow,
-} from "../provider-store.ts"
+} from "../port/providers.ts"
 import { type Connection, freeText, json, list, type Sync } from "./database.ts"
 import {
   askForSlot,

@@ -1,6 +1,6 @@
 /** Retention of pipelines: `purgeLineage`, inside its transaction. */
 import { ABANDONED_MS } from "../pipeline-rules.ts"
-import type { MessageKey } from "../pipeline-store.ts"
+import type { MessageKey } from "../port/pipelines.ts"
 import type { Connection } from "./database.ts"
 
 /** Answers how many rows went. First what belongs to no job any more: all of it goes, so it is the cheapest. */

@@ -9,7 +9,7 @@ import { UmbraError } from "../../errors.ts"
 import { syncFile, syncFolders } from "../../sync-folders.ts"
 import { refuseOtherMachine } from "../folder-lock.ts"
 import { DATABASE_FILE } from "../location.ts"
-import type { Journal } from "../port.ts"
+import type { Journal } from "../port/journal.ts"
 import { retryDefaults } from "../retry.ts"
 import { Connection } from "./database.ts"
 import { openDatabase } from "./driver.ts"
@@ -17,7 +17,7 @@ import { classify, isDamage } from "./errors.ts"
 import { checkFile, createEmpty } from "./file.ts"
 import { refuseOldFolder } from "./folder.ts"
 import { createJournal, createStores, execute } from "./ports.ts"
-import { mustBeCurrent } from "./schema.ts"
+import { mustBeCurrent } from "./schema/schema.ts"
 
 /** Problems that one check reports at most; SQLite's own default. */
 const MAX_PROBLEMS = 100

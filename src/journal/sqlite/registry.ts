@@ -11,7 +11,7 @@ import {
   type VersionRow,
   type WorkflowKey,
   type WorkflowSummary,
-} from "../registry.ts"
+} from "../port/registry.ts"
 import { type Connection, freeText, type Sync } from "./database.ts"
 
 const VERSION_COLUMNS = "version, hash, created_at as createdAt, pushed_by as pushedBy"

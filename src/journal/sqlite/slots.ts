@@ -5,7 +5,7 @@
  * whose last turn was longest ago (slot_turns), and within an owner to the request that came first. Waiting requests are
  * read owner by owner, each no further than there are slots to give: a long queue costs no more than a short one.
  */
-import type { SlotKey, SlotRequest, SlotTerms } from "../provider-store.ts"
+import type { SlotKey, SlotRequest, SlotTerms } from "../port/providers.ts"
 import type { Connection } from "./database.ts"
 
 /** -1: the node itself. */

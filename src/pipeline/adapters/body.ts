@@ -1,6 +1,6 @@
 /** What adapters do with the bodies of messages. */
 import type { Json, JsonObject } from "../../core/json.ts"
-import { typeName } from "../../template/values.ts"
+import { typeName } from "../../template/run/values.ts"
 import { HandlerError } from "../../worker/fail.ts"
 import type { Message } from "../adapter.ts"
 

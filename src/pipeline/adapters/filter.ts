@@ -1,7 +1,7 @@
 /** `filter`: the message goes on, or ends here. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
-import { isTruthy } from "../../template/values.ts"
+import { isTruthy } from "../../template/run/values.ts"
 import { defineAdapter } from "../adapter.ts"
 
 export const filter = defineAdapter({

@@ -1,6 +1,6 @@
 import type { WorkerSettings } from "../../worker/settings.ts"
 import type { Adapter } from "../adapter.ts"
-import { AdapterRegistry } from "../registry.ts"
+import { AdapterRegistry } from "../registry/registry.ts"
 import { builtinAdapters } from "./index.ts"
 import { type AdapterSettings, adapterSettings } from "./settings.ts"
 

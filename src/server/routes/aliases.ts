@@ -3,12 +3,12 @@
 import { z } from "zod"
 import { noSuchWorkflow } from "../../engine/versions.ts"
 import { UmbraError } from "../../errors.ts"
-import type { AliasTarget } from "../../journal/registry.ts"
-import { deleteAlias, moveAlias } from "../move-alias.ts"
-import type { App, RouteParts } from "../parts.ts"
-import * as schema from "../schema.ts"
-import * as views from "../workflow-schema.ts"
-import { moveView } from "../workflow-view.ts"
+import { deleteAlias, moveAlias } from "../../jobs/aliases.ts"
+import { moveView } from "../../jobs/workflow-view.ts"
+import type { AliasTarget } from "../../journal/port/registry.ts"
+import type { App, RouteParts } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
+import * as views from "../schemas/workflow.ts"
 
 const tags = ["workflows"]
 const params = z.object({ name: schema.workflowName, alias: schema.aliasName })

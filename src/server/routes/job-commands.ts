@@ -1,8 +1,8 @@
 /** What can be done to a job. Each answers when it is durable. */
 import { z } from "zod"
 import type { Json } from "../../core/json.ts"
-import { type App, ownJob, type RouteParts } from "../parts.ts"
-import * as schema from "../schema.ts"
+import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
 
 const tags = ["jobs"]
 const params = z.object({ job: schema.jobId })

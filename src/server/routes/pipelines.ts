@@ -1,10 +1,10 @@
 /** What jobs that are executions of pipelines have besides: lineage and dead letters (P4, P5). */
 import { z } from "zod"
 import { isoDeadLetters, isoLineage } from "../../pipeline/iso-times.ts"
-import { type App, ownJob, type RouteParts } from "../parts.ts"
-import * as pipeline from "../pipeline-schema.ts"
-import * as schema from "../schema.ts"
-import { boundsOf } from "../unfinished.ts"
+import { boundsOf } from "../http/unfinished.ts"
+import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
+import * as pipeline from "../schemas/pipeline.ts"
 
 const tags = ["pipelines"]
 const params = z.object({ job: schema.jobId })

@@ -2,9 +2,9 @@
 import type { Registry } from "prom-client"
 import { z } from "zod"
 import type { Umbra } from "../../umbra.ts"
-import { docsPage } from "../docs-page.ts"
-import type { App, RouteParts } from "../parts.ts"
-import * as schema from "../schema.ts"
+import { docsPage } from "../openapi/docs-page.ts"
+import type { App, RouteParts } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
 
 const tags = ["server"]
 

@@ -1,9 +1,9 @@
 /** External services: their webhooks, which come without a token, and how they are doing. */
 import { z } from "zod"
-import type { App, RouteParts } from "../parts.ts"
-import { answerProblem } from "../problem.ts"
-import * as views from "../provider-schema.ts"
-import * as schema from "../schema.ts"
+import { answerProblem } from "../http/problem.ts"
+import type { App, RouteParts } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
+import * as views from "../schemas/provider.ts"
 
 const tags = ["providers"]
 const params = z.object({ provider: z.string().min(1).max(100).meta({ example: "acme" }) })

@@ -4,8 +4,8 @@ import { UmbraError } from "../../errors.ts"
 import { JobStream } from "../../feed/job-stream.ts"
 import { OwnerStream } from "../../feed/owner-stream.ts"
 import { readJobPosition, readPosition } from "../../feed/position.ts"
-import { type App, ownJob, type RouteParts } from "../parts.ts"
-import * as schema from "../schema.ts"
+import { type App, ownJob, type RouteParts } from "../route-context.ts"
+import * as schema from "../schemas/job.ts"
 import type { Streams } from "../streams.ts"
 
 const tags = ["jobs"]

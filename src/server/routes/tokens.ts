@@ -1,12 +1,12 @@
 /** API tokens. A token of scope admin has those of its own owner in hand, the local token those of every owner. */
 import { z } from "zod"
 import { UmbraError } from "../../errors.ts"
-import { ownersOf, sees } from "../caller.ts"
-import { limitsOf, limitsWithin } from "../limits.ts"
-import type { App, RouteParts } from "../parts.ts"
-import { answers, jobId } from "../schema.ts"
-import * as schema from "../token-schema.ts"
-import { tokenView } from "../tokens.ts"
+import { ownersOf, sees } from "../auth/caller.ts"
+import { tokenView } from "../auth/tokens.ts"
+import { limitsOf, limitsWithin } from "../http/limits.ts"
+import type { App, RouteParts } from "../route-context.ts"
+import { answers, jobId } from "../schemas/job.ts"
+import * as schema from "../schemas/token.ts"
 
 const tags = ["tokens"]
 

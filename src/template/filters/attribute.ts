@@ -1,8 +1,8 @@
 /** `attribute="a.b.0"`: the path filters read of each item. */
 import type { Json } from "../../core/json.ts"
-import { child } from "../lookup.ts"
+import { child } from "../run/lookup.ts"
+import { data, Missing, typeName, type Value } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { data, Missing, typeName, type Value } from "../values.ts"
 import { recase } from "./text-work.ts"
 
 export type Path = readonly (string | number)[]

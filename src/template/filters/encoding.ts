@@ -1,8 +1,8 @@
 import type { Json } from "../../core/json.ts"
-import { type Operation, operation, text, wholeNumber } from "../operation.ts"
-import { checkIndent, print, printJson } from "../print.ts"
+import { type Operation, operation, text, wholeNumber } from "../run/operation.ts"
+import { checkIndent, print, printJson } from "../run/print.ts"
+import { isList, isMapping } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { isList, isMapping } from "../values.ts"
 
 /** Nesting and size of JSON text, before it is parsed: `[` × 1,000,000 must not become a million lists. */
 function measure(run: Run, source: string): void {

@@ -1,7 +1,7 @@
 import type { Json } from "../../core/json.ts"
-import { printJson } from "../print.ts"
+import { printJson } from "../run/print.ts"
+import { isList, isMapping } from "../run/values.ts"
 import type { Run } from "../run.ts"
-import { isList, isMapping } from "../values.ts"
 
 /** A string that is equal for equal values: keys in order, booleans as the numbers they equal. */
 export function identity(run: Run, value: Json): string {

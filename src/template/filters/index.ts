@@ -1,6 +1,6 @@
 /** Every filter by name. */
-import { lenientOperation, type Operation } from "../operation.ts"
-import { data, Missing, truthy, type Value } from "../values.ts"
+import { lenientOperation, type Operation } from "../run/operation.ts"
+import { data, Missing, truthy, type Value } from "../run/values.ts"
 import { encodingFilters } from "./encoding.ts"
 import { listFilters } from "./lists.ts"
 import { mappingFilters } from "./mappings.ts"

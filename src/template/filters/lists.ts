@@ -1,9 +1,9 @@
 import type { Json } from "../../core/json.ts"
-import { order, sorted } from "../compare.ts"
-import { flag, type Given, type Operation, operation, wholeNumber } from "../operation.ts"
-import { binary } from "../operators.ts"
+import { order, sorted } from "../run/compare.ts"
+import { flag, type Given, type Operation, operation, wholeNumber } from "../run/operation.ts"
+import { binary } from "../run/operators.ts"
+import { characters, isList, listOf, Missing, sequence, type Value } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { characters, isList, listOf, Missing, sequence, type Value } from "../values.ts"
 import { follow, keysOf, parts } from "./attribute.ts"
 import { identity } from "./identity.ts"
 

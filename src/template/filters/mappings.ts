@@ -1,9 +1,9 @@
 import type { Json } from "../../core/json.ts"
-import { equal, sorted } from "../compare.ts"
-import { markGroup } from "../lookup.ts"
-import { flag, type Given, type Operation, operation, text } from "../operation.ts"
+import { equal, sorted } from "../run/compare.ts"
+import { markGroup } from "../run/lookup.ts"
+import { flag, type Given, type Operation, operation, text } from "../run/operation.ts"
+import { data, sequence } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { data, sequence } from "../values.ts"
 import { foldCase, look, parts } from "./attribute.ts"
 import { pairsOf } from "./text-work.ts"
 

@@ -1,9 +1,9 @@
 import type { Json } from "../../core/json.ts"
-import { type Operation, operation, wholeNumber } from "../operation.ts"
-import { finite } from "../operators.ts"
+import { trimEnd, trimStart } from "../parse/whitespace.ts"
+import { type Operation, operation, wholeNumber } from "../run/operation.ts"
+import { finite } from "../run/operators.ts"
+import { typeName } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { typeName } from "../values.ts"
-import { trimEnd, trimStart } from "../whitespace.ts"
 
 /** Numbers are short; longer text is none. */
 const MAX_DIGITS = 400

@@ -1,10 +1,10 @@
 /** Filters that apply another filter or a test to each item. */
 import type { Json } from "../../core/json.ts"
 import { didYouMean } from "../nearest.ts"
-import { applyNamed, type Given, type Named, type Operation, operation } from "../operation.ts"
+import { applyNamed, type Given, type Named, type Operation, operation } from "../run/operation.ts"
+import { tests } from "../run/tests.ts"
+import { data, sequence, truthy, type Value } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { tests } from "../tests.ts"
-import { data, sequence, truthy, type Value } from "../values.ts"
 import { look, parts } from "./attribute.ts"
 
 type Known = ReadonlyMap<string, Operation>

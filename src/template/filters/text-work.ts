@@ -1,11 +1,11 @@
 /** The work behind text filters and the methods of the same name. */
 import type { Json, JsonObject } from "../../core/json.ts"
-import { text } from "../operation.ts"
-import { print } from "../print.ts"
+import { isSpace, trimEnd, trimStart, words } from "../parse/whitespace.ts"
+import { text } from "../run/operation.ts"
+import { print } from "../run/print.ts"
+import { occurrences } from "../run/search.ts"
+import { characters, isMapping, sequence, typeName } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { occurrences } from "../search.ts"
-import { characters, isMapping, sequence, typeName } from "../values.ts"
-import { isSpace, trimEnd, trimStart, words } from "../whitespace.ts"
 
 const BEYOND_ASCII = /[\u0080-\uffff]/
 

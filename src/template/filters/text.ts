@@ -1,9 +1,17 @@
 import type { Json } from "../../core/json.ts"
-import { flag, type Given, type Operation, operation, shortText, text, wholeNumber } from "../operation.ts"
-import { print } from "../print.ts"
+import { lineBreakCount, lines, words } from "../parse/whitespace.ts"
+import {
+  flag,
+  type Given,
+  type Operation,
+  operation,
+  shortText,
+  text,
+  wholeNumber,
+} from "../run/operation.ts"
+import { print } from "../run/print.ts"
+import { characterCount, isList, isMapping, sequence, substring, typeName } from "../run/values.ts"
 import { cannot, type Run } from "../run.ts"
-import { characterCount, isList, isMapping, sequence, substring, typeName } from "../values.ts"
-import { lineBreakCount, lines, words } from "../whitespace.ts"
 import { follow, parts } from "./attribute.ts"
 import { capitalize, join, recase, replace, splitText, strip, title } from "./text-work.ts"
 

@@ -1,7 +1,7 @@
 /** What the worker and one of its threads say to each other. */
 import type { Outcome } from "../../broker/port.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
-import type { Progress } from "../../core/view.ts"
+import type { Progress } from "../../core/view/view.ts"
 import type { LogLevel } from "../../log.ts"
 import type { Secret } from "../redact.ts"
 

@@ -6,14 +6,14 @@ import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import pg from "pg"
 import { decodeProgress, type PipelineProgress } from "../../../src/core/pipeline/progress.ts"
+import type { Journal } from "../../../src/journal/port/journal.ts"
 import type {
   DeadLetterRow,
   LineageRow,
   MessageKey,
   MessageRow,
   PipelineStore,
-} from "../../../src/journal/pipeline-store.ts"
-import type { Journal } from "../../../src/journal/port.ts"
+} from "../../../src/journal/port/pipelines.ts"
 import { forestProblems } from "../../pipeline/forest.ts"
 import { readAcknowledged } from "../check.ts"
 import { foretell, type PipelineShape, type PipelineWorkload } from "./workload.ts"

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest"
 import { z } from "zod"
-import { cast, expr, pipeline, text, workflow } from "../../../src/definition/builder.ts"
 import { compileWorkflow, loadWorkflow } from "../../../src/definition/index.ts"
+import { cast, expr, pipeline, text, workflow } from "../../../src/definition/typed/builder.ts"
 import { UmbraError } from "../../../src/errors.ts"
 import { catalogs } from "./catalog.ts"
 

@@ -15,7 +15,7 @@ import {
   type WorkflowInput,
   type WorkflowOutput,
   workflow,
-} from "../../../src/definition/builder.ts"
+} from "../../../src/definition/typed/builder.ts"
 import { defineHandler } from "../../../src/worker/handler.ts"
 import {
   callExternalServiceSpec,

@@ -1,6 +1,7 @@
 /** What the builder of pipelines accepts and refuses at compile time; types.test.ts runs it. */
 import { z } from "zod"
 import type { Json } from "../../../src/core/json.ts"
+import type { PipelineDefinition } from "../../../src/definition/pipeline/schema.ts"
 import {
   cast,
   type PipelineTotals,
@@ -10,8 +11,7 @@ import {
   type WorkflowInput,
   type WorkflowOutput,
   workflow,
-} from "../../../src/definition/builder.ts"
-import type { PipelineDefinition } from "../../../src/definition/pipeline/schema.ts"
+} from "../../../src/definition/typed/builder.ts"
 import { type Adapter, defineAdapter } from "../../../src/pipeline/adapter.ts"
 
 type Same<A, B> = (<X>() => X extends A ? 1 : 2) extends <X>() => X extends B ? 1 : 2 ? true : false

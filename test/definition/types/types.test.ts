@@ -71,7 +71,7 @@ describe("the builder's types", () => {
     const examples = blocks.filter(block => !isModule(block)).join("\n")
     expect(examples.split("\n").length).toBeGreaterThan(20)
     for (const name of files) put(name, "export {}\n")
-    const rooms = ["definition/builder.ts", "worker/handler.ts", "pipeline/adapter.ts"]
+    const rooms = ["definition/typed/builder.ts", "worker/handler.ts", "pipeline/adapter.ts"]
     put("public.ts", rooms.map(room => `export * from "../../../src/${room}"\n`).join(""))
     put("examples.ts", examples)
     blocks.filter(isModule).forEach((block, index) => {

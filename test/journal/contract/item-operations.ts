@@ -1,7 +1,7 @@
 /** Slots and operations of items (J21), and slots that nobody uses. There are more tests than partitions: these share one. */
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import type { BegunOperation, LeftBehind, SlotKey } from "../../../src/journal/provider-store.ts"
+import type { BegunOperation, LeftBehind, SlotKey } from "../../../src/journal/port/providers.ts"
 import { batch, fact, type Held, newId, type Stage } from "../fixture.ts"
 
 const NOW = 5_000_000

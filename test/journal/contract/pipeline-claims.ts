@@ -1,5 +1,5 @@
 import { describe, expect, it, onTestFinished } from "vitest"
-import type { Journal } from "../../../src/journal/port.ts"
+import type { Journal } from "../../../src/journal/port/journal.ts"
 import { newId, type Stage } from "../fixture.ts"
 import { finishJob, message, NOW, parked, startExecution, storeJob } from "../pipeline-fixture.ts"
 

@@ -1,6 +1,6 @@
 import fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import type { LineageRow, PipelineCommit } from "../../../src/journal/pipeline-store.ts"
+import type { LineageRow, PipelineCommit } from "../../../src/journal/port/pipelines.ts"
 import { openMemory } from "../../../src/journal/sqlite/memory.ts"
 import type { Stage } from "../fixture.ts"
 import {

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import type { BegunOperation, LeftBehind } from "../../../src/journal/provider-store.ts"
+import type { BegunOperation, LeftBehind } from "../../../src/journal/port/providers.ts"
 import { batch, fact, type Held, newId, newJob, type Stage, store } from "../fixture.ts"
 
 const NOW = 5_000_000

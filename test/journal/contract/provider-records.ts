@@ -1,7 +1,7 @@
 /** What is written down of providers, how long it stays, and what all processes know by it. */
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import type { NewWebhookEvent } from "../../../src/journal/provider-store.ts"
+import type { NewWebhookEvent } from "../../../src/journal/port/providers.ts"
 import { batch, fact, type Held, newJob, type Stage, store } from "../fixture.ts"
 
 const NOW = 5_000_000

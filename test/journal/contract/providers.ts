@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import type { BegunOperation, LeftBehind, NewWebhookEvent } from "../../../src/journal/provider-store.ts"
+import type { BegunOperation, LeftBehind, NewWebhookEvent } from "../../../src/journal/port/providers.ts"
 import { batch, fact, type Held, hold, newId, newJob, type Stage, store } from "../fixture.ts"
 import { itemOperationsContract } from "./item-operations.ts"
 import { providerOwnersContract } from "./provider-owners.ts"

@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto"
 import { describe, expect, it } from "vitest"
-import type { Journal } from "../../../src/journal/port.ts"
-import type { TokenLimits } from "../../../src/journal/registry.ts"
+import type { Journal } from "../../../src/journal/port/journal.ts"
+import type { TokenLimits } from "../../../src/journal/port/registry.ts"
 import { newId, type Stage } from "../fixture.ts"
 
 const put = (journal: Journal, owner: string, name: string, hash: string) =>

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest"
-import type { NewWorkflow } from "../../../src/journal/port.ts"
+import type { NewWorkflow } from "../../../src/journal/port/journal.ts"
 import { newId, type Stage } from "../fixture.ts"
 
 const workflow = (name: string, hash: string, createdAt = 1): NewWorkflow => ({

@@ -1,8 +1,8 @@
 /** What must hold when all jobs of a campaign have ended, from two witnesses: the provider's own log, and the journal. */
 import type { Json } from "../../../src/core/json.ts"
 import { Plans } from "../../../src/engine/plans.ts"
-import { Queries } from "../../../src/engine/queries.ts"
-import type { JobRow, Journal } from "../../../src/journal/port.ts"
+import { Queries } from "../../../src/jobs/queries.ts"
+import type { JobRow, Journal } from "../../../src/journal/port/journal.ts"
 import type { FakeProvider } from "../../../src/testing/fake-provider.ts"
 import type { FakeOperation } from "../../../src/testing/fake-script.ts"
 import { type Drawn, type DrawnOptions, drawn } from "./drawn.ts"

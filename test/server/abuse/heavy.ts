@@ -44,7 +44,7 @@ const nested = (depth: number): unknown => (depth === 0 ? {} : { a: nested(depth
 const repeated = (unit: string, start = "") =>
   (start + unit.repeat(Math.ceil(8000 / unit.length))).slice(0, 8000)
 
-/** About as many parts as a body may have (`src/server/body.ts`), each kind as costly as it can be. */
+/** About as many parts as a body may have (`src/server/http/body.ts`), each kind as costly as it can be. */
 const values = (item: (i: number) => string, parts: number, most: number) =>
   Array.from({ length: Math.floor(most / parts) }, (_, i) => item(i)).join()
 /** For documents. */

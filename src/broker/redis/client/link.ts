@@ -1,0 +1,182 @@
+import { UmbraError } from "../../../errors.ts"
+import type { Log } from "../../../log.ts"
+import { Keys } from "../keys.ts"
+import { Connection, databaseOf, RedisAwayError } from "./connection.ts"
+import { type Reply, ReplyError } from "./resp.ts"
+
+export interface LinkParts {
+  readonly url: string
+  readonly prefix: string
+  /** The store whose keys are meant, asked with each connection. null: this process is about to end. Rejects for ever. */
+  readonly store: (send: (args: readonly string[]) => Promise<Reply>) => Promise<string | null>
+  readonly answerMs: number
+  readonly log: Log
+  /** A channel that this process subscribes to. */
+  readonly channel: (keys: Keys) => string
+  readonly heard: (message: string) => void
+  readonly up: (keys: Keys) => void
+  readonly down: () => void
+}
+
+interface Life {
+  readonly keys: Keys
+  readonly commands: Connection
+  /** For commands that wait: nothing else goes through it. */
+  readonly waiting: Connection
+  readonly waitingId: string
+}
+
+/**
+ * A process's tie to Redis: one connection for commands, one for those that wait, one that listens.
+ * They live and end together, on one run of one server, so that all of them mean the same keys. Comes back by itself.
+ */
+export class Link {
+  readonly #parts: LinkParts
+  #life: Life | null = null
+  #isClosed = false
+  #wake: (() => void) | null = null
+  readonly #kept: Promise<void>
+
+  constructor(parts: LinkParts) {
+    this.#parts = parts
+    this.#kept = this.#keep()
+  }
+
+  /** null: Redis is away. */
+  get keys(): Keys | null {
+    return this.#life?.keys ?? null
+  }
+
+  send(args: readonly string[]): Promise<Reply> {
+    return this.#life === null ? gone() : this.#life.commands.send(args)
+  }
+
+  /** A command that may wait at the server. */
+  wait(args: readonly string[]): Promise<Reply> {
+    return this.#life === null ? gone() : this.#life.waiting.send(args)
+  }
+
+  /** Ends what waits at the server, as if there were nothing to wait for. */
+  unblock(): void {
+    if (this.#life !== null) this.send(["CLIENT", "UNBLOCK", this.#life.waitingId]).catch(() => {})
+  }
+
+  get isClosed(): boolean {
+    return this.#isClosed
+  }
+
+  /** Connects anew: the store may be another one. */
+  renew(): void {
+    this.#end()
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#end()
+    this.#wake?.()
+    await this.#kept
+  }
+
+  #end(): void {
+    this.#life?.commands.close()
+    this.#life?.waiting.close()
+  }
+
+  async #keep(): Promise<void> {
+    let told = ""
+    for (let failures = 0; !this.#isClosed; failures++) {
+      const opened: Connection[] = []
+      try {
+        this.#life = await this.#begin(opened)
+        if (!this.#isClosed) {
+          if (failures > 0) this.#parts.log.info({}, "Redis is back")
+          failures = 0
+          told = ""
+          this.#parts.up(this.#life.keys)
+          const error = await Promise.race(opened.map(({ ended }) => ended))
+          if (!this.#isClosed)
+            this.#parts.log.warn({ error }, "the connection to Redis was lost; connecting again")
+        }
+      } catch (error) {
+        // Each reason once: refused, then loading, then a wrong password. That there is no store to work for is reported by `store`.
+        if (String(error) !== told && !this.#isClosed && !(error instanceof UmbraError))
+          this.#parts.log.warn({ error: String(error) }, "Redis cannot be reached; trying on")
+        told = String(error)
+      }
+      for (const connection of opened) connection.close()
+      if (this.#life !== null) this.#parts.down()
+      this.#life = null
+      await this.#pause(Math.min(1000, 50 * 2 ** Math.min(failures, 5)))
+    }
+  }
+
+  async #begin(opened: Connection[]): Promise<Life> {
+    const open = async () => {
+      const connection = await Connection.open(this.#parts)
+      opened.push(connection)
+      return { connection, runId: runIdIn(await connection.send(["INFO", "server"])) }
+    }
+    const { channel, heard, prefix, url } = this.#parts
+    const commands = await open()
+    const waiting = await open()
+    const listening = await open()
+    if (waiting.runId !== commands.runId || listening.runId !== commands.runId)
+      throw new RedisAwayError("Redis was restarted while this process connected.")
+    if (/role:slave/.test(String(await commands.connection.send(["INFO", "replication"]))))
+      throw new RedisAwayError("This Redis is a replica. The address must be that of the primary.")
+    const store = await this.#parts.store(args => commands.connection.send(args))
+    if (store === null) throw new RedisAwayError("This process is about to end.")
+    const keys = new Keys({ prefix, store, runId: commands.runId, database: databaseOf(url) })
+    await listening.connection.subscribe(channel(keys), heard)
+    const waitingId = String(await waiting.connection.send(["CLIENT", "ID"]))
+    return { keys, commands: commands.connection, waiting: waiting.connection, waitingId }
+  }
+
+  #pause(ms: number): Promise<void> {
+    if (this.#isClosed) return Promise.resolve()
+    return new Promise(resolve => {
+      const timer = setTimeout(resolve, ms)
+      this.#wake = () => {
+        clearTimeout(timer)
+        resolve()
+      }
+    })
+  }
+}
+
+function gone(): Promise<never> {
+  return Promise.reject(new RedisAwayError("Redis is away."))
+}
+
+function runIdIn(info: Reply): string {
+  const found = /run_id:(\w+)/.exec(String(info))
+  if (found === null) throw new RedisAwayError("Redis does not say which run it is (INFO server).")
+  return found[1]!
+}
+
+/** A stream or its group is not there: Redis was flushed, or nobody has made it yet. */
+export function isNoGroup(error: unknown): boolean {
+  return error instanceof ReplyError && /NOGROUP|UNBLOCKED/.test(error.message)
+}
+
+/** Reads a stream's group from its beginning; it is no matter if others have made it. */
+export async function makeGroups(link: Link, streams: readonly string[], group: string): Promise<void> {
+  await Promise.all(
+    streams.map(stream =>
+      link.send(["XGROUP", "CREATE", stream, group, "0", "MKSTREAM"]).catch((error: Error) => {
+        if (!error.message.includes("BUSYGROUP")) throw error
+      }),
+    ),
+  )
+}
+
+/** Out of the stream, then out of the group's hands: what is in the stream and in nobody's hands is still to be handed out. */
+export async function removeEntries(
+  link: Link,
+  stream: string,
+  group: string,
+  ids: readonly string[],
+): Promise<void> {
+  if (ids.length === 0) return
+  await Promise.all([link.send(["XDEL", stream, ...ids]), link.send(["XACK", stream, group, ...ids])])
+}

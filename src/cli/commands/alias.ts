@@ -1,0 +1,81 @@
+/** `umbra alias set|list|delete|history`: which version a name stands for (J20). */
+import type { Weights } from "../../client/index.ts"
+import { UmbraError } from "../../errors.ts"
+import { exitCode } from "../exit.ts"
+import { printable } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
+
+export interface AliasOptions extends PlaceOptions {
+  readonly json?: boolean
+}
+
+export async function set(
+  name: string,
+  alias: string,
+  version: string,
+  options: AliasOptions,
+): Promise<number> {
+  const target = targetOf(version)
+  const moved = await withPlace(options, ({ workflows }) => workflows.setAlias(name, alias, target))
+  const where = weightsText(moved.weights)
+  print(options, moved, `${printable(name)}@${alias} is ${where} from now on. Jobs that run keep theirs.\n`)
+  return exitCode.ok
+}
+
+export async function list(name: string, options: AliasOptions): Promise<number> {
+  const { version, aliases = [] } = await withPlace(options, ({ workflows }) => workflows.get(name))
+  const rows = [{ alias: "latest", weights: { [version]: 1 }, moved_at: null, moved_by: null }, ...aliases]
+  const columns = Math.max(...rows.map(({ alias }) => alias.length))
+  const lines = rows.map(({ alias, weights, moved_at, moved_by }) => {
+    const moved = moved_at === null ? "follows every push" : `since ${moved_at} by ${printable(moved_by)}`
+    return `${alias.padEnd(columns)}  ${weightsText(weights)}  ${moved}\n`
+  })
+  print(options, { name, latest: version, aliases }, lines.join(""))
+  return exitCode.ok
+}
+
+export async function remove(name: string, alias: string, options: AliasOptions): Promise<number> {
+  await withPlace(options, ({ workflows }) => workflows.deleteAlias(name, alias))
+  const text = `${printable(name)}@${printable(alias)} is removed. Jobs that run keep their version.\n`
+  print(options, { name, alias, deleted: true }, text)
+  return exitCode.ok
+}
+
+export async function history(name: string, alias: string, options: AliasOptions): Promise<number> {
+  const moves = await withPlace(options, ({ workflows }) => workflows.aliasHistory(name, alias))
+  const lines = moves.map(({ at, by, from, to }) => {
+    const step = `${from === null ? "nothing" : weightsText(from)} → ${to === null ? "nothing" : weightsText(to)}`
+    return `${at}  ${step}  by ${printable(by)}\n`
+  })
+  print(options, { moves }, lines.join(""))
+  return exitCode.ok
+}
+
+/** `3`, or by weight `2=90,3=10`. */
+function targetOf(text: string): number | Weights {
+  if (/^[1-9]\d{0,8}$/.test(text)) return Number(text)
+  const parts = text.split(",").map(part => /^ *([1-9]\d{0,8}) *= *(\d+(?:\.\d+)?) *$/.exec(part))
+  const weights = new Map(parts.map(part => [part?.[1] ?? "", Number(part?.[2])]))
+  const given = [...weights.values()]
+  if (!given.every(weight => weight >= 0) || !given.some(weight => weight > 0))
+    throw new UmbraError(
+      "E604",
+      `"${text}" is neither a version (3) nor versions with their weights (2=90,3=10), at least one of them above 0.`,
+    )
+  if (weights.size < parts.length)
+    throw new UmbraError("E604", `"${text}" names a version twice. Give each one weight (2=90,3=10).`)
+  return Object.fromEntries(weights)
+}
+
+/** `version 3`, `2 (90 %), 3 (10 %)` */
+function weightsText(weights: Weights): string {
+  const entries = Object.entries(weights)
+  if (entries.length === 1) return `version ${entries[0]![0]}`
+  const sum = entries.reduce((total, [, weight]) => total + weight, 0)
+  return `versions ${entries.map(([version, weight]) => `${version} (${+((100 * weight) / sum).toFixed(1)} %)`).join(", ")}`
+}
+
+function print({ json }: AliasOptions, value: unknown, text: string): void {
+  process.stdout.write(json ? `${JSON.stringify(value, null, 2)}\n` : text)
+}

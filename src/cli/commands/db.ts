@@ -1,0 +1,100 @@
+/** `umbra db …`: the database itself, as a whole. */
+
+import { UmbraError } from "../../errors.ts"
+import { Reader } from "../../jobs/reader.ts"
+import { isPostgres } from "../../journal/location.ts"
+import { openJournal } from "../../journal/open.ts"
+import { openReadOnly } from "../../journal/sqlite/read-only.ts"
+import { exitCode } from "../exit.ts"
+import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
+import { compareAll, type Difference, differencesText, withReader } from "../jobs/verify.ts"
+import { paintFor } from "../output/terminal.ts"
+import { inTurn } from "../target/folder-wait.ts"
+
+interface CheckOptions extends StoreOptions {
+  readonly json?: boolean
+}
+
+interface Checked {
+  /** What is wrong with the structure of the file; null: not checked here. */
+  readonly integrity: readonly string[] | null
+  /** Null: the file is damaged, and its jobs were not compared. */
+  readonly checked: number | null
+  readonly different: readonly Difference[]
+}
+
+/** The file of a folder, then each job. A folder is read beside the process that has it. */
+export async function check(options: CheckOptions): Promise<number> {
+  const location = existingStore(options)
+  const found = isPostgres(location) ? await checkJobs(location) : await checkFolder(location)
+  process.stdout.write(options.json ? `${JSON.stringify(found, null, 2)}\n` : checkText(location, found))
+  const isRight = found.checked !== null && found.different.length === 0
+  return isRight ? exitCode.ok : exitCode.failed
+}
+
+async function checkJobs(location: string): Promise<Checked> {
+  return { integrity: null, ...(await withReader(location, compareAll)) }
+}
+
+async function checkFolder(location: string): Promise<Checked> {
+  const folder = await openReadOnly(location)
+  try {
+    const integrity = folder.checkIntegrity()
+    if (integrity.length > 0) return { integrity, checked: null, different: [] }
+    return { integrity, ...(await compareAll(new Reader(folder.journal))) }
+  } finally {
+    await folder.close()
+  }
+}
+
+function checkText(location: string, { integrity, checked, different }: Checked): string {
+  const paint = paintFor(process.stdout)
+  if (checked === null)
+    return [
+      paint.red(`✗ ${storeName(location)}: the file is damaged`),
+      ...integrity!.map(line => `  ${line}`),
+      "Its jobs were not compared. Stop the process that uses it and restore a backup into an empty folder (docs/deployment.md).\n",
+    ].join("\n")
+  const file =
+    integrity === null
+      ? `${storeName(location)}: only the jobs are checked here; its files are checked by PostgreSQL itself (pg_amcheck, data checksums)\n`
+      : `${paint.green(`✓ ${storeName(location)}`)}: the structure of the file is right\n`
+  return file + differencesText(checked, different)
+}
+
+/** Reads beside the process that has the folder. */
+export async function backup(file: string, options: CheckOptions): Promise<number> {
+  const location = existingStore(options)
+  if (isPostgres(location))
+    throw new UmbraError(
+      "E604",
+      "umbra db backup copies the database of a folder. For PostgreSQL use pg_basebackup, or pg_dump -Fc -n umbra.",
+    )
+  const folder = await openReadOnly(location)
+  try {
+    const bytes = await folder.backUp(file)
+    process.stdout.write(
+      options.json
+        ? `${JSON.stringify({ file, bytes })}\n`
+        : `${file} (${bytes} bytes) is ${storeName(location)} as it was when the backup began. To restore it, copy it to umbra.db in an empty folder and run \`umbra db restored\` there.\n`,
+    )
+  } finally {
+    await folder.close()
+  }
+  return exitCode.ok
+}
+
+export async function restored(options: StoreOptions): Promise<number> {
+  const location = existingStore(options)
+  const journal = await inTurn(() => openJournal(location))
+  try {
+    await journal.restored()
+  } finally {
+    await journal.close()
+  }
+  process.stdout.write(
+    `${storeName(location)} counts as restored: whatever engines wrote after the backup is refused from now on, ` +
+      "and live streams begin anew. What was in progress goes on when an engine starts.\n",
+  )
+  return exitCode.ok
+}

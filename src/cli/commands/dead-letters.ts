@@ -1,0 +1,101 @@
+/** `umbra dead-letters JOB`: messages that failed for good, and their replay (P4). */
+import type { DeadLetter, DeadLetterPage, ReplayJob } from "../../client/index.ts"
+import { UmbraError } from "../../errors.ts"
+import { exitCode } from "../exit.ts"
+import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import { seeToItsEnd, withRunner } from "../target/runner.ts"
+import type { Place, PlaceOptions } from "../target/target.ts"
+
+export interface DeadLettersCommandOptions extends PlaceOptions, DeadLetterFlags {
+  readonly route?: string
+  readonly limit: number
+  readonly after?: string
+  /** true: all. */
+  readonly replay?: true | readonly string[]
+  readonly workflow?: string
+  readonly wait?: boolean
+  readonly json?: boolean
+}
+
+export async function deadLetters(jobId: string, options: DeadLettersCommandOptions): Promise<number> {
+  if (options.replay !== undefined) return replay(jobId, options)
+  for (const name of ["workflow", "wait"] as const)
+    if (options[name] !== undefined) throw new UmbraError("E604", `--${name} goes with --replay.`)
+  const { route, after, limit, json } = options
+  return withPlace(options, async ({ jobs, flags }) => {
+    const page = await jobs.deadLetterPage(jobId, {
+      limit,
+      ...(route === undefined ? {} : { route }),
+      ...(after === undefined ? {} : { after }),
+    })
+    process.stdout.write(
+      json ? `${JSON.stringify(page, null, 2)}\n` : listing(page, { jobId, flags, options }),
+    )
+    return exitCode.ok
+  })
+}
+
+interface Around {
+  readonly jobId: string
+  readonly flags: string
+  readonly options: DeadLettersCommandOptions
+}
+
+function listing({ dead_letters, next }: DeadLetterPage, { jobId, flags, options }: Around): string {
+  const route = options.route === undefined ? "" : ` --route ${options.route}`
+  if (dead_letters.length === 0)
+    return `Job ${jobId} has no dead letters${route === "" ? "" : " of this route"}.\n`
+  const paint = paintFor(process.stdout)
+  const columns = process.stdout.isTTY ? process.stdout.columns : 200
+  const lines = dead_letters.flatMap(letter => linesOf(letter, paint, columns))
+  const more = next === null ? "" : `More: umbra dead-letters ${jobId}${route} --after ${next}${flags}\n`
+  const isLeft = dead_letters.some(({ replayed_by }) => replayed_by === null)
+  const advice = isLeft ? `Process them again: umbra dead-letters ${jobId} --replay${flags}\n` : ""
+  return `${lines.join("\n")}\n${paint.dim(`${more}${advice}`)}`
+}
+
+function linesOf(letter: DeadLetter, paint: Paint, columns: number): string[] {
+  const { id, attempts, failed_at, replayed_by, body } = letter
+  const { code, message } = letter.error as { readonly code?: string; readonly message?: string }
+  const tries = attempts === 0 ? "no try ended" : attempts === 1 ? "1 try" : `${attempts} tries`
+  const head = [printable(id), paint.dim(failed_at), tries]
+  if (replayed_by !== null) head.push(paint.green(`replayed by job ${replayed_by}`))
+  return [
+    head.join("  "),
+    `  ${paint.red(shorten(printable(`${code} ${message}`), columns - 2))}`,
+    `  ${paint.dim(shorten(printable(JSON.stringify(body)), columns - 2))}`,
+  ]
+}
+
+async function replay(jobId: string, options: DeadLettersCommandOptions): Promise<number> {
+  if (options.route !== undefined || options.after !== undefined)
+    throw new UmbraError(
+      "E604",
+      "--replay takes the names of messages, or none for all: it goes with no --route or --after.",
+    )
+  const which = {
+    ...(typeof options.replay === "object" ? { messages: options.replay } : {}),
+    ...(options.workflow === undefined ? {} : { workflow: options.workflow }),
+  }
+  if (options.wait)
+    return withRunner(options, async runner => {
+      const { job_id } = await runner.replay(jobId, which)
+      return seeToItsEnd(runner, job_id, options)
+    })
+  return withPlace(options, async place => {
+    const job = await place.jobs.replay(jobId, which)
+    // The id alone on standard output, so that a script can take it.
+    process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
+    if (!options.json) process.stderr.write(next(job, place))
+    return exitCode.ok
+  })
+}
+
+function next({ job_id, replayed }: ReplayJob, { isRun, flags }: Pick<Place, "isRun" | "flags">): string {
+  const what = `${count(replayed, "message")} to be processed again.`
+  return isRun
+    ? `${what} See it: umbra watch ${job_id}${flags}\n`
+    : `${what} An engine of this store runs it: umbra serve${flags}, or umbra resume${flags}\n`
+}

@@ -1,0 +1,36 @@
+/** `umbra lineage JOB MESSAGE`: what a message comes from, and what comes from it (P5). */
+import { UmbraError } from "../../errors.ts"
+import { exitCode } from "../exit.ts"
+import { lineagePicture } from "../output/lineage-picture.ts"
+import { paintFor } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
+
+export interface LineageCommandOptions extends PlaceOptions {
+  readonly limit: number
+  readonly json?: boolean
+}
+
+export async function lineage(
+  jobId: string,
+  message: string,
+  options: LineageCommandOptions,
+): Promise<number> {
+  if (!/.:\d+$/.test(message))
+    throw new UmbraError(
+      "E604",
+      `"${message}" is not the name of a message: one is its route and its number, for example fetch:12.`,
+    )
+  const { limit, json } = options
+  const found = await withPlace(options, ({ jobs }) => jobs.lineage(jobId, message, { limit }))
+  const { stdout } = process
+  if (found.message === null && !json) {
+    stdout.write(`Job ${jobId} has no message ${message} yet. It has not ended: ask again.\n`)
+    return exitCode.ok
+  }
+  const lines = json
+    ? [JSON.stringify(found, null, 2)]
+    : lineagePicture(found, paintFor(stdout), stdout.isTTY ? stdout.columns : undefined)
+  stdout.write(`${lines.join("\n")}\n`)
+  return exitCode.ok
+}

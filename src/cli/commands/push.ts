@@ -1,0 +1,69 @@
+/** `umbra push FILE`: stores a workflow under its name, as a new version if its content is new. */
+import { UmbraClientError } from "../../client/error.ts"
+import type { Problem } from "../../definition/problem.ts"
+import { UmbraError } from "../../errors.ts"
+import { exitCode } from "../exit.ts"
+import { readSource } from "../input/source.ts"
+import { type Listing, problemsAsJson, renderProblems } from "../output/problems.ts"
+import { paintFor, printable } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
+
+export interface PushOptions extends PlaceOptions {
+  readonly json?: boolean
+}
+
+export async function push(file: string, options: PushOptions): Promise<number> {
+  const { name, text } = await readSource(file)
+  return withPlace(
+    options,
+    async ({ workflows, name: place, flags }) => {
+      const pushed = await workflows.push(text).catch((error: unknown) => {
+        const problems = problemsOf(error)
+        if (problems.length === 0) throw error
+        const more = error instanceof UmbraClientError ? error.moreProblems : 0
+        if (options.json) process.stdout.write(problemsAsJson(problems, more))
+        else tell(problems, { name, text, more })
+        return null
+      })
+      if (pushed === null) return exitCode.invalid
+      process.stdout.write(options.json ? `${JSON.stringify(pushed, null, 2)}\n` : `${line(pushed, place)}\n`)
+      if (!options.json && !pushed.unchanged && process.stdout.isTTY)
+        process.stdout.write(
+          paintFor(process.stdout).dim(`Submit a job: umbra submit ${pushed.name} --input '{…}'${flags}\n`),
+        )
+      return exitCode.ok
+    },
+    { make: true },
+  )
+}
+
+function tell(problems: readonly Problem[], source: Omit<Listing, "paint">): void {
+  const paint = paintFor(process.stderr)
+  process.stderr.write(renderProblems(problems, { ...source, paint }))
+  if (problems.some(({ code }) => code === "E103")) process.stderr.write(paint.dim(handlerHint))
+}
+
+const handlerHint =
+  "The handlers and adapters are those of the server (umbra serve --handlers MODULE --adapters MODULE); for a folder or a database they are given here, with --handlers MODULE and --adapters MODULE.\n"
+
+function line(
+  { name, version, unchanged }: { name: string; version: number; unchanged: boolean },
+  place: string,
+): string {
+  const reference = `${printable(name)}@${version}`
+  return unchanged
+    ? `${reference} has this content already, in ${place}.`
+    : `${reference} is stored in ${place}.`
+}
+
+/** Those of a document have a code and a place each. */
+function problemsOf(error: unknown): readonly Problem[] {
+  const found =
+    error instanceof UmbraClientError
+      ? error.problems
+      : error instanceof UmbraError
+        ? ((error.details.problems ?? []) as readonly unknown[])
+        : []
+  return (found as readonly Problem[]).filter(problem => typeof problem?.code === "string")
+}

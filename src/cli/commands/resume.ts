@@ -1,0 +1,273 @@
+/**
+ * `umbra resume`: opens the store as an engine and stays until every unfinished job has ended, or needs something that
+ * will not come soon: a time far away, a signal, a handler that was not given. Each job is told once, when that is clear.
+ */
+import type { PipelineNeeds } from "../../broker/port.ts"
+import type { DeadLettersView } from "../../core/pipeline/view.ts"
+import { type JobStatus, jobHasEnded, jobStatuses } from "../../core/states.ts"
+import type { GraphView, WaitingOn } from "../../core/view/view.ts"
+import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
+import { engineSettings } from "../../engine/settings.ts"
+import { Reader } from "../../jobs/reader.ts"
+import { openJournal } from "../../journal/open.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import { openUmbra, type Umbra } from "../../umbra.ts"
+import { exitCode } from "../exit.ts"
+import { existingStore, type StoreOptions, storeName } from "../input/store.ts"
+import {
+  type DeadLetterFlags,
+  firstError,
+  type LeftDeadLetters,
+  leftDeadLetters,
+} from "../output/left-dead-letters.ts"
+import { commandLog } from "../output/log.ts"
+import { errorText } from "../output/result.ts"
+import { count, duration, paintFor, printable } from "../output/terminal.ts"
+import { inTurn, keepFolder } from "../target/folder-wait.ts"
+import { loadUserAdapters } from "./adapters.ts"
+import { loadUserHandlers, loadUserProviders } from "./handlers.ts"
+
+export interface ResumeOptions extends StoreOptions, DeadLetterFlags {
+  readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
+  readonly providers?: readonly string[]
+  readonly json?: boolean
+  readonly patience: number
+}
+
+/** What came of a job that was unfinished when the command began. */
+interface Told {
+  readonly job_id: string
+  readonly workflow: string
+  readonly status: JobStatus
+  /** Why the command does not stay for it; null: it has ended. */
+  readonly left: string | null
+  readonly error: string
+  /** Of a pipeline that has ended, or a job that ran one: messages that failed for good. */
+  readonly dead_letters?: DeadLettersView
+}
+
+const UNFINISHED = jobStatuses.filter(status => !jobHasEnded(status))
+const PAGE = 500
+/** Jobs that are looked at side by side; the engine runs all of them in any case. */
+const AT_ONCE = 100
+const LOOK_AGAIN_MS = 1000
+
+export async function resume(options: ResumeOptions): Promise<number> {
+  const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
+  const providers = await loadUserProviders(options)
+  const location = existingStore(options)
+  const { store, unfinished } = await lookFirst(location)
+  // First of all: its jobs go on before the engine is open.
+  const stop = stopSignal()
+  const umbra = await openUmbra(store, { handlers, adapters, providers, log: commandLog("warn").log })
+  try {
+    const told = await new Resumption(umbra, options, stop).run(unfinished)
+    const code = finish(told, { location, untold: unfinished.length - told.length, ...options })
+    return stop.aborted ? exitCode.failed : code
+  } finally {
+    await umbra.close()
+  }
+}
+
+function stopSignal(): AbortSignal {
+  const stop = new AbortController()
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    process.once(signal, () => {
+      process.stderr.write("Stopping; what is unfinished stays so (Ctrl-C again leaves at once).\n")
+      stop.abort()
+      process.once(signal, () => process.exit(exitCode.failed))
+    })
+  }
+  return stop.signal
+}
+
+/**
+ * What is unfinished before the engine starts: a job that needs little has ended by the time it is open. A folder, which
+ * takes a second to open, stays open for the engine.
+ */
+async function lookFirst(location: string): Promise<{ store: string | Journal; unfinished: string[] }> {
+  const journal = await inTurn(() => openJournal(location))
+  await keepFolder(location)
+  const unfinished = await unfinishedJobs(new Reader(journal))
+  if (journal.capabilities.exclusive) return { store: journal, unfinished }
+  await journal.close()
+  return { store: location, unfinished }
+}
+
+/** Newest first, so that the oldest is at the end, where the next one is taken. */
+async function unfinishedJobs(reader: Reader): Promise<string[]> {
+  const ids: string[] = []
+  for (;;) {
+    const after = ids.at(-1)
+    const filter = { statuses: UNFINISHED, limit: PAGE, ...(after === undefined ? {} : { after }) }
+    const page = await reader.jobs(filter)
+    ids.push(...page.map(job => job.job_id))
+    if (page.length < PAGE) return ids
+  }
+}
+
+interface Finished {
+  readonly location: string
+  /** Jobs that nothing is known of, since the command was stopped. */
+  readonly untold: number
+  readonly json?: boolean
+  readonly allowDeadLetters?: boolean
+}
+
+function finish(told: readonly Told[], finished: Finished): number {
+  process.stdout.write(
+    finished.json ? `${JSON.stringify({ jobs: told }, null, 2)}\n` : closing(told, finished),
+  )
+  const isAllowed = (letters: DeadLettersView | undefined) =>
+    finished.allowDeadLetters === true || letters === undefined || letters.count === 0
+  const isWell = told.every(
+    ({ status, left, dead_letters }) => left !== null || (status === "COMPLETED" && isAllowed(dead_letters)),
+  )
+  return isWell ? exitCode.ok : exitCode.failed
+}
+
+function closing(told: readonly Told[], { location, untold }: Finished): string {
+  if (told.length + untold === 0) return `Nothing to finish in ${storeName(location)}.\n`
+  const known = told.filter(job => job.left !== null).length
+  const left = known + untold
+  const completed = told.filter(job => job.status === "COMPLETED").length
+  const rest = told.length - known - completed
+  return `${[
+    `${count(completed, "job")} completed`,
+    rest > 0 ? `${rest} ended otherwise` : "",
+    left > 0 ? `${left} left unfinished` : "",
+  ]
+    .filter(Boolean)
+    .join(", ")}.\n`
+}
+
+class Resumption {
+  readonly #umbra: Umbra
+  readonly #options: ResumeOptions
+  readonly #signal: AbortSignal
+  readonly #told: Told[] = []
+  /** Until then a dead engine's jobs may still be on their way to us. */
+  readonly #takenOverBy = performance.now() + takeOverMs()
+
+  constructor(umbra: Umbra, options: ResumeOptions, signal: AbortSignal) {
+    this.#umbra = umbra
+    this.#options = options
+    this.#signal = signal
+  }
+
+  async run(unfinished: readonly string[]): Promise<readonly Told[]> {
+    const waiting = [...unfinished]
+    const next = async (): Promise<void> => {
+      for (let id = waiting.pop(); id !== undefined && !this.#signal.aborted; id = waiting.pop())
+        await this.#see(id)
+    }
+    await Promise.all(Array.from({ length: AT_ONCE }, next))
+    return this.#told
+  }
+
+  async #see(id: string): Promise<void> {
+    let wait = 0
+    while (!this.#signal.aborted) {
+      const job = await this.#umbra.wait(id, { timeoutMs: wait })
+      const left = jobHasEnded(job.status) ? null : await this.#whyLeft(id)
+      if (jobHasEnded(job.status) || left !== null)
+        return this.#tell(job, left, jobHasEnded(job.status) ? await this.#deadLetters(id) : null)
+      wait = LOOK_AGAIN_MS
+    }
+  }
+
+  /** null: it goes on, here and soon. */
+  async #whyLeft(id: string): Promise<string | null> {
+    const { running, unserved } = this.#umbra.activity(id)
+    if (running.length > 0) return null
+    if (!this.#umbra.owns(id))
+      return performance.now() < this.#takenOverBy ? null : "is run by another engine on this database"
+    const graph = await this.#umbra.graph(id)
+    const now = Date.now()
+    const waits = graph.waiting_for.map(timeOf)
+    const isSoon = waits.some(at => at !== null && at - now <= this.#options.patience * 1000)
+    if (isSoon) return null
+    const [missing] = unserved
+    if (missing?.lacks !== undefined) return needsText(missing.lacks)
+    if (missing !== undefined)
+      return missing.provider === null
+        ? `needs handler "${missing.handler}" for node ${missing.node}: give it with --handlers`
+        : `needs provider "${missing.provider}" for node ${missing.node}: give it with --providers`
+    return graph.ready_queue.length > 0 ? null : waitText(graph, now)
+  }
+
+  async #deadLetters(id: string): Promise<LeftDeadLetters | null> {
+    return leftDeadLetters(this.#umbra, id, await this.#umbra.graph(id))
+  }
+
+  #tell(job: JobSnapshot, left: string | null, dead: LeftDeadLetters | null): void {
+    const { job_id, workflow, status } = job
+    const letters = dead === null ? {} : { dead_letters: { count: dead.count, first: dead.first } }
+    const told = { job_id, workflow, status, left, error: errorText(job), ...letters }
+    this.#told.push(told)
+    if (this.#options.json) return
+    const paint = paintFor(process.stdout)
+    const hasDead = dead !== null && dead.count > 0
+    const ended = status !== "COMPLETED" ? paint.red("✗") : hasDead ? paint.yellow("⚠") : paint.green("✓")
+    const icon = left === null ? ended : paint.yellow("◔")
+    const lost = hasDead
+      ? `${count(dead.count, "message")} failed for good, the first: ${firstError(dead)}`
+      : ""
+    const what = left ?? [status, told.error, lost].filter(Boolean).join("  ")
+    process.stdout.write(`${icon} ${job_id}  ${printable(workflow)}  ${what}\n`)
+  }
+}
+
+/** A peer is found dead after its lease; then come two beats until its partitions are ours. */
+function takeOverMs(): number {
+  const { leaseSeconds, beatSeconds } = engineSettings()
+  return (leaseSeconds + 2 * beatSeconds) * 1000
+}
+
+function needsText({ adapters, redis }: PipelineNeeds): string {
+  if (adapters.length > 0)
+    return `needs ${adapters.map(type => `adapter "${type}"`).join(", ")}: give it with --adapters`
+  return redis
+    ? "needs workers, which this command does not reach: umbra serve --redis-url URL runs it"
+    : "needs an engine that runs pipelines"
+}
+
+function timeOf(wait: WaitingOn): number | null {
+  if (wait.kind === "external") return wait.next_poll_at
+  // It goes on when one of the executions ends, which are unfinished jobs of this store too.
+  if (wait.kind === "executions") return Date.now()
+  return "at" in wait ? wait.at : "until" in wait ? wait.until : null
+}
+
+function whatText(wait: WaitingOn): string {
+  switch (wait.kind) {
+    case "signal":
+      return `signal ${wait.name}`
+    case "retry":
+      return "its next try"
+    case "external":
+      return `provider ${wait.provider}, whose work is looked at again`
+    case "slot":
+      return `a slot of provider ${wait.provider}`
+    case "executions":
+      return `a place among ${wait.limit} executions`
+    case "child":
+      return `its child job ${wait.job_id}`
+    case "items":
+      return `${wait.waiting} of its items`
+    default:
+      return "a timer"
+  }
+}
+
+function waitText({ waiting_for }: GraphView, now: number): string | null {
+  const [first, ...others] = waiting_for
+  if (first === undefined) return null
+  const more = others.length === 0 ? "" : ` (and ${count(others.length, "other node")} too)`
+  const at = timeOf(first)
+  const when = at === null ? "" : ` until ${new Date(at).toISOString()} (in ${duration(at - now)})`
+  const what = whatText(first)
+  return `node ${first.node} waits for ${what}${when}${more}`
+}

@@ -1,0 +1,45 @@
+/** `umbra submit NAME`: a job of a stored workflow, for whoever runs the place; with `--wait` until it has ended. */
+import { exitCode } from "../exit.ts"
+import { readJson } from "../input/json-option.ts"
+import { type SubmissionFlags, submitOptions } from "../input/submit-options.ts"
+import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { withPlace } from "../target/open.ts"
+import { seeToItsEnd, withRunner } from "../target/runner.ts"
+import type { PlaceOptions } from "../target/target.ts"
+
+export interface SubmitCommandOptions extends PlaceOptions, SubmissionFlags, DeadLetterFlags {
+  readonly input?: string
+  readonly wait?: boolean
+  readonly json?: boolean
+}
+
+export async function submit(reference: string, options: SubmitCommandOptions): Promise<number> {
+  const input = await readJson("--input", options.input)
+  if (options.wait)
+    return withRunner(options, async runner => {
+      const { job_id } = await runner.submit(reference, input, submitOptions(options))
+      return seeToItsEnd(runner, job_id, options)
+    })
+  return withPlace(options, async place => {
+    const job = await place.jobs.submit(reference, input, submitOptions(options))
+    // The id alone on standard output, so that a script can take it.
+    process.stdout.write(options.json ? `${JSON.stringify(job, null, 2)}\n` : `${job.job_id}\n`)
+    if (!options.json) process.stderr.write(next(job, place))
+    return exitCode.ok
+  })
+}
+
+function next(
+  {
+    job_id,
+    is_new,
+    workflow,
+    workflow_version,
+  }: { job_id: string; is_new: boolean; workflow: string; workflow_version: number },
+  { isRun, flags }: { readonly isRun: boolean; readonly flags: string },
+): string {
+  const what = `${workflow}@${workflow_version} ${is_new ? "submitted" : "was submitted before with this key"}.`
+  return isRun
+    ? `${what} See it: umbra watch ${job_id}${flags}\n`
+    : `${what} An engine of this store runs it: umbra serve${flags}, or umbra resume${flags}\n`
+}

@@ -1,0 +1,89 @@
+/** `umbra token …`: API tokens (S3). */
+import type { Token } from "../../client/index.ts"
+import { exitCode } from "../exit.ts"
+import { printable, width } from "../output/terminal.ts"
+import { withPlace } from "../target/open.ts"
+import type { PlaceOptions } from "../target/target.ts"
+
+export interface TokenOptions extends Omit<PlaceOptions, "owner"> {
+  readonly json?: boolean
+}
+
+export interface CreateOptions extends TokenOptions {
+  readonly owner: string
+  readonly scope: readonly string[]
+  readonly rateLimit?: number
+  readonly maxUnfinishedJobs?: number
+  readonly maxBodyBytes?: number
+}
+
+export async function create({ owner, scope: scopes, ...options }: CreateOptions): Promise<number> {
+  const { token, server_is_open, ...row } = await withPlace(
+    options,
+    ({ tokens }) => tokens.create({ owner, scopes, ...limitsOf(options) }),
+    { make: true },
+  )
+  // The token alone on standard output, so that a script can take it; it is never shown again.
+  process.stdout.write(options.json ? `${JSON.stringify({ ...row, token }, null, 2)}\n` : `${token}\n`)
+  if (!options.json)
+    process.stderr.write(
+      `Token ${row.id} of ${printable(owner)} (${[...row.scopes, ...limitTexts(row)].join(", ")}). It is shown only now: keep it.\n`,
+    )
+  if (server_is_open)
+    process.stderr.write(
+      "The server was started without tokens: it asks for one when it is started again, and until then answers everything on its machine.\n",
+    )
+  return exitCode.ok
+}
+
+export async function list({
+  owner,
+  ...options
+}: TokenOptions & { readonly owner?: string }): Promise<number> {
+  const rows = await withPlace(options, ({ tokens }) => tokens.list(owner === undefined ? {} : { owner }), {
+    make: true,
+  })
+  if (options.json) process.stdout.write(`${JSON.stringify({ tokens: rows }, null, 2)}\n`)
+  else process.stdout.write(rows.length === 0 ? "No tokens.\n" : listing(rows))
+  return exitCode.ok
+}
+
+export async function revoke(id: string, options: TokenOptions): Promise<number> {
+  await withPlace(options, ({ tokens }) => tokens.revoke(id), { make: true })
+  process.stdout.write(
+    options.json ? `${JSON.stringify({ id, revoked: true })}\n` : `Token ${id} is revoked.\n`,
+  )
+  return exitCode.ok
+}
+
+function listing(tokens: readonly Token[]): string {
+  const columns = {
+    owner: Math.max(...tokens.map(({ owner }) => width(printable(owner)))),
+    scopes: Math.max(...tokens.map(({ scopes }) => scopes.join(",").length)),
+  }
+  return tokens.map(token => line(token, columns)).join("")
+}
+
+function line(token: Token, columns: { readonly owner: number; readonly scopes: number }): string {
+  const { id, last_four, scopes, created_at, revoked_at } = token
+  const name = printable(token.owner)
+  const owner = `${name}${" ".repeat(columns.owner - width(name))}`
+  const limits = limitTexts(token).map(text => `  ${text}`)
+  const end = revoked_at === null ? "" : `  revoked ${revoked_at}`
+  return `${id}  …${last_four}  ${owner}  ${scopes.join(",").padEnd(columns.scopes)}  ${created_at}${limits.join("")}${end}\n`
+}
+
+function limitsOf({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: Omit<CreateOptions, "owner" | "scope">) {
+  return {
+    ...(rateLimit === undefined ? {} : { rate_limit: rateLimit }),
+    ...(maxUnfinishedJobs === undefined ? {} : { max_unfinished_jobs: maxUnfinishedJobs }),
+    ...(maxBodyBytes === undefined ? {} : { max_body_bytes: maxBodyBytes }),
+  }
+}
+
+/** Those of its own; the rest are the server's. */
+function limitTexts({ rate_limit, max_unfinished_jobs, max_body_bytes }: Token): string[] {
+  return Object.entries({ rate_limit, max_unfinished_jobs, max_body_bytes })
+    .filter(([, limit]) => limit !== null)
+    .map(([name, limit]) => `${name} ${limit}`)
+}

@@ -1,0 +1,118 @@
+/** `umbra validate FILE`: every problem of a definition at once, for people or (`--json`) for programs. */
+import { loadWorkflow } from "../../definition/index.ts"
+import type { Plan } from "../../definition/plan.ts"
+import type { Problem } from "../../definition/problem.ts"
+import { UmbraError } from "../../errors.ts"
+import { exitCode } from "../exit.ts"
+import { readSource, type Source } from "../input/source.ts"
+import { renderProblems, sortProblems } from "../output/problems.ts"
+import { count, paintFor, printable } from "../output/terminal.ts"
+import { adaptersFor, unknownTypeHint } from "./adapters.ts"
+import { loadCatalog, loadUserProviders } from "./handlers.ts"
+
+export interface ValidateOptions {
+  readonly json?: boolean
+  readonly handlers?: readonly string[]
+  readonly adapters?: readonly string[]
+  readonly providers?: readonly string[]
+}
+
+interface Verdict {
+  /** null: nobody can tell, since a module that was given cannot be loaded. */
+  readonly valid: boolean | null
+  readonly source?: Source
+  readonly problems: readonly Problem[]
+  /** What may be meant so: it does not make the workflow invalid. Absent: nobody said what to compare with. */
+  readonly warnings?: readonly string[]
+  readonly summary: string
+}
+
+export async function validate(file: string, options: ValidateOptions): Promise<number> {
+  const verdict = await judge(file, options)
+  process.stdout.write(options.json ? renderJson(verdict) : renderHuman(file, verdict))
+  return verdict.valid ? exitCode.ok : exitCode.invalid
+}
+
+/**
+ * A file that cannot be read is a verdict too. A module that cannot be loaded says nothing of the workflow: it is an error
+ * of the command, which with `--json` is told as JSON all the same.
+ */
+async function judge(file: string, options: ValidateOptions): Promise<Verdict> {
+  try {
+    const [source, handlers] = await Promise.all([readSource(file), loadCatalog(options.handlers ?? [])])
+    const adapters = await adaptersFor(source.text, options)
+    const format = source.format && { format: source.format }
+    const loaded = loadWorkflow(source.text, { handlers, adapters, ...format })
+    if (loaded.plan === undefined) return { valid: false, source, problems: loaded.problems, summary: "" }
+    const { plan } = loaded
+    return {
+      valid: true,
+      source,
+      problems: [],
+      ...(await warningsOf(plan.nodes, options)),
+      summary: summaryOf(plan),
+    }
+  } catch (error) {
+    if (!(error instanceof UmbraError)) throw error
+    const isFile = error.code === "E601"
+    if (!isFile && !options.json) throw error
+    return {
+      valid: isFile ? false : null,
+      problems: [{ code: error.code, message: error.message, path: "" }],
+      summary: "",
+    }
+  }
+}
+
+function summaryOf({ name, nodes, dependencies, pipeline }: Plan): string {
+  if (pipeline === null)
+    return `${name}, ${count(nodes.length, "node")}, ${count(dependencies.items.length, "edge")}`
+  const adapters = pipeline.routes.reduce((sum, route) => sum + route.adapters.length, 0)
+  return `${name}, ${count(pipeline.routes.length, "route")}, ${count(adapters, "adapter")}`
+}
+
+/** A provider that is not known here may be known where the workflow runs: only a list of them says more. */
+async function warningsOf(
+  nodes: readonly { readonly id: string; readonly provider: string | null }[],
+  { providers, handlers = [] }: ValidateOptions,
+): Promise<Pick<Verdict, "warnings">> {
+  if (providers === undefined) return {}
+  const known = new Map((await loadUserProviders({ providers, handlers })).map(each => [each.name, each]))
+  const names = [...known.keys()].join(", ")
+  return {
+    warnings: nodes.flatMap(({ id, provider }) => {
+      if (provider === null) return []
+      const found = known.get(provider)
+      if (found === undefined)
+        return [
+          `node "${id}" uses provider "${provider}", which is not among those given (${names}): it would wait.`,
+        ]
+      return found.owners === undefined
+        ? []
+        : [`node "${id}" uses provider "${provider}", which is only for owners ${found.owners.join(", ")}.`]
+    }),
+  }
+}
+
+function renderHuman(file: string, { source, problems, warnings = [], summary }: Verdict): string {
+  const paint = paintFor(process.stdout)
+  const name = source?.name ?? (file === "-" ? "<stdin>" : file)
+  if (problems.length === 0) {
+    const noted = warnings.map(warning => `${paint.yellow("warning:")} ${printable(warning)}\n`).join("")
+    return `${paint.green(`✓ ${name} is valid`)} (${summary})\n${noted}`
+  }
+  const listing = renderProblems(problems, { name, paint, ...(source && { text: source.text }) })
+  return `${listing}${paint.dim(unknownTypeHint(problems))}`
+}
+
+function renderJson({ valid, problems, warnings }: Verdict): string {
+  const errors = sortProblems(problems).map(({ code, message, path, line = null, column = null }) => ({
+    code,
+    message,
+    path,
+    line,
+    column,
+  }))
+  const noted = warnings === undefined ? {} : { warnings }
+  return `${JSON.stringify({ valid, errors, ...noted }, null, 2)}\n`
+}

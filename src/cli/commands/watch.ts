@@ -1,0 +1,66 @@
+/** `umbra watch [JOB]`: a job as it runs, or every job's changes of state, until Ctrl-C. */
+import { isoEvent } from "../../jobs/iso-times.ts"
+import { exitCode } from "../exit.ts"
+import { paintStatus } from "../jobs/list.ts"
+import { type DeadLetterFlags, exitCodeWith, leftDeadLetters } from "../output/left-dead-letters.ts"
+import { errorText } from "../output/result.ts"
+import { duration, type Paint, paintFor, printable } from "../output/terminal.ts"
+import type { JobChange } from "../target/changes.ts"
+import { withPlace } from "../target/open.ts"
+import { remoteRunner, seeToItsEnd } from "../target/runner.ts"
+import type { Place, PlaceOptions } from "../target/target.ts"
+
+export interface WatchCommandOptions extends PlaceOptions, DeadLetterFlags {
+  readonly json?: boolean
+}
+
+export function watch(jobId: string | undefined, options: WatchCommandOptions): Promise<number> {
+  return withPlace(options, place => {
+    if (jobId === undefined) return watchAll(place, options)
+    const { json, allowDeadLetters = false } = options
+    if (json) return events(place, jobId, { allowDeadLetters })
+    return seeToItsEnd(remoteRunner(place), jobId, { allowDeadLetters })
+  })
+}
+
+/** A line of JSON per event, as `umbra jobs events --json`, while they happen. */
+async function events({ jobs }: Place, jobId: string, flags: DeadLetterFlags): Promise<number> {
+  const { signal } = untilInterrupted()
+  for await (const event of jobs.watch(jobId, { signal }))
+    process.stdout.write(`${JSON.stringify(isoEvent(event))}\n`)
+  const { status } = await jobs.job(jobId)
+  return exitCodeWith(status, await leftDeadLetters(jobs, jobId, await jobs.graph(jobId)), flags)
+}
+
+async function watchAll({ jobs, name }: Place, { json }: WatchCommandOptions): Promise<number> {
+  const paint = paintFor(process.stdout)
+  if (process.stderr.isTTY)
+    process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; Ctrl-C ends it.\n`))
+  const onTrouble = (text: string) => void process.stderr.write(`${printable(text)}\n`)
+  const { signal } = untilInterrupted()
+  for await (const change of jobs.changes({ signal, onTrouble }))
+    process.stdout.write(`${json ? JSON.stringify(change) : line(change, paint)}\n`)
+  return exitCode.ok
+}
+
+function line(change: JobChange, paint: Paint): string {
+  const { job_id, status, workflow, workflow_version, created_at, finished_at } = change
+  const at = change.updated_at ?? new Date().toISOString()
+  const took = finished_at === null ? "" : duration(Date.parse(finished_at) - Date.parse(created_at))
+  const parts = [
+    job_id,
+    paintStatus(status, paint),
+    printable(`${workflow}@${workflow_version}`),
+    took,
+    errorText(change),
+  ]
+  return `${paint.dim(at)}  ${parts.filter(Boolean).join("  ")}`.trimEnd()
+}
+
+/** The first Ctrl-C ends the looking, which nothing depends on; so does a reader that has seen enough (`| head`). */
+function untilInterrupted(): { readonly signal: AbortSignal } {
+  const stop = new AbortController()
+  process.stdout.once("error", () => stop.abort())
+  for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => stop.abort())
+  return stop
+}

@@ -1,0 +1,20 @@
+/** `--input`, `--data`: JSON on the command line, `@file`, or `@-` for standard input. */
+import { UmbraError } from "../../errors.ts"
+import { readText } from "./source.ts"
+
+/** undefined: none was given. */
+export async function readJson(option: string, given: string | undefined): Promise<unknown> {
+  if (given === undefined) return undefined
+  const isFile = given.startsWith("@")
+  const text = isFile ? (await readText(given.slice(1))).text : given
+  const name = isFile ? given.slice(1) : option
+  try {
+    return JSON.parse(text) as unknown
+  } catch (error) {
+    const why = (error as Error).message
+    const hint = isFile
+      ? ""
+      : ` Quote it for the shell: ${option} '{"name": "Ada"}', or use ${option} @file.json.`
+    throw new UmbraError("E603", `${name} is not JSON: ${why}.${hint}`, { cause: error })
+  }
+}

@@ -1,0 +1,60 @@
+/** Reads what a user names on the command line: a file, or `-` for standard input. */
+import { readFile, stat } from "node:fs/promises"
+import { buffer } from "node:stream/consumers"
+import { UmbraError } from "../../errors.ts"
+
+export interface Source {
+  /** How messages call it: `flow.yaml`, `<stdin>`. */
+  readonly name: string
+  readonly text: string
+  /** By the file's name; `undefined` where it does not say. */
+  readonly format?: "json" | "yaml"
+}
+
+export async function readText(file: string): Promise<{ readonly name: string; readonly text: string }> {
+  const fromStdin = file === "-"
+  const name = fromStdin ? "<stdin>" : file
+  const bytes = fromStdin ? await buffer(process.stdin) : await readBytes(file)
+  return { name, text: decode(bytes, name) }
+}
+
+export async function readSource(file: string): Promise<Source> {
+  const { name, text } = await readText(file)
+  if (text.trim() === "")
+    throw new UmbraError("E601", `${name} is empty. Write a workflow into it: a name and nodes.`)
+  const format = formatOf(file)
+  return format === undefined ? { name, text } : { name, text, format }
+}
+
+function formatOf(file: string): "json" | "yaml" | undefined {
+  if (/\.json$/i.test(file)) return "json"
+  return /\.ya?ml$/i.test(file) ? "yaml" : undefined
+}
+
+const reasons: Readonly<Record<string, string>> = {
+  ENOENT: "does not exist. Check the path; it is taken from the current directory.",
+  ENOTDIR: "does not exist: a part of its path is a file, not a directory.",
+  EACCES: "cannot be read: permission denied. Change its mode or run as its owner.",
+  EPERM: "cannot be read: permission denied. Change its mode or run as its owner.",
+}
+
+async function readBytes(file: string): Promise<Buffer> {
+  try {
+    if ((await stat(file)).isDirectory()) {
+      throw new UmbraError("E601", `${file} is a directory. Name a file in it.`)
+    }
+    return await readFile(file)
+  } catch (error) {
+    if (error instanceof UmbraError) throw error
+    const { code = "", message } = error as NodeJS.ErrnoException
+    throw new UmbraError("E601", `${file} ${reasons[code] ?? `cannot be read: ${message}`}`, { cause: error })
+  }
+}
+
+function decode(bytes: Buffer, name: string): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes)
+  } catch (error) {
+    throw new UmbraError("E601", `${name} is not UTF-8 text. Save it as UTF-8.`, { cause: error })
+  }
+}

@@ -1,0 +1,19 @@
+import type { SubmitOptions } from "../../client/index.ts"
+
+/** What `run` and `submit` can say of a job. */
+export interface SubmissionFlags {
+  /** null: never. */
+  readonly ttl?: number | null
+  readonly label?: Readonly<Record<string, string>>
+  readonly idempotencyKey?: string
+  readonly priority?: number
+}
+
+export function submitOptions({ ttl, label, idempotencyKey, priority }: SubmissionFlags): SubmitOptions {
+  return {
+    ...(ttl === undefined ? {} : { ttlSeconds: ttl }),
+    ...(label === undefined ? {} : { labels: label }),
+    ...(idempotencyKey === undefined ? {} : { idempotencyKey }),
+    ...(priority === undefined ? {} : { priority }),
+  }
+}

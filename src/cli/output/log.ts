@@ -1,0 +1,44 @@
+/** What handlers and the engine log, as lines for whoever shows them: above a tree, or on standard error. */
+import { type Log, type LogLevel, logTo } from "../../log.ts"
+import { printable } from "./terminal.ts"
+
+export interface CommandLog {
+  readonly log: Log
+  /** Who shows the lines; null: standard error. */
+  to(show: ((line: string) => void) | null): void
+}
+
+const levels: readonly LogLevel[] = ["debug", "info", "warn", "error"]
+
+export function commandLog(least: LogLevel = "info"): CommandLog {
+  let show: ((line: string) => void) | null = null
+  const log = logTo((level, fields, message) => {
+    if (levels.indexOf(level) < levels.indexOf(least)) return
+    const line = lineOf(level, fields, message)
+    if (show === null) process.stderr.write(`${line}\n`)
+    else show(line)
+  })
+  return {
+    log,
+    to(next) {
+      show = next
+    },
+  }
+}
+
+/** Known from the context, and already in the line or of no use to a reader. */
+const left = new Set(["job_id", "node_id", "handler", "attempt"])
+
+function lineOf(level: LogLevel, fields: Record<string, unknown>, message = ""): string {
+  const rest = Object.entries(fields).filter(([name]) => !left.has(name))
+  const more = rest.map(([name, value]) => `${name}=${textOf(value)}`)
+  const who = typeof fields.node_id === "string" ? `${fields.node_id}: ` : ""
+  const mark = level === "info" || level === "debug" ? "" : `${level}: `
+  const text = [message, ...more].filter(Boolean).join(" ")
+  return printable(`  ${who}${mark}${text.replace(/\s*[\r\n]+\s*/g, " ")}`)
+}
+
+function textOf(value: unknown): string {
+  if (value instanceof Error) return value.message
+  return typeof value === "string" ? value : (JSON.stringify(value) ?? String(value))
+}

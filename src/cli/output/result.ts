@@ -1,0 +1,141 @@
+/** A job that has ended, for programs and for people. */
+import { withLive } from "../../core/view/live-view.ts"
+import type { GraphView, NodeView } from "../../core/view/view.ts"
+import type { JobSnapshot } from "../../engine/owner/snapshot.ts"
+import {
+  type DeadLetterFlags,
+  deadLettersText,
+  exitCodeWith,
+  type LeftDeadLetters,
+  leftDeadLetters,
+} from "./left-dead-letters.ts"
+import { count, duration, type Paint, paintFor, printable } from "./terminal.ts"
+
+export interface JobWithNodes {
+  readonly job: JobSnapshot
+  readonly graph: GraphView
+  readonly left: LeftDeadLetters | null
+}
+
+/** For the commands that are suggested: how they find the job, and how they can run it. */
+export interface Suggested {
+  readonly flags: string
+  readonly runningFlags: string
+  readonly runsHere: boolean
+}
+
+/** Tells what came of the job. It may also have been left unfinished, when the process was asked to stop. */
+export async function report(
+  jobs: { job(id: string): Promise<JobSnapshot>; graph(id: string): Promise<GraphView> },
+  jobId: string,
+  options: Suggested & DeadLetterFlags & { readonly json?: boolean },
+): Promise<number> {
+  const [job, graph] = await Promise.all([jobs.job(jobId), jobs.graph(jobId).then(withLive)])
+  const left = await leftDeadLetters(jobs, jobId, graph)
+  process.stdout.write(
+    options.json
+      ? `${JSON.stringify(finalJob({ job, graph, left }), null, 2)}\n`
+      : resultText({ job, graph, left }, paintFor(process.stdout), options),
+  )
+  return exitCodeWith(job.status, left, options)
+}
+
+/** `umbra run --json` */
+function finalJob({ job, graph, left }: JobWithNodes) {
+  const { job_id, status, output, error, reason, usage } = job
+  const { routes } = graph
+  const nodes = graph.nodes.map(nodeSummary)
+  return {
+    ...{ job_id, status, output, error, reason, usage, nodes },
+    ...(routes === undefined ? {} : { routes }),
+    ...(left === null ? {} : { dead_letters: { count: left.count, first: left.first } }),
+  }
+}
+
+export function nodeSummary(node: NodeView) {
+  const { id, handler, status, attempt, max_attempts, losses, error, reason, usage } = node
+  const { duration_ms, queued_ms, waited_ms } = node
+  return {
+    ...{ id, handler, status, attempt, max_attempts, losses, duration_ms, queued_ms, waited_ms, error },
+    ...(reason === undefined ? {} : { reason }),
+    ...(usage === undefined ? {} : { usage }),
+  }
+}
+
+/** Nothing for a first attempt that nothing has happened to. */
+export function attemptText({
+  attempt,
+  max_attempts,
+  losses,
+}: Pick<NodeView, "attempt" | "max_attempts" | "losses">) {
+  const nth = attempt > 1 ? `attempt ${attempt} of ${max_attempts}` : ""
+  return [nth, losses > 0 ? `lost ${count(losses, "time")}` : ""].filter(Boolean).join(", ")
+}
+
+export function usageText(usage: { readonly [key: string]: number } = {}): string {
+  return Object.entries(usage)
+    .map(([key, amount]) => `${key} ${amount.toLocaleString("en")}`)
+    .join(", ")
+}
+
+/** More than this scrolls everything else away. */
+const MOST_LINES = 40
+const MOST_COLUMNS = 4000
+
+function resultText(
+  { job, graph: { routes }, left }: JobWithNodes,
+  paint: Paint,
+  { flags, runningFlags, runsHere, allowDeadLetters }: Suggested & DeadLetterFlags,
+): string {
+  const { job_id, status, created_at, finished_at } = job
+  const workflow = printable(job.workflow)
+  const took = finished_at === null ? "" : ` in ${duration(Date.parse(finished_at) - Date.parse(created_at))}`
+  const messages = deadLettersText(left, paint, flags)
+  // What became of the messages of a pipeline has been shown already.
+  const output = routes === undefined ? outputText(job, flags) : ""
+  if (status === "COMPLETED" && messages !== "") {
+    const exit = allowDeadLetters
+      ? ""
+      : paint.dim("Exit code 1: messages were lost on the way. --allow-dead-letters makes it 0.\n")
+    return `${paint.yellow(`⚠ ${workflow} completed with dead letters`)}${took}\n${output}${messages}${exit}`
+  }
+  if (status === "COMPLETED") return `${paint.green(`✓ ${workflow} completed`)}${took}\n${output}`
+  const why = errorText(job) || printable(job.reason ?? "")
+  const next =
+    status === "FAILED" || status === "CANCELLED" || status === "EXPIRED"
+      ? `Run what is not done again: umbra jobs retry ${job_id} --wait${runningFlags}\n`
+      : runsHere
+        ? `Finish it: umbra resume${runningFlags}\n`
+        : `It goes on. Look at it again: umbra watch ${job_id}${flags}\n`
+  const said =
+    finished_at === null
+      ? paint.yellow(`◔ ${workflow} is ${status}`)
+      : paint.red(`✗ ${workflow} is ${status}`)
+  return `${said}${took}${why === "" ? "" : `\n  ${why}`}\n${messages}${paint.dim(next)}`
+}
+
+export function errorText({ error }: Pick<JobSnapshot, "error">): string {
+  if (error === null) return ""
+  const item = error.item === undefined ? "" : `, item ${error.item}`
+  const where = error.node === undefined ? "" : `node ${error.node}${item}: `
+  return printable(`${where}${error.code} ${error.message}`)
+}
+
+/** `because of node a: E401 …` of a node that another one brought down, `item 2: E401 …` of one whose item failed. */
+export function nodeErrorText({ error }: Pick<NodeView, "error">): string {
+  if (error === null) return ""
+  const { node, item, code, message } = error
+  const where = [
+    ...(node === undefined ? [] : [`because of node ${node}`]),
+    ...(item === undefined ? [] : [`item ${item}`]),
+  ].join(", ")
+  return printable(`${where === "" ? "" : `${where}: `}${code} ${message}`)
+}
+
+function outputText({ job_id, output }: JobSnapshot, flags: string): string {
+  const text = JSON.stringify(output, null, 2)
+  const lines = text.split("\n")
+  if (lines.length <= MOST_LINES && text.length <= MOST_COLUMNS) return `${text}\n`
+  const shown = lines.slice(0, MOST_LINES).join("\n").slice(0, MOST_COLUMNS)
+  return `${shown}\n… (${count(text.length, "character")}; all of it: umbra jobs show ${job_id} --json${flags})\n`
+}

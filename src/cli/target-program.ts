@@ -1,0 +1,142 @@
+/** Commands on workflows and jobs of a place, a store or a server. Their code is imported when one runs. */
+import { Command, Option } from "commander"
+import {
+  adaptersOption,
+  allowDeadLettersOption,
+  countFrom1,
+  handlersOption,
+  ownerOption,
+  privateAddressesOption,
+  providersOption,
+  upTo,
+  withPlace,
+  withSubmission,
+} from "./input/options.ts"
+
+type Finish = (code: Promise<number>) => Promise<void>
+
+const json = (): Option => new Option("--json", "print JSON")
+
+export function placeCommands(program: Command, finish: Finish): void {
+  withPlace(program.command("push"))
+    .summary("store a workflow, as a new version if its content is new")
+    .description(
+      "Stores a workflow (YAML or JSON; - reads standard input) under its name. Exit 2 if it is invalid; then nothing " +
+        "is stored.",
+    )
+    .argument("<file>", "the workflow")
+    .addOption(handlersOption())
+    .addOption(adaptersOption())
+    .addOption(ownerOption())
+    .addOption(json())
+    .action(async (file, options) => finish((await import("./commands/push.ts")).push(file, options)))
+
+  withSubmission(withPlace(program.command("submit")))
+    .summary("submit a job of a stored workflow")
+    .description(
+      "Submits a job of a stored workflow and prints its id. With --wait it shows the job until it has ended: exit 0 if " +
+        "it COMPLETED and no message of a pipeline failed for good, else 1.",
+    )
+    .argument("<workflow>", "name, name@3 or name@stable")
+    .option("--wait", "stay until the job has ended; on a folder or a database its nodes run in this process")
+    .addOption(handlersOption())
+    .addOption(adaptersOption())
+    .addOption(providersOption())
+    .addOption(privateAddressesOption())
+    .addOption(allowDeadLettersOption())
+    .addOption(ownerOption())
+    .addOption(json())
+    .action(async (name, options) => finish((await import("./commands/submit.ts")).submit(name, options)))
+
+  withPlace(program.command("watch"))
+    .summary("show a job, or all jobs, while they run")
+    .description(
+      "With a job: shows it until it has ended, as `umbra run` does; exit 0 if it COMPLETED, else 1. Without: a line per " +
+        "change of a job's state, until Ctrl-C.",
+    )
+    .argument("[job]", "the job's id")
+    .addOption(allowDeadLettersOption())
+    .addOption(ownerOption())
+    .option("--json", "print a line of JSON per event")
+    .action(async (job, options) => finish((await import("./commands/watch.ts")).watch(job, options)))
+
+  pipelineCommands(program, finish)
+  program.addCommand(workflowsProgram(finish))
+  program.addCommand(aliasProgram(finish))
+}
+
+function pipelineCommands(program: Command, finish: Finish): void {
+  withPlace(program.command("lineage"))
+    .summary("show what a message of a pipeline comes from, and what comes from it")
+    .description(
+      "Draws the tree of a message: what it comes from above it, what comes from it below, and what each adapter did.",
+    )
+    .argument("<job>", "the job's id")
+    .argument("<message>", "ROUTE:NUMBER, for example fetch:12")
+    .option("--limit <count>", "inputs, and outputs, that are shown", countFrom1, 100)
+    .addOption(json())
+    .action(async (job, message, options) =>
+      finish((await import("./commands/lineage.ts")).lineage(job, message, options)),
+    )
+
+  withPlace(program.command("dead-letters"))
+    .summary("list messages of a pipeline that failed for good; process them again")
+    .description(
+      "Lists the dead letters of a job. With --replay a new job of the same pipeline processes them, or those that are " +
+        "named, and its id is printed.",
+    )
+    .argument("<job>", "the job's id")
+    .option("--route <name>", "only those of this route")
+    .addOption(
+      new Option("--limit <count>", "dead letters of one page, at most 100").argParser(upTo(100)).default(20),
+    )
+    .option("--after <message>", "the page behind this message")
+    .option("--replay [message...]", "process all again that have not been, or these")
+    .option("--workflow <name>", "with --replay: another version of the pipeline, for example crawl@4")
+    .option("--wait", "with --replay: stay until the new job has ended, as `umbra submit --wait` does")
+    .addOption(adaptersOption())
+    .addOption(allowDeadLettersOption())
+    .addOption(privateAddressesOption())
+    .addOption(json())
+    .action(async (job, options) =>
+      finish((await import("./commands/dead-letters.ts")).deadLetters(job, options)),
+    )
+}
+
+function workflowsProgram(finish: Finish): Command {
+  const workflows = new Command("workflows").summary("look at stored workflows, and delete them")
+  const command = (usage: string, summary: string) =>
+    withPlace(workflows.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+  command("list", "list workflows by name").action(async options =>
+    finish((await import("./commands/workflows.ts")).list(options)),
+  )
+  command("show <name>", "show a workflow: name, or name@3 for one version").action(async (name, options) =>
+    finish((await import("./commands/workflows.ts")).show(name, options)),
+  )
+  command("delete <name>", "delete a workflow; jobs that run keep their version").action(
+    async (name, options) => finish((await import("./commands/workflows.ts")).remove(name, options)),
+  )
+  return workflows
+}
+
+function aliasProgram(finish: Finish): Command {
+  const alias = new Command("alias").summary("point aliases at versions: stable, canary, …")
+  const command = (usage: string, summary: string) =>
+    withPlace(alias.command(usage).summary(summary)).addOption(ownerOption()).addOption(json())
+  command("set <name> <alias> <version>", "point an alias at a version, or at several: 2=90,3=10").action(
+    async (name, which, version, options) =>
+      finish((await import("./commands/alias.ts")).set(name, which, version, options)),
+  )
+  command("list <name>", "list the aliases of a workflow").action(async (name, options) =>
+    finish((await import("./commands/alias.ts")).list(name, options)),
+  )
+  command("delete <name> <alias>", "remove an alias; its history stays").action(
+    async (name, which, options) =>
+      finish((await import("./commands/alias.ts")).remove(name, which, options)),
+  )
+  command("history <name> <alias>", "show who moved an alias, newest first").action(
+    async (name, which, options) =>
+      finish((await import("./commands/alias.ts")).history(name, which, options)),
+  )
+  return alias
+}

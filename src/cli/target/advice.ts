@@ -1,0 +1,33 @@
+/** What was probably meant: only the place knows which workflows there are. */
+import { Suggester } from "../../definition/suggest.ts"
+import { UmbraError } from "../../errors.ts"
+import type { Place } from "./target.ts"
+
+const MOST_NAMES = 1000
+
+/** The error, with a word about what is there if it is a workflow that is not. */
+export async function advised(error: unknown, { workflows }: Pick<Place, "workflows">): Promise<unknown> {
+  if (!(error instanceof UmbraError) || error.code !== "E305") return error
+  const wanted = /^There is no workflow "(.+)"\./s.exec(error.message)?.[1]
+  if (wanted === undefined) return error
+  const hint = await hintFor(wanted, workflows).catch(() => "")
+  return hint === ""
+    ? error
+    : new UmbraError("E305", `There is no workflow "${wanted}". ${hint}`, { cause: error })
+}
+
+async function hintFor(wanted: string, workflows: Place["workflows"]): Promise<string> {
+  const [, name, behind] = /^(.+)@([^@]+)$/s.exec(wanted) ?? []
+  const names = new Map<string, number>()
+  for await (const found of workflows.list()) {
+    names.set(found.name, found.version)
+    if (names.size === MOST_NAMES) break
+  }
+  const latest = name === undefined ? undefined : names.get(name)
+  if (latest === undefined) return new Suggester().hint(name ?? wanted, names.keys()).trim()
+  const { aliases = [] } = await workflows.get(name!)
+  const known = ["latest", ...aliases.map(({ alias }) => alias)].join(", ")
+  return /^\d+$/.test(behind!)
+    ? `The newest version of ${name} is ${latest}.`
+    : `The aliases of ${name} are: ${known}; its newest version is ${latest}.`
+}

@@ -1,0 +1,198 @@
+/**
+ * For commands that stay until a job has ended. On a server somebody runs it, and it goes on whether we look or not. On
+ * a store this process becomes an engine, with the handlers and providers that were given, as `umbra run` does.
+ */
+import type { JobSnapshot } from "../../client/index.ts"
+import type { GraphView, NodeView, Progress } from "../../core/view/view.ts"
+import type { ReplayWhich } from "../../pipeline/queries.ts"
+import type { Umbra } from "../../umbra.ts"
+import { existingStore, runningFlags, storeFlags, storeName } from "../input/store.ts"
+import { type EarlySignals, earlySignals } from "../live/early-signals.ts"
+import { type FollowedJobs, follow } from "../live/follow.ts"
+import { graphOf } from "../live/graph-of.ts"
+import type { Routes } from "../live/routes-view.ts"
+import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
+import { type CommandLog, commandLog } from "../output/log.ts"
+import { report } from "../output/result.ts"
+import { advised } from "./advice.ts"
+import { inTurn, keepFolder } from "./folder-wait.ts"
+import { serverFor } from "./open.ts"
+import { told } from "./server.ts"
+import type { Place, PlaceJobs, PlaceOptions } from "./target.ts"
+
+export interface Runner extends FollowedJobs {
+  readonly name: string
+  readonly flags: string
+  readonly runningFlags: string
+  readonly runsHere: boolean
+  readonly log: CommandLog
+  /** Absent: it submits nothing. */
+  readonly early?: EarlySignals
+  job(jobId: string): Promise<JobSnapshot>
+  graph(jobId: string): Promise<GraphView>
+  retry(jobId: string): Promise<unknown>
+  submit(
+    reference: string,
+    input: unknown,
+    options: Parameters<PlaceJobs["submit"]>[2],
+  ): Promise<{ readonly job_id: string; readonly is_new: boolean }>
+  replay(jobId: string, which: ReplayWhich): Promise<{ readonly job_id: string }>
+  /** The first node that this process would have to run and cannot. */
+  missing(nodes: readonly NodeView[], jobId: string): NodeView | undefined
+}
+
+export async function withRunner<T>(options: PlaceOptions, use: (runner: Runner) => Promise<T>): Promise<T> {
+  const log = commandLog()
+  const opened = await inTurn(async () => (await serverFor(options)) ?? openEngine(options, log), {
+    through: true,
+  })
+  if ("explain" in opened) return onServer(opened, use)
+  const { umbra, location } = opened
+  try {
+    await keepFolder(location)
+    return await attentively(ownRunner(umbra, options, { log, name: storeName(location) }), use)
+  } finally {
+    await umbra.close()
+  }
+}
+
+async function attentively<T>(runner: Runner, use: (runner: Runner) => Promise<T>): Promise<T> {
+  const early = earlySignals()
+  try {
+    return await use({ ...runner, early })
+  } finally {
+    early.release()
+  }
+}
+
+async function onServer<T>(place: Place, use: (runner: Runner) => Promise<T>): Promise<T> {
+  try {
+    return await attentively(remoteRunner(place), use)
+  } catch (error) {
+    throw await advised(await place.explain(error), place)
+  }
+}
+
+async function openEngine(
+  options: PlaceOptions,
+  { log }: CommandLog,
+): Promise<{ readonly umbra: Umbra; readonly location: string }> {
+  // Imported only here: a job that runs elsewhere needs no engine.
+  const [{ openUmbra }, { loadUserHandlers, loadUserProviders }, { loadUserAdapters }] = await Promise.all([
+    import("../../umbra.ts"),
+    import("../commands/handlers.ts"),
+    import("../commands/adapters.ts"),
+  ])
+  const handlers = await loadUserHandlers(options.handlers ?? [])
+  const adapters = await loadUserAdapters(options)
+  const providers = await loadUserProviders(options)
+  const location = existingStore(options)
+  return { umbra: await openUmbra(location, { handlers, adapters, providers, log }), location }
+}
+
+function ownRunner(
+  umbra: Umbra,
+  options: PlaceOptions,
+  { log, name }: { readonly log: CommandLog; readonly name: string },
+): Runner {
+  const owner = options.owner === undefined ? {} : { owner: options.owner }
+  return {
+    name,
+    flags: storeFlags(options),
+    runningFlags: runningFlags(options),
+    runsHere: true,
+    log,
+    job: id => umbra.job(id),
+    graph: id => umbra.graph(id),
+    retry: id => umbra.retry(id),
+    cancel: (id, reason) => umbra.cancel(id, reason),
+    watch: (id, { signal }) => umbra.watch(id, { signal }),
+    activity: id => umbra.activity(id),
+    async submit(reference, input, { signal: _, ...rest }) {
+      const { jobId, isNew } = await umbra.accept(reference, input, { ...rest, ...owner })
+      return { job_id: jobId, is_new: isNew }
+    },
+    async replay(id, which) {
+      return { job_id: (await umbra.pipelines.replay(id, which)).jobId }
+    },
+    missing: (nodes, id) =>
+      umbra.owns(id) ? nodes.find(({ handler }) => !umbra.serves(handler)) : undefined,
+  }
+}
+
+export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" | "flags">): Runner {
+  const running = new Map<string, Progress | null>()
+  let polledAt = Number.NEGATIVE_INFINITY
+  // Which handlers run is not among the events of a job: the picture polls the overlay.
+  const poll = (id: string) => {
+    if (performance.now() - polledAt < POLL_MS) return
+    polledAt = performance.now()
+    jobs.graph(id).then(
+      ({ live }) => {
+        for (const { id: node, status, progress } of live?.nodes ?? [])
+          if (status === "RUNNING") running.set(node, progress ?? running.get(node) ?? null)
+      },
+      () => {},
+    )
+  }
+  return {
+    name,
+    flags,
+    // Who runs it has what it needs.
+    runningFlags: flags,
+    runsHere: false,
+    log: commandLog(),
+    job: id => jobs.job(id),
+    graph: id => jobs.graph(id),
+    retry: id => jobs.retry(id),
+    cancel: (id, reason) => jobs.cancel(id, reason),
+    submit: (reference, input, options) => jobs.submit(reference, input, options),
+    replay: (id, which) => jobs.replay(id, which),
+    missing: () => undefined,
+    async *watch(id, { signal, onTrouble }) {
+      const events = jobs.watch(id, {
+        signal,
+        onReconnect: told(onTrouble),
+        onProgress: ({ node, node_pct = null, progress_message: message }) =>
+          void (node === undefined || running.set(node, { percent: node_pct, message })),
+      })
+      for await (const event of events) {
+        // What was said of it was about the state before.
+        if (event.node !== undefined) running.delete(event.node)
+        yield event
+      }
+    },
+    activity: id => {
+      poll(id)
+      return {
+        isHere: false,
+        running: [...running].map(([node, progress]) => ({ node, progress })),
+        unserved: [],
+      }
+    },
+  }
+}
+
+const POLL_MS = 1000
+
+/** undefined: it is no pipeline. */
+function routesOf(graph: GraphView, look: () => Promise<GraphView>): Routes | undefined {
+  return graph.routes === undefined ? undefined : async () => (await look()).routes ?? []
+}
+
+/** Shows the job until it has ended, and then what came of it. The exit code of the command. */
+export async function seeToItsEnd(
+  runner: Runner,
+  jobId: string,
+  { json = false, allowDeadLetters = false }: DeadLetterFlags & { readonly json?: boolean },
+): Promise<number> {
+  const { name, flags, runningFlags, runsHere, log, early } = runner
+  const shown = { flags, runningFlags, runsHere }
+  const graph = await runner.graph(jobId)
+  const routes = routesOf(graph, () => runner.graph(jobId))
+  const { workflow } = await runner.job(jobId)
+  const title = `${workflow}  job ${jobId}  in ${name}`
+  const stream = json ? process.stderr : process.stdout
+  await follow({ jobs: runner, jobId, graph: graphOf(graph), routes, title, stream, log, early, ...shown })
+  return report(runner, jobId, { json, allowDeadLetters, ...shown })
+}

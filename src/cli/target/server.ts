@@ -1,0 +1,128 @@
+/** A server as the place of jobs. */
+import { connect, type StreamOptions, UmbraClientError } from "../../client/index.ts"
+import { type ErrorCode, errorTable, UmbraError } from "../../errors.ts"
+import { version } from "../../version.ts"
+import { printable } from "../output/terminal.ts"
+import { streamedChanges } from "./changes.ts"
+import { pushText } from "./push-text.ts"
+import type { Place, PlaceJobs } from "./target.ts"
+import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
+
+export interface ServerAddress {
+  readonly url: string
+  readonly token?: string | (() => Promise<string>)
+  /** Where the token came from, for messages. */
+  readonly tokenFrom?: string
+  readonly owner?: string
+  readonly flags: string
+}
+
+/** A person waits for the answer: a server that is not there, or says nothing, should show within seconds. */
+const RETRIES = 2
+const ANSWER_MS = 10_000
+
+export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddress): Place {
+  const client = connect({
+    url,
+    retries: RETRIES,
+    timeoutMs: ANSWER_MS,
+    onRetry: ({ error }) => {
+      if (process.stderr.isTTY) process.stderr.write(`${printable(error.message)} Trying again.\n`)
+    },
+    ...(token === undefined ? {} : { token }),
+    ...(owner === undefined ? {} : { headers: { "umbra-owner": encodeURIComponent(owner) } }),
+  })
+  const { workflows, tokens } = client
+  const jobs: PlaceJobs = {
+    job: id => client.job(id),
+    jobPage: filter => client.jobPage(filter),
+    graph: async id => graphFrom(await client.graph(id)),
+    node: async (id, node, of) => nodeDetailsFrom(await client.node(id, node, of)),
+    events: async id => (await client.events(id)).map(eventFrom),
+    async *watch(id, options) {
+      for await (const event of client.watch(id, options)) yield eventFrom(event)
+    },
+    changes: ({ signal, onTrouble }) => streamedChanges(client, { signal, onReconnect: told(onTrouble) }),
+    submit: (reference, input, options) => client.accept(reference, input, options),
+    cancel: (id, reason) => client.cancel(id, reason),
+    retry: id => client.retry(id),
+    delete: id => client.delete(id),
+    signal: (id, name, data, options) => client.signal(id, name, data, options),
+    lineage: (id, message, options) => client.lineage(id, message, options),
+    deadLetterPage: (id, options) => client.deadLetterPage(id, options),
+    replay: (id, options) => client.replay(id, options),
+  }
+  return {
+    name: client.url,
+    flags,
+    jobs,
+    workflows: {
+      push: text => pushText(workflows, text),
+      get: (...asked) => workflows.get(...asked),
+      list: (...asked) => workflows.list(...asked),
+      versions: (...asked) => workflows.versions(...asked),
+      setAlias: (...asked) => workflows.setAlias(...asked),
+      deleteAlias: (...asked) => workflows.deleteAlias(...asked),
+      aliasHistory: (...asked) => workflows.aliasHistory(...asked),
+      delete: (...asked) => workflows.delete(...asked),
+    },
+    tokens,
+    isRun: true,
+    async close() {},
+    explain: async error =>
+      error instanceof UmbraClientError
+        ? explain(error, { version: () => client.version(), tokenFrom })
+        : error,
+  }
+}
+
+/** The first two tries say what is the matter; after that a person knows. */
+export function told(onTrouble: (text: string) => void): NonNullable<StreamOptions["onReconnect"]> {
+  return ({ error, tries }) => {
+    if (tries > 2) return
+    onTrouble(
+      error === undefined
+        ? "The server ended the stream; connecting again."
+        : `${(error as Error).message} Trying again.`,
+    )
+  }
+}
+
+interface Circumstances {
+  version(): Promise<string>
+  readonly tokenFrom: string | undefined
+}
+
+/** What the client says, and what to do about it on the command line. */
+async function explain(error: UmbraClientError, { version, tokenFrom }: Circumstances): Promise<UmbraError> {
+  const { code, message, problems, moreProblems: more } = error
+  if (code === "E634") return await otherRelease(message, version)
+  if (!(code in errorTable))
+    return new UmbraError("E652", `the server says ${code}, which this release does not know: ${message}`)
+  const text = code === "E630" ? tokenText(tokenFrom) : message
+  return new UmbraError(code as ErrorCode, text, {
+    cause: error,
+    details: { problems, ...(more === 0 ? {} : { more }) },
+  })
+}
+
+function tokenText(tokenFrom: string | undefined): string {
+  return tokenFrom === undefined
+    ? "the server wants an API token: put it into UMBRA_TOKEN, or its file's name behind --token-file. `umbra token create` on the server's machine makes one."
+    : `the server does not know the token of ${tokenFrom}, or it was revoked. \`umbra token list\` on the server's machine shows those that count.`
+}
+
+async function otherRelease(message: string, askVersion: () => Promise<string>): Promise<UmbraError> {
+  const theirs = await askVersion().catch(() => null)
+  if (theirs === null)
+    return new UmbraError(
+      "E651",
+      `${message} Check the URL: a server of Umbra tells its release, and this one does not.`,
+    )
+  return theirs === version
+    ? new UmbraError("E634", message)
+    : new UmbraError(
+        "E652",
+        `the server is of release ${theirs}, this command of ${version}, and the server does not know what it asks: ${message}`,
+      )
+}

@@ -1,0 +1,136 @@
+/**
+ * A folder or a database as the place of jobs, opened by this process and only as far as it is needed: to look, the
+ * journal alone, which disturbs nobody; for a command, the engine that owns the job, and if there is none (always so for
+ * a folder, which one process holds at a time) this process, as an engine that runs no node.
+ */
+
+import { localOwner } from "../../core/facts.ts"
+import { Plans } from "../../engine/plans.ts"
+import { noSuchJob, type Queries } from "../../jobs/queries.ts"
+import { Reader } from "../../jobs/reader.ts"
+import { openJournal } from "../../journal/open.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Registry } from "../../journal/port/registry.ts"
+import { PipelineQueries } from "../../pipeline/queries.ts"
+import { Tokens, tokenView } from "../../server/auth/tokens.ts"
+import { limitsOf } from "../../server/http/limits.ts"
+import { openUmbra, type Umbra, type UmbraOptions } from "../../umbra.ts"
+import { workerSettings } from "../../worker/settings.ts"
+import type { AdapterModules } from "../commands/adapters.ts"
+import { storeName } from "../input/store.ts"
+import { commandLog } from "../output/log.ts"
+import { StoreJobs } from "./store-jobs.ts"
+import { StoreWorkflows } from "./store-workflows.ts"
+import type { Place } from "./target.ts"
+
+export interface StorePlaceOptions {
+  readonly location: string
+  readonly owner: string | undefined
+  readonly modules: AdapterModules
+  readonly flags: string
+}
+
+export function openStore({ location, owner, modules, flags }: StorePlaceOptions): Place {
+  const store = new Store(location)
+  const jobs = new StoreJobs(store, owner)
+  return {
+    name: storeName(location),
+    flags,
+    jobs,
+    workflows: new StoreWorkflows(store, { owner: owner ?? localOwner, modules }),
+    tokens: tokensOf(store),
+    get isRun() {
+      return jobs.isRun
+    },
+    explain: async error => error,
+    close: () => store.close(),
+  }
+}
+
+/** One store, opened once. */
+export class Store {
+  readonly location: string
+  #journal: Promise<Journal> | null = null
+  #engine: Promise<Umbra> | null = null
+  #messenger: Promise<Umbra> | null = null
+  #isHandedOver = false
+
+  constructor(location: string) {
+    this.location = location
+  }
+
+  journal(): Promise<Journal> {
+    this.#journal ??= openJournal(this.location)
+    return this.#journal
+  }
+
+  async reader(): Promise<Reader> {
+    return new Reader(await this.journal(), { maxSignalBytes: workerSettings().maxOutputBytes })
+  }
+
+  async pipelines(): Promise<PipelineQueries> {
+    const journal = await this.journal()
+    const plans = new Plans(journal)
+    const row: Queries["row"] = async id => {
+      const found = await journal.readJob(id)
+      if (found === null) throw noSuchJob(id)
+      return found
+    }
+    return new PipelineQueries({ store: journal.pipelines, plans, row })
+  }
+
+  async registry(): Promise<Registry> {
+    return (await this.journal()).registry
+  }
+
+  /** Is there an engine that runs jobs? Nobody but us can have a folder. */
+  async isRun(): Promise<boolean> {
+    const journal = await this.journal()
+    if (journal.capabilities.exclusive) return false
+    return (await journal.readPartitions()).some(({ owner }) => owner !== null)
+  }
+
+  /** For what the engines of other processes are to do: it takes nothing from them. */
+  messenger(): Promise<Umbra> {
+    this.#messenger ??= openUmbra(this.location, { roles: ["api"], log: commandLog("error").log })
+    return this.#messenger
+  }
+
+  engine(): Promise<Umbra> {
+    this.#engine ??= this.#openEngine()
+    return this.#engine
+  }
+
+  async close(): Promise<void> {
+    const engine = await this.#engine?.catch(() => null)
+    await engine?.close()
+    await (await this.#messenger?.catch(() => null))?.close()
+    if (engine && this.#isHandedOver) return
+    await (await this.#journal?.catch(() => null))?.close()
+  }
+
+  async #openEngine(): Promise<Umbra> {
+    const options: UmbraOptions = { roles: ["engine"], runsPipelines: false, log: commandLog("error").log }
+    const journal = await this.journal()
+    // A folder is open once only: the engine takes the journal over, and closes it.
+    this.#isHandedOver = journal.capabilities.exclusive
+    return openUmbra(this.#isHandedOver ? journal : this.location, options)
+  }
+}
+
+function tokensOf(store: Store): Place["tokens"] {
+  const tokens = async () => new Tokens(await store.registry())
+  return {
+    async create({ owner = localOwner, scopes, ...wanted }) {
+      const limits = limitsOf(wanted)
+      const { token, row } = await (await tokens()).create({ owner, scopes: scopes as never, limits })
+      return { ...tokenView(row), token, server_is_open: false }
+    },
+    async list({ owner } = {}) {
+      return (await (await tokens()).list(owner === undefined ? {} : { owner })).map(tokenView)
+    },
+    async revoke(id) {
+      await (await tokens()).revoke(id)
+    },
+  }
+}

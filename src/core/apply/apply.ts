@@ -1,0 +1,394 @@
+import { attemptEnded, childrenUsed, lostForGood, ranUntil, used, wereRunning } from "../attempt-times.ts"
+import { readPolicy } from "../decide/backoff.ts"
+import type { Effects } from "../effects.ts"
+import { noEffects } from "../effects.ts"
+import type {
+  Fact,
+  JobSubmitted,
+  NodeCompleted,
+  NodeFailed,
+  NodeWaiting,
+  SignalReceived,
+  TasksLost,
+} from "../facts.ts"
+import { type Fault, lostTooOften } from "../faults.ts"
+import type { Json } from "../json.ts"
+import type { Graph } from "../plan.ts"
+import {
+  CANCELLED,
+  COMPLETED,
+  FAILED,
+  followed,
+  isDone,
+  isInFlight,
+  type JobState,
+  newJobState,
+  type Output,
+  QUEUED,
+  RUNNING,
+  rememberChild,
+  SKIPPED,
+  setWaitingSince,
+  skippedOutput,
+  WAITING,
+} from "../state.ts"
+import type { JobStatus } from "../states.ts"
+import { noteLoss, noteStart } from "../suspects.ts"
+import { setExpiry } from "../timers.ts"
+import { expiryReason, noReason } from "../view/reasons.ts"
+import { begin, beginHeld, enqueue, leaveFlight, startAll } from "./in-flight.ts"
+import { endItems, expanded, itemHappened, itemPreviewed, itemSignalled } from "./items.ts"
+import {
+  abandonAll,
+  mayRun,
+  operationFailed,
+  operationHappened,
+  resumed,
+  setPoll,
+  submissionLeft,
+} from "./operations.ts"
+import { retried } from "./restart.ts"
+
+/**
+ * Folds one fact into the shadow graph. The same code runs live and in replay.
+ *
+ * 1. It cannot fail and decides nothing: what `decide` let through is applied as it stands.
+ * 2. A completion costs O(out-degree). Only what ends or restarts a whole job costs O(nodes).
+ * 3. `remaining[n] = 0` exactly once per life of a node, by the last of its dependencies: fan-in fires once.
+ * 4. A node that is dispatched has all its dependencies done; a job that has ended has nothing in flight.
+ */
+export function apply(state: JobState, fact: Fact, effects: Effects = noEffects): void {
+  switch (fact.type) {
+    case "job_submitted":
+      submitted(state, fact, fact.at, effects)
+      break
+    case "node_started":
+      runs(state, fact.node)
+      if (fact.joined !== true)
+        ranUntil(state, fact.node, { ran_ms: fact.ran_ms ?? 0, worker: fact.worker }, fact.at)
+      noteStart(state, fact)
+      progressed(state)
+      break
+    case "node_completed":
+      completed(state, fact, fact.at, effects)
+      break
+    case "node_skipped":
+      setJobResult(state, fact)
+      done(state, fact.node, { status: SKIPPED, output: skippedOutput, at: fact.at }, effects)
+      break
+    case "node_failed":
+      failed(state, fact, fact.at, effects)
+      break
+    case "node_waiting":
+      waits(state, fact)
+      break
+    case "tasks_lost":
+      lost(state, fact, effects)
+      break
+    case "node_expanded":
+      leaveFlight(state, fact.node)
+      forget(state, fact.node)
+      expanded(state, fact, effects)
+      break
+    case "item_failed":
+    case "items_lost":
+      wereRunning(state, fact)
+      itemHappened(state, fact, effects)
+      break
+    case "item_started":
+    case "item_completed":
+    case "item_waiting":
+      itemHappened(state, fact, effects)
+      break
+    case "preview_published":
+      if (fact.item !== undefined) itemPreviewed(state, { ...fact, item: fact.item })
+      if (isInFlight(state, fact.node)) runs(state, fact.node)
+      state.previews.set(fact.node, fact.data)
+      progressed(state)
+      state.status = "PREVIEW"
+      break
+    case "signal_received":
+      signalled(state, fact, effects)
+      break
+    case "slot_awaited":
+    case "slot_granted":
+    case "poll_scheduled":
+      if (fact.item === undefined) operationHappened(state, fact, effects)
+      else itemHappened(state, { ...fact, item: fact.item }, effects)
+      break
+    case "job_failed":
+      wereRunning(state, fact)
+      state.fault = { fault: fact.fault }
+      end(state, "FAILED", fact.at, effects)
+      break
+    case "job_cancelled":
+      wereRunning(state, fact)
+      state.endReason = fact.reason || noReason
+      end(state, "CANCELLED", fact.at, effects)
+      break
+    case "job_expired":
+      wereRunning(state, fact)
+      state.endReason = expiryReason(state, fact)
+      end(state, "EXPIRED", fact.at, effects)
+      break
+    case "job_retried":
+      retried(state, fact, fact.at, effects)
+      break
+    case "job_deleted":
+      state.status = "DELETED"
+      break
+    case "job_settled":
+      if (fact.used !== undefined) childrenUsed(state, fact.used)
+      state.unsettled = false
+      state.orphans = []
+  }
+}
+
+export function fold(graph: Graph, facts: Iterable<Fact>): JobState {
+  const state = newJobState(graph)
+  for (const fact of facts) apply(state, fact)
+  return state
+}
+
+function submitted(state: JobState, fact: JobSubmitted, at: number, effects: Effects): void {
+  state.owner = fact.owner
+  state.workflow = fact.workflow
+  state.workflowVersion = fact.workflow_version
+  state.input = fact.input
+  state.priority = fact.priority
+  state.labels = fact.labels ?? {}
+  state.traceparent = fact.traceparent ?? null
+  state.submittedBy = fact.submitted_by ?? null
+  state.retryDefaults = fact.retry_defaults === undefined ? null : readPolicy(fact.retry_defaults)
+  state.parent = fact.parent ?? null
+  state.ttlSeconds = fact.ttl_seconds
+  state.createdAt = at
+  setExpiry(state, fact.expires_at)
+  startAll(state, at, effects)
+}
+
+function completed(state: JobState, fact: NodeCompleted, at: number, effects: Effects): void {
+  const waiting = state.waiting.get(fact.node)
+  if (waiting?.kind === "signal") takeSignal(state, waiting.name)
+  used(state, fact.node, fact.usage)
+  ranUntil(state, fact.node, fact, at)
+  setJobResult(state, fact)
+  if (fact.overtaken === true && isInFlight(state, fact.node) && !isHeldBack(state, fact.node)) {
+    effects.abort(fact.node, fact.attempt)
+    effects.unanswered(fact.node, fact.attempt)
+  }
+  done(state, fact.node, { status: COMPLETED, output: fact.output, at }, effects)
+}
+
+export function done(
+  state: JobState,
+  node: number,
+  ended: { status: number; output: Output; at: number },
+  effects: Effects,
+): void {
+  leaveFlight(state, node)
+  state.nodeStatus[node] = ended.status
+  state.outputs[node] = ended.output
+  state.endedAt[node] = ended.at
+  forget(state, node)
+  followed(state, node)
+  state.unfinished--
+  progressed(state)
+  const { starts, items } = state.graph.successors
+  for (let i = starts[node]!; i < starts[node + 1]!; i++) {
+    const successor = items[i]!
+    if (--state.remaining[successor]! === 0) begin(state, successor, ended.at, effects)
+  }
+  leavePlace(state, ended.at, effects)
+}
+
+export function setJobResult(
+  state: JobState,
+  fact: { readonly job_output?: Json; readonly job_fault?: Fault },
+): void {
+  if (fact.job_output !== undefined) state.output = fact.job_output
+  if (fact.job_fault !== undefined) state.fault = { fault: fact.job_fault }
+}
+
+function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects): void {
+  const { node, fault } = fact
+  used(state, node, fact.usage)
+  ranUntil(state, node, fact, at)
+  if (fact.running !== undefined) wereRunning(state, { at, running: fact.running })
+  operationFailed(state, fact, effects)
+  leaveFlight(state, node)
+  forget(state, node)
+  state.faults.set(node, { fault })
+  if (fact.postponed !== true) state.tries[node]!++
+  if (fault.code === lostTooOften) lostForGood(state, node)
+  progressed(state)
+  if (fact.retry_at === undefined) {
+    if (state.goesOn) failAlone(state, fact, at, effects)
+    else failFast(state, fact, at, effects)
+    return
+  }
+  const outcome = fact.postponed === true ? "postponed" : "failed"
+  attemptEnded(state, node, { outcome, endedAt: at, retryAt: fact.retry_at })
+  state.attempt[node]!++
+  state.nodeStatus[node] = QUEUED
+  state.queuedAt[node] = at
+  state.retryAt.set(node, fact.retry_at)
+  state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
+}
+
+/** The first failure is what the list fails with, once all have ended. */
+function failAlone(state: JobState, { node, fault }: NodeFailed, at: number, effects: Effects): void {
+  state.nodeStatus[node] = FAILED
+  state.endedAt[node] = at
+  state.fault ??= { fault, node }
+  state.failures++
+  leavePlace(state, at, effects)
+}
+
+/** Somebody else's turn; or nobody is left. */
+function leavePlace(state: JobState, at: number, effects: Effects): void {
+  state.room++
+  beginHeld(state, at, effects)
+  if (state.unfinished === state.failures)
+    end(state, state.fault === null ? "COMPLETED" : "FAILED", at, effects)
+}
+
+/** J9: the job fails at once; what is downstream fails with the cause named, everything else is cancelled. */
+export function failFast(
+  state: JobState,
+  fact: { readonly node: number; readonly fault: Fault; readonly item?: number },
+  at: number,
+  effects: Effects,
+): void {
+  const { node: cause, fault, item } = fact
+  state.nodeStatus[cause] = FAILED
+  state.endedAt[cause] = at
+  state.fault = item === undefined ? { fault, node: cause } : { fault, node: cause, item }
+  const { starts, items } = state.graph.successors
+  const stack = [fact.node]
+  for (let node = stack.pop(); node !== undefined; node = stack.pop()) {
+    for (let i = starts[node]!; i < starts[node + 1]!; i++) {
+      const successor = items[i]!
+      if (state.nodeStatus[successor] === FAILED) continue
+      state.nodeStatus[successor] = FAILED
+      state.endedAt[successor] = at
+      state.faults.set(successor, { fault: fact.fault, cause: fact.node })
+      stack.push(successor)
+    }
+  }
+  end(state, "FAILED", at, effects)
+}
+
+function waits(state: JobState, fact: NodeWaiting & { readonly at: number }): void {
+  const { node, waiting } = fact
+  used(state, node, fact.usage)
+  ranUntil(state, node, fact, fact.at)
+  setWaitingSince(state, node, fact.at)
+  leaveFlight(state, node)
+  state.nodeStatus[node] = WAITING
+  state.waiting.set(node, waiting)
+  followed(state, node)
+  // Its handler has returned.
+  if (state.suspects.size > 0) state.suspects.delete(node)
+  if (waiting.kind === "child") rememberChild(state, node, waiting.job_id)
+  if (waiting.until !== undefined) state.earliestTimer = Math.min(state.earliestTimer, waiting.until)
+  if (waiting.kind === "external" && waiting.next_poll_at !== undefined)
+    setPoll(state, node, waiting.next_poll_at)
+  progressed(state)
+}
+
+function lost(state: JobState, fact: TasksLost & { readonly at: number }, effects: Effects): void {
+  const isCounted = fact.handed_over !== true
+  wereRunning(state, fact)
+  for (const node of fact.nodes) {
+    // A preview tells that it runs, and not since when.
+    const wasRunning = state.nodeStatus[node] === RUNNING
+    if (isCounted) noteLoss(state, node, fact)
+    if (state.started.delete(node) && isCounted) state.losses[node]!++
+    leaveFlight(state, node)
+    mayRun(state, node)
+    if (!isCounted) effects.abort(node, state.attempt[node]!)
+    // One that had not begun is the same attempt to people: it has waited since it was first queued.
+    const hadBegun = state.startedAt[node]! > 0 || wasRunning
+    const queuedAt = hadBegun ? fact.at : state.queuedAt[node]!
+    const retryAt = hadBegun ? undefined : (state.lastAttempts.get(node)?.retryAt ?? undefined)
+    attemptEnded(state, node, { outcome: isCounted ? "lost" : "handed_over", endedAt: fact.at, retryAt })
+    state.attempt[node]!++
+    enqueue(state, node, fact.at, effects)
+    state.queuedAt[node] = queuedAt
+  }
+}
+
+function signalled(state: JobState, fact: SignalReceived & { readonly at: number }, effects: Effects): void {
+  if (fact.item !== undefined) {
+    itemSignalled(state, { ...fact, node: fact.node!, item: fact.item }, effects)
+    return
+  }
+  if (fact.node !== undefined) {
+    setJobResult(state, fact)
+    done(state, fact.node, { status: COMPLETED, output: fact.data, at: fact.at }, effects)
+    return
+  }
+  const kept = state.signals.get(fact.name)
+  if (kept) kept.push(fact.data)
+  else state.signals.set(fact.name, [fact.data])
+}
+
+function takeSignal(state: JobState, name: string): void {
+  state.signals.get(name)?.shift()
+}
+
+/** Every way a job ends. Whatever is not finished is cancelled; what a worker may hold is aborted. */
+export function end(state: JobState, status: JobStatus, at: number, effects: Effects): void {
+  if (state.unfinished > 0) {
+    for (let node = 0; node < state.nodeStatus.length; node++) {
+      if (isDone(state, node) || state.nodeStatus[node] === FAILED) continue
+      if (isInFlight(state, node) && !isHeldBack(state, node)) {
+        effects.abort(node, state.attempt[node]!)
+        submissionLeft(state, node, effects)
+      }
+      state.nodeStatus[node] = CANCELLED
+      state.endedAt[node] = at
+    }
+  }
+  state.orphans = [...childrenWaitedFor(state), ...endItems(state, at, effects)]
+  if (state.waiting.size + state.unfollowed.size > 0) abandonAll(state, effects)
+  state.active = 0
+  state.unsettled = state.parent !== null || state.orphans.length > 0
+  state.retryAt.clear()
+  state.awaitingSlot.clear()
+  state.waiting.clear()
+  state.started.clear()
+  state.earliestTimer = Number.POSITIVE_INFINITY
+  state.status = status
+  state.endedAs = status
+  state.finishedAt = at
+  effects.end()
+}
+
+function childrenWaitedFor({ waiting }: JobState): readonly string[] {
+  if (waiting.size === 0) return []
+  return [...waiting.values()].flatMap(wait => (wait.kind === "child" ? [wait.job_id] : []))
+}
+
+/** A node event: work goes on, and a preview has been overtaken. */
+export function progressed(state: JobState): void {
+  if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"
+}
+
+/** Ready, but nobody has it: its retry time or its slot has not come. */
+function isHeldBack({ retryAt, awaitingSlot }: JobState, node: number): boolean {
+  return retryAt.has(node) || awaitingSlot.has(node)
+}
+
+/** In replay a retry time may still stand here too. */
+function runs(state: JobState, node: number): void {
+  if (state.retryAt.delete(node)) state.active++
+  state.nodeStatus[node] = RUNNING
+}
+
+function forget(state: JobState, node: number): void {
+  if (state.waiting.size > 0 && state.waiting.delete(node)) resumed(state, node)
+  if (state.started.size > 0) state.started.delete(node)
+  if (state.suspects.size > 0) state.suspects.delete(node)
+}

@@ -1,0 +1,130 @@
+import { usedBy } from "../attempt-times.ts"
+import { type Effects, noEffects } from "../effects.ts"
+import type { Fact, ItemFact, JobRetried, NodeExpanded, SignalReceived } from "../facts.ts"
+import { listOf, newItemList, toInner } from "../item-list.ts"
+import { addList, COMPLETED, isDone, type JobState, ListOutput, setWaitingSince, WAITING } from "../state.ts"
+import { jobHasEnded } from "../states.ts"
+import { apply, done, end, failFast, progressed, setJobResult } from "./apply.ts"
+import { startAll } from "./in-flight.ts"
+import { retried } from "./restart.ts"
+
+/** What happens to the items of a node with `for_each`, and what follows for the node: see item-list.ts. */
+
+type At = { readonly at: number }
+
+/** The node has been taken out of flight; from here on its items are in flight, not the node. */
+export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effects): void {
+  const { node, at } = fact
+  const items = listOf(state, fact)
+  state.nodeStatus[node] = WAITING
+  setWaitingSince(state, node, at)
+  const list = newItemList(state, node, items)
+  addList(state, node, list)
+  progressed(state)
+  within(state, node, effects, (inner, innerEffects) => startAll(inner, at, innerEffects))
+  if (items.length > 0) return
+  setJobResult(state, fact)
+  done(state, node, { status: COMPLETED, output: new ListOutput([]), at }, effects)
+}
+
+export function itemHappened(state: JobState, fact: ItemFact, effects: Effects): void {
+  const inner = toInner(fact)
+  if ("usage" in fact) usedBy(state, fact.node, fact.usage)
+  within(state, fact.node, effects, (list, listEffects) => apply(list, inner, listEffects))
+  if (isOwnEvent(fact)) progressed(state)
+  conclude(state, fact, effects)
+}
+
+/** An event of the item, and so of its node, as opposed to what is only told of it. */
+function isOwnEvent({ type }: ItemFact): boolean {
+  return (
+    type === "item_started" || type === "item_completed" || type === "item_failed" || type === "item_waiting"
+  )
+}
+
+export function itemSignalled(
+  state: JobState,
+  { item, ...fact }: SignalReceived & At & { readonly node: number; readonly item: number },
+  effects: Effects,
+): void {
+  const { job_output: _output, job_fault: _fault, ...inner } = fact
+  within(state, fact.node, effects, (list, listEffects) => apply(list, { ...inner, node: item }, listEffects))
+  progressed(state)
+  conclude(state, fact, effects)
+}
+
+export function itemPreviewed(
+  state: JobState,
+  fact: Extract<Fact, { type: "preview_published" }> & { readonly item: number },
+): void {
+  const { item, ...inner } = fact
+  within(state, fact.node, null, list => apply(list, { ...inner, node: item }))
+}
+
+/** Has the list come to its end by this? Then so has the node. */
+function conclude(
+  state: JobState,
+  fact: (ItemFact | SignalReceived) & At & { readonly node?: number },
+  effects: Effects,
+): void {
+  const node = fact.node!
+  const list = state.lists.get(node)!.state
+  if (!jobHasEnded(list.status)) return
+  const { at } = fact
+  if (list.status === "COMPLETED") {
+    if ("job_output" in fact || "job_fault" in fact) setJobResult(state, fact)
+    done(state, node, { status: COMPLETED, output: new ListOutput(list.outputs), at }, effects)
+  } else if (list.fault !== null) {
+    const { fault, node: item } = list.fault
+    state.faults.set(node, { fault, item: item! })
+    failFast(state, { node, fault, item: item! }, at, effects)
+  }
+}
+
+/** Exactly the items that are not done run again. Only what has all its dependencies done was ever expanded. */
+export function retryItems(
+  state: JobState,
+  node: number,
+  { fact, effects }: { fact: JobRetried & At; effects: Effects },
+): void {
+  state.nodeStatus[node] = WAITING
+  setWaitingSince(state, node, fact.at)
+  const inner = { ...fact, expires_at: null }
+  within(state, node, effects, (list, listEffects) => retried(list, inner, fact.at, listEffects))
+}
+
+/** The job ends: so do its lists. Answers the child jobs that their items waited for. */
+export function endItems(state: JobState, at: number, effects: Effects): readonly string[] {
+  const orphans: string[] = []
+  for (const [node, { state: list }] of state.lists) {
+    if (isDone(state, node)) continue
+    if (!jobHasEnded(list.status)) end(list, "CANCELLED", at, effectsOfItems(node, effects))
+    orphans.push(...list.orphans)
+  }
+  return orphans
+}
+
+/** What is in flight in the list is in flight in the job. */
+function within(
+  state: JobState,
+  node: number,
+  effects: Effects | null,
+  change: (list: JobState, effects: Effects | undefined) => void,
+): void {
+  const list = state.lists.get(node)!.state
+  const before = list.active
+  change(list, effects === null ? undefined : effectsOfItems(node, effects))
+  state.active += list.active - before
+  state.earliestTimer = Math.min(state.earliestTimer, list.earliestTimer)
+}
+
+function effectsOfItems(node: number, effects: Effects): Effects {
+  return {
+    ...noEffects,
+    dispatch: (item, attempt) => effects.dispatch(node, attempt, item),
+    abort: (item, attempt) => effects.abort(node, attempt, item),
+    abandon: (item, operation) => effects.abandon(node, operation, item),
+    unanswered: (item, attempt) => effects.unanswered(node, attempt, item),
+    operationFailed: item => effects.operationFailed(node, item),
+  }
+}

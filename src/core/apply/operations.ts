@@ -1,0 +1,107 @@
+import type { Effects } from "../effects.ts"
+import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
+import { FAILED, followed, type JobState, operationOf, unfollow } from "../state.ts"
+import { leaveFlight } from "./in-flight.ts"
+
+/** What facts mean for the operations at providers that nodes wait for: the part of `apply` that knows them. */
+
+export function operationHappened(
+  state: JobState,
+  fact: SlotAwaited | SlotGranted | PollScheduled,
+  effects: Effects,
+): void {
+  switch (fact.type) {
+    case "slot_awaited":
+      leaveFlight(state, fact.node)
+      state.awaitingSlot.set(fact.node, fact.provider)
+      break
+    case "slot_granted":
+      state.awaitingSlot.delete(fact.node)
+      state.active++
+      effects.dispatch(fact.node, fact.attempt)
+      break
+    case "poll_scheduled":
+      pollScheduled(state, fact)
+  }
+}
+
+function pollScheduled(state: JobState, { node, next_poll_at, because, fault }: PollScheduled): void {
+  state.polling.delete(node)
+  setPoll(state, node, next_poll_at)
+  if (because !== "running" && because !== "error") return
+  const { count, errors } = state.polls.get(node) ?? { count: 0, errors: 0 }
+  const isError = because === "error"
+  state.polls.set(node, {
+    count: count + 1,
+    errors: isError ? errors + 1 : 0,
+    fault: isError ? (fault ?? null) : null,
+  })
+}
+
+export function setPoll(state: JobState, node: number, at: number): void {
+  state.pollAt.set(node, at)
+  state.earliestTimer = Math.min(state.earliestTimer, at)
+}
+
+/** What could not be followed may still run: the same again is recognised by its key, and given up for good it is cancelled. */
+export function operationFailed(state: JobState, fact: NodeFailed, effects: Effects): void {
+  const { node, retry_at } = fact
+  const isFollowed = state.waiting.get(node)?.kind === "external"
+  if (isFollowed && fact.abandoned !== true) {
+    operationEnded(state, node)
+    effects.operationFailed(node)
+    return
+  }
+  const operation = operationOf(state, node)
+  if (retry_at === undefined) {
+    if (operation === null) return
+    operationEnded(state, node)
+    effects.abandon(node, operation)
+  } else if (fact.postponed !== true) mayRun(state, node, operation)
+}
+
+/** An attempt ended without an answer. */
+export function mayRun(state: JobState, node: number, operation: ExternalWaiting | null = null): void {
+  if (state.graph.nodes[node]!.provider == null && operation === null) return
+  unfollow(state, node, operation ?? state.unfollowed.get(node) ?? null)
+}
+
+/** The job ends before its operations do. */
+export function abandonAll(state: JobState, effects: Effects): void {
+  for (const [node, waiting] of state.waiting) {
+    if (waiting.kind !== "external") continue
+    operationEnded(state, node)
+    effects.abandon(node, waiting)
+  }
+  for (const [node, operation] of state.unfollowed) {
+    // A node that failed by itself has had its answer, and a retry of the job submits the same again.
+    if (operation === null && state.nodeStatus[node] === FAILED) continue
+    if (operation === null) effects.unanswered(node, state.attempt[node]!)
+    else effects.abandon(node, operation)
+    operationEnded(state, node)
+  }
+  state.pollAt.clear()
+  state.polls.clear()
+  state.polling.clear()
+}
+
+/** The job ends while a submission may be in flight. What a retry of the job submits must not be taken for the same. */
+export function submissionLeft(state: JobState, node: number, effects: Effects): void {
+  if (state.graph.nodes[node]!.provider == null) return
+  effects.unanswered(node, state.attempt[node]!)
+  if (!state.unfollowed.has(node)) operationEnded(state, node)
+}
+
+/** Over without a result: whoever is asked to do it again must not take it for the same. */
+function operationEnded(state: JobState, node: number): void {
+  state.operations.set(node, (state.operations.get(node) ?? 0) + 1)
+  followed(state, node)
+}
+
+/** Every way in which a wait ends while the job goes on. */
+export function resumed(state: JobState, node: number): void {
+  state.resumes++
+  state.pollAt.delete(node)
+  state.polls.delete(node)
+  state.polling.delete(node)
+}

@@ -1,0 +1,50 @@
+import { policyBeginsAgain } from "../attempt-times.ts"
+import { type Effects, noEffects } from "../effects.ts"
+import type { JobRetried } from "../facts.ts"
+import { isDone, type JobState, PENDING } from "../state.ts"
+import { setExpiry } from "../timers.ts"
+import { begin, handedOut } from "./in-flight.ts"
+import { retryItems } from "./items.ts"
+
+/** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
+export function retried(state: JobState, fact: JobRetried, at: number, effects: Effects = noEffects): void {
+  state.status = "DISPATCHING"
+  state.finishedAt = null
+  state.fault = null
+  state.endedAs = null
+  state.endReason = null
+  state.output = undefined
+  state.unsettled = false
+  state.orphans = []
+  setExpiry(state, fact.expires_at)
+  countRemaining(state)
+  state.failures = 0
+  state.room = state.places
+  state.nextHeld = state.nodeStatus.length
+  for (let node = 0; node < state.nodeStatus.length; node++) {
+    if (isDone(state, node)) continue
+    // Of a list the items begin again, each by itself; it is expanded once.
+    if (!state.lists.has(node)) policyBeginsAgain(state, node)
+    state.nodeStatus[node] = PENDING
+    state.attempt[node]!++
+    state.tries[node] = 0
+    state.losses[node] = 0
+    state.suspects.delete(node)
+    state.queuedAt[node] = 0
+    state.endedAt[node] = 0
+    state.faults.delete(node)
+    state.previews.delete(node)
+    if (state.lists.has(node)) retryItems(state, node, { fact: { ...fact, at }, effects })
+    else if (state.remaining[node] === 0) begin(state, node, at, effects)
+  }
+  handedOut(state)
+}
+
+function countRemaining(state: JobState): void {
+  const { starts, items } = state.graph.dependencies
+  for (let node = 0; node < state.remaining.length; node++) {
+    let open = 0
+    for (let i = starts[node]!; i < starts[node + 1]!; i++) if (!isDone(state, items[i]!)) open++
+    state.remaining[node] = open
+  }
+}

@@ -1,0 +1,371 @@
+import { ranFields, wholeMs, withRunning } from "../attempt-times.ts"
+import type {
+  Attempted,
+  Circumstances,
+  Command,
+  Completed,
+  JobResult,
+  Refusal,
+  Reported,
+  Submit,
+} from "../commands.ts"
+import type { Fact, NodeCompleted, Ran, Waiting } from "../facts.ts"
+import { type Fault, isRateLimited } from "../faults.ts"
+import { placeOf } from "../item-list.ts"
+import type { JsonObject } from "../json.ts"
+import { isDone, isInFlight, type JobState, RUNNING, resumeToken, WAITING } from "../state.ts"
+import { jobHasEnded, jobMayBecome } from "../states.ts"
+import { isBlamed, lostTooOften, startOf } from "../suspects.ts"
+import { outputWhenDue } from "../timers.ts"
+import { wholeTime } from "../whole-time.ts"
+import { recordPolicy } from "./backoff.ts"
+import { operationNews, submitted } from "./external.ts"
+import { failure, jobResult, postponement, refuse, waitForPlace } from "./failure.ts"
+import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wakeItems } from "./items.ts"
+
+/**
+ * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
+ *
+ * 1. A result counts only for the current attempt of a node that is in flight or waiting: at most one is accepted.
+ * 2. Nothing but `retry` and `delete` is accepted by a job that has ended.
+ * 3. The user's retries are spent by failures only; a lost process spends from a limit of its own, and a provider that
+ *    asks for time spends nothing.
+ */
+export function decide(state: JobState, command: Command, given: Circumstances): readonly Fact[] | Refusal {
+  const decided = decideFacts(state, command, given)
+  return given.running === undefined ? decided : withRunning(state, decided, given.running)
+}
+
+/** The rules alone: also those of the items of a list, of which the whole job's `running` says nothing. */
+export function decideFacts(
+  state: JobState,
+  command: Command,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  switch (command.type) {
+    case "submit":
+      return submit(state, command, given)
+    case "retry":
+      return retry(state, command.expiresBy, given)
+    case "delete":
+      return remove(state, given)
+    case "settle":
+      return settle(state, command, given.now)
+    default:
+      return state.status === "PENDING" || jobHasEnded(state.status)
+        ? refuse(isRepeated(state, command) ? "duplicate" : "job_ended")
+        : decideRunning(state, command, given)
+  }
+}
+
+type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "settle" }>
+
+function decideRunning(
+  state: JobState,
+  command: RunningCommand,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  if (isOfItem(command)) return decideItem(state, command, given)
+  const at = given.now
+  switch (command.type) {
+    case "cancel": {
+      const { reason = "" } = command
+      return [{ type: "job_cancelled", at, ...(reason.trim() === "" ? {} : { reason }) }]
+    }
+    case "fail_job":
+      return [{ type: "job_failed", at, fault: command.fault }]
+    case "signal":
+      return signal(state, command, at)
+    case "external":
+      return operationNews(state, command, given)
+    case "grant_slot":
+      return grantSlot(state, command.node, at)
+    case "wake":
+      return wake(state, command, given)
+    case "recover":
+      return recover(state, command.only, given)
+    case "hand_over":
+      return handOver(state, command.only, given)
+    default:
+      return fence(state, command) ?? decideResult(state, command, given)
+  }
+}
+
+type AttemptCommand = Extract<Command, { node: number; attempt: number }>
+
+function grantSlot(state: JobState, node: number, at: number): readonly Fact[] | Refusal {
+  return state.awaitingSlot.has(node)
+    ? [{ type: "slot_granted", at, node, attempt: state.attempt[node]! }]
+    : refuse("duplicate")
+}
+
+function decideResult(
+  state: JobState,
+  command: AttemptCommand,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const { node, attempt } = command
+  const at = given.now
+  switch (command.type) {
+    case "started": {
+      const fact = startOf(state, command, given)
+      return fact === null ? refuse("duplicate") : [fact]
+    }
+    case "completed":
+      return [completed(state, command, at)]
+    case "failed":
+      return [{ ...decideFailure(state, command, given), ...reported(state, command) }]
+    case "waiting":
+      return startWaiting(state, command, at)
+    case "await_slot":
+      return [{ type: "slot_awaited", at, node, attempt, provider: command.provider }]
+    case "submitted":
+      return [{ ...submitted(command, given), ...reported(state, command) }]
+    case "expand":
+      return [{ type: "node_expanded", at, node, attempt, ...listFields(command), ...jobResult(command) }]
+    case "skip":
+      return [{ type: "node_skipped", at, node, ...jobResult(command) }]
+    case "preview":
+      return [{ type: "preview_published", at, node, attempt, data: command.data }]
+  }
+}
+
+/** What the worker said of the attempt besides its outcome. */
+function reported(state: JobState, { times, usage }: Reported): Ran & { usage?: JsonObject } {
+  const ran = ranFields(state, times)
+  return usage === undefined ? ran : { ...ran, usage }
+}
+
+function listFields({ items, source }: Extract<Command, { type: "expand" }>) {
+  return source === undefined ? { items } : { items_of: source }
+}
+
+function decideFailure(
+  state: JobState,
+  { node, fault, hasNoPlace }: Extract<Command, { type: "failed" }>,
+  given: Circumstances,
+): Fact {
+  return hasNoPlace ? waitForPlace(state, node, fault, given) : attemptFailed(state, node, fault, given)
+}
+
+function attemptFailed(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {
+  const isAtProvider = state.graph.nodes[node]!.provider != null
+  return isAtProvider && fault.retryable && isRateLimited(fault)
+    ? postponement(state, node, fault, given)
+    : failure(state, node, fault, given)
+}
+
+/**
+ * Invariant 1. A waiting node has given its worker back: only its own completion, failure or preview may come, and if
+ * it waits for a provider only news of that (external.ts).
+ */
+function fence(state: JobState, command: AttemptCommand): Refusal | null {
+  const { node, attempt } = command
+  if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
+  if (attempt !== state.attempt[node]) return refuse("stale_attempt")
+  if (state.retryAt.has(node) || state.awaitingSlot.has(node)) return refuse("stale_attempt")
+  if (isInFlight(state, node)) {
+    const isForQueued = command.type === "skip" || command.type === "await_slot"
+    const tooLate = isForQueued && state.nodeStatus[node] === RUNNING
+    return tooLate ? refuse("node_running") : null
+  }
+  const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
+  // Nobody speaks for all items of a list.
+  const isOpen =
+    state.nodeStatus[node] === WAITING &&
+    state.waiting.get(node)?.kind !== "external" &&
+    !state.lists.has(node)
+  return resumes && isOpen ? null : refuse("duplicate")
+}
+
+function submit(state: JobState, command: Submit, given: Circumstances): readonly Fact[] | Refusal {
+  if (state.status !== "PENDING") return refuse("job_exists")
+  return [
+    {
+      type: "job_submitted",
+      at: given.now,
+      owner: command.owner,
+      workflow: command.workflow,
+      workflow_version: command.workflowVersion,
+      input: command.input,
+      ttl_seconds: command.ttlSeconds,
+      expires_at: expiry(command.ttlSeconds, given.now, command.expiresBy),
+      priority: command.priority,
+      ...(command.labels === undefined ? {} : { labels: command.labels }),
+      ...(command.traceparent === undefined ? {} : { traceparent: command.traceparent }),
+      ...(command.submittedBy === undefined ? {} : { submitted_by: command.submittedBy }),
+      ...(command.parent === undefined ? {} : { parent: command.parent }),
+      ...(command.retryDefaults === undefined ? {} : { retry_defaults: recordPolicy(command.retryDefaults) }),
+    },
+  ]
+}
+
+type Writable<T> = { -readonly [K in keyof T]: T[K] }
+
+/** The commonest fact by far, put together by hand: with spreads it took ten times as long. */
+function completed(state: JobState, command: Completed, at: number): Fact {
+  const { node, attempt, output, times, usage, jobOutput, jobFault } = command
+  const type = "node_completed"
+  const fact: Writable<NodeCompleted & { at: number }> =
+    times === undefined
+      ? { type, at, node, attempt, output }
+      : { type, at, node, attempt, output, ran_ms: wholeMs(times.ranMs) }
+  if (times !== undefined) {
+    const held = wholeMs(times.heldMs)
+    if (held > 0) fact.held_ms = held
+    if (times.worker !== state.worker) fact.worker = times.worker
+  }
+  if (usage !== undefined) fact.usage = usage
+  if (jobFault !== undefined) fact.job_fault = jobFault
+  else if (jobOutput !== undefined) fact.job_output = jobOutput
+  return fact
+}
+
+function startWaiting(
+  state: JobState,
+  command: Extract<Command, { type: "waiting" }>,
+  at: number,
+): readonly Fact[] {
+  const { node, attempt, waiting } = command
+  const fact: Fact = { type: "node_waiting", at, node, attempt, waiting, ...reported(state, command) }
+  if (waiting.kind !== "signal") return [fact]
+  const kept = state.signals.get(waiting.name)
+  if (kept === undefined || kept.length === 0) return [fact]
+  // The signal came before anybody asked for it.
+  return [fact, { type: "node_completed", at, node, attempt, output: kept[0]!, ...jobResult(command) }]
+}
+
+function signal(
+  state: JobState,
+  command: Extract<Command, { type: "signal" }>,
+  at: number,
+): readonly Fact[] | Refusal {
+  const { name, data } = command
+  if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
+    return refuse("stale_token")
+  for (const [node, waiting] of state.waiting)
+    if (waiting.kind === "signal" && waiting.name === name)
+      return [{ type: "signal_received", at, name, data, node, ...jobResult(command) }]
+  const waiting = state.lists.size === 0 ? null : itemWaitingFor(state, name)
+  if (waiting !== null)
+    return [{ type: "signal_received", at, name, data, ...waiting, ...jobResult(command) }]
+  return [{ type: "signal_received", at, name, data }]
+}
+
+function wake(state: JobState, command: JobResult, given: Circumstances): readonly Fact[] | Refusal {
+  const at = given.now
+  if (state.expiresAt !== null && state.expiresAt <= at) return [{ type: "job_expired", at }]
+  const facts: Fact[] = []
+  for (const [node, waiting] of state.waiting) {
+    if (waiting.until === undefined || waiting.until > at) continue
+    // J17: what a provider does not do in its own time expires like the job.
+    if (waiting.kind === "external") return [...facts, { type: "job_expired", at, node }]
+    const output = outputWhenDue(waiting)
+    // The job ends here: whatever else is due ends with it.
+    if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), given)]
+    const isLast = facts.length === state.unfinished - 1
+    // The last node of a job is woken alone: the job's output is rendered from all the others.
+    if (isLast && facts.length > 0) break
+    const result = isLast ? jobResult(command) : {}
+    facts.push({ type: "node_completed", at, node, attempt: state.attempt[node]!, output, ...result })
+  }
+  if (facts.length > 0) return facts
+  const ofItems = wakeItems(state, command, given)
+  return ofItems.length > 0 ? ofItems : refuse("nothing_due")
+}
+
+function timedOut(waiting: Waiting): Fault {
+  const name = waiting.kind === "signal" ? waiting.name : ""
+  return { code: "E416", message: `Signal "${name}" did not arrive in time.`, retryable: false }
+}
+
+function recover(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const isMeant = among(state, only)
+  const lost: number[] = []
+  let blamed: number | null = null
+  for (let node = 0; node < state.nodeStatus.length; node++) {
+    if (!isInFlight(state, node) || state.awaitingSlot.has(node) || !isMeant(node)) continue
+    const retryAt = state.retryAt.get(node)
+    if (retryAt !== undefined && retryAt > given.now) continue
+    if (blamed === null && isBlamed(state, node, given)) blamed = node
+    else lost.push(node)
+  }
+  const failed = blamed === null ? [] : [lostTooOften(state, blamed, given)]
+  // The job ends here: whatever else was lost ends with it.
+  if (failed.length > 0 && !state.goesOn) return failed
+  const ofItems = recoverItems(state, only, given)
+  if (endsTheJob(state, ofItems.at(-1))) return ofItems
+  const facts: Fact[] = lost.length > 0 ? [{ type: "tasks_lost", at: given.now, nodes: lost }] : []
+  // Last: it may end the list, and the job with it.
+  facts.push(...ofItems, ...failed)
+  return facts.length > 0 ? facts : refuse("nothing_due")
+}
+
+function endsTheJob({ lists }: JobState, fact: Fact | undefined): boolean {
+  return fact?.type === "item_failed" && !lists.get(fact.node)!.state.goesOn
+}
+
+/** Attempts not recorded as started keep their number: the next owner dispatches them unchanged. */
+function handOver(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const isMeant = among(state, only)
+  const nodes = [...state.started.keys()].filter(node => isInFlight(state, node) && isMeant(node))
+  const facts: Fact[] = handOverItems(state, only, given).slice()
+  if (nodes.length > 0) facts.unshift({ type: "tasks_lost", at: given.now, nodes, handed_over: true })
+  return facts.length > 0 ? facts : refuse("nothing_due")
+}
+
+/** Is the node's current attempt one of these? Absent: all are meant. */
+function among(state: JobState, only: readonly Attempted[] | undefined): (node: number) => boolean {
+  if (only === undefined) return () => true
+  const attempts = new Map<number, number>()
+  for (const { node, item, attempt } of only) if (item === undefined) attempts.set(node, attempt)
+  return node => attempts.get(node) === state.attempt[node]
+}
+
+function retry(
+  state: JobState,
+  expiresBy: number | null | undefined,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  if (!jobHasEnded(state.status)) return refuse("job_not_ended")
+  if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
+  if (state.unfinished === 0) return refuse("nothing_to_retry")
+  return [{ type: "job_retried", at: given.now, expires_at: expiry(state.ttlSeconds, given.now, expiresBy) }]
+}
+
+function settle(
+  state: JobState,
+  { used = [] }: Extract<Command, { type: "settle" }>,
+  at: number,
+): readonly Fact[] | Refusal {
+  if (!state.unsettled) return refuse("settled")
+  return [{ type: "job_settled", at, ...(used.length === 0 ? {} : { used }) }]
+}
+
+function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+  if (state.status === "DELETED") return refuse("job_final")
+  if (!jobHasEnded(state.status)) return refuse("job_not_ended")
+  return [{ type: "job_deleted", at: given.now }]
+}
+
+/** A result that the job already has, for those who ask twice. */
+function isRepeated(state: JobState, command: Command): boolean {
+  if (command.type !== "completed") return false
+  const place = placeOf(state, command)
+  if (place?.state.attempt[place.position] !== command.attempt) return false
+  return isDone(place.state, place.position)
+}
+
+/** `by`: not later than that. */
+function expiry(ttlSeconds: number | null, now: number, by: number | null = null): number | null {
+  const own = ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
+  return own === null || by === null ? (own ?? by) : Math.min(own, by)
+}

@@ -1,0 +1,112 @@
+import type { Attempted, Circumstances, Command, JobResult, Refusal } from "../commands.ts"
+import type { Fact } from "../facts.ts"
+import { type ItemList, toOuter } from "../item-list.ts"
+import { isDone, type JobState, resumeToken } from "../state.ts"
+import { decideFacts } from "./decide.ts"
+
+/** The rules of a job, asked of the items of a node with `for_each`. */
+
+type ItemCommand = Extract<Command, { readonly item?: number }> & { readonly item: number }
+
+export function isOfItem(command: Command): command is ItemCommand {
+  return "item" in command && command.item !== undefined
+}
+
+export function decideItem(
+  state: JobState,
+  command: ItemCommand,
+  given: Circumstances,
+): readonly Fact[] | Refusal {
+  const { item, jobOutput: _output, jobFault: _fault, ...rest } = command as ItemCommand & JobResult
+  const list = state.lists.get(command.node)
+  if (list === undefined) return { refused: "no_such_node" }
+  const inner = { ...rest, ...tokenOf(state, list, command), node: item } as Command
+  const decided = decideFacts(list.state, inner, given)
+  return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
+}
+
+/** The token is the whole job's; within the list it is right if the job's is. */
+function tokenOf(state: JobState, list: ItemList, command: ItemCommand): { readonly resumeToken?: string } {
+  if (command.type !== "external" || command.resumeToken === undefined) return {}
+  return { resumeToken: command.resumeToken === resumeToken(state) ? resumeToken(list.state) : "stale" }
+}
+
+/** What is due among the items of one list at a time: the last item of a job is then alone. */
+export function wakeItems(state: JobState, result: JobResult, given: Circumstances): readonly Fact[] {
+  for (const [node, list] of openLists(state)) {
+    const decided = decideFacts(list.state, { type: "wake" }, given)
+    if (!("refused" in decided)) return outerFacts(node, decided, result)
+  }
+  return []
+}
+
+/** An item that is blamed comes last, and alone if it ends the job. At most one is: the others get another chance. */
+export function recoverItems(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] {
+  const lost: Fact[] = []
+  const failed: Fact[] = []
+  for (const [node, list] of openLists(state)) {
+    const lossLimit = failed.length === 0 ? given.lossLimit : Number.POSITIVE_INFINITY
+    const decided = decideFacts(
+      list.state,
+      { type: "recover", ...ofNode(only, node) },
+      { ...given, lossLimit },
+    )
+    if ("refused" in decided) continue
+    const facts = outerFacts(node, decided, {})
+    if (facts.at(-1)!.type === "item_failed") {
+      if (!list.state.goesOn) return facts
+      failed.push(facts.pop()!)
+    }
+    lost.push(...facts)
+  }
+  return [...lost, ...failed]
+}
+
+/** Those that are known to run. */
+export function handOverItems(
+  state: JobState,
+  only: readonly Attempted[] | undefined,
+  given: Circumstances,
+): readonly Fact[] {
+  const facts: Fact[] = []
+  for (const [node, list] of openLists(state)) {
+    const decided = decideFacts(list.state, { type: "hand_over", ...ofNode(only, node) }, given)
+    if (!("refused" in decided)) facts.push(...outerFacts(node, decided, {}))
+  }
+  return facts
+}
+
+/** As the list's own job names them. */
+function ofNode(only: readonly Attempted[] | undefined, of: number): { only?: readonly Attempted[] } {
+  if (only === undefined) return {}
+  const items: Attempted[] = []
+  for (const { node, item, attempt } of only)
+    if (node === of && item !== undefined) items.push({ node: item, attempt })
+  return { only: items }
+}
+
+/** The first item that waits for a signal of this name. */
+export function itemWaitingFor(state: JobState, name: string): { node: number; item: number } | null {
+  for (const [node, list] of openLists(state))
+    for (const [item, waiting] of list.state.waiting)
+      if (waiting.kind === "signal" && waiting.name === name) return { node, item }
+  return null
+}
+
+function* openLists(state: JobState): Generator<[number, ItemList]> {
+  for (const [node, list] of state.lists) if (!isDone(state, node)) yield [node, list]
+}
+
+/** The job's own output goes with the fact that may end it: the last. */
+function outerFacts(node: number, decided: readonly Fact[], { jobOutput, jobFault }: JobResult): Fact[] {
+  const facts = decided.map(fact => toOuter(node, fact))
+  const last = facts.at(-1)
+  if (last?.type !== "item_completed") return facts
+  if (jobFault !== undefined) facts[facts.length - 1] = { ...last, job_fault: jobFault }
+  else if (jobOutput !== undefined) facts[facts.length - 1] = { ...last, job_output: jobOutput }
+  return facts
+}

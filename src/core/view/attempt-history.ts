@@ -1,0 +1,317 @@
+import { apply } from "../apply/apply.ts"
+import { readyAt, shownAttempt } from "../attempt-times.ts"
+import type { Fact, Ran, Waiting } from "../facts.ts"
+import { executionsFullIn, type Fault, lostTooOften } from "../faults.ts"
+import { placeOf } from "../item-list.ts"
+import type { JsonObject } from "../json.ts"
+import type { Graph } from "../plan.ts"
+import {
+  CANCELLED,
+  COMPLETED,
+  type EndedAttempt,
+  FAILED,
+  type JobState,
+  newJobState,
+  QUEUED,
+  SKIPPED,
+} from "../state.ts"
+import { abortReason } from "./reasons.ts"
+
+/**
+ * The history of a node's attempts, or of an item's, read off the facts when somebody asks: nothing of it is kept in
+ * `JobState`. It holds what facts tell: an attempt that runs now and has run for less than a second has no start yet.
+ */
+export interface AttemptView {
+  /** As the node shows it. An attempt that was handed over, or may not have begun, has the number of the next one. */
+  readonly attempt: number
+  /** null: it has not ended. */
+  readonly outcome: EndedAttempt["outcome"] | "completed" | "skipped" | null
+  readonly queued_at: number
+  /** null: its handler did not begin, or this is not known. */
+  readonly started_at: number | null
+  readonly ended_at: number | null
+  /** How long its handler ran. */
+  readonly duration_ms: number | null
+  /** From when it was ready, or the retry was due, until its handler began. */
+  readonly queued_ms: number | null
+  /** The part of `queued_ms` that the worker already held the task; null: not known. */
+  readonly held_ms: number | null
+  readonly worker: string | null
+  readonly error: Pick<Fault, "code" | "message" | "details"> | null
+  /** Of one that was cancelled: why. */
+  readonly reason: string | null
+  readonly usage: { readonly [key: string]: number } | null
+  /** What it waited for, in order. */
+  readonly waits: readonly AttemptWait[]
+}
+
+/** `until`: null: it waits still. `executions`: for a place among the executions of pipelines. */
+export interface AttemptWait {
+  readonly kind: "retry" | "executions" | "slot" | "items" | Waiting["kind"]
+  readonly from: number
+  readonly until: number | null
+  /** Of a slot and of an operation. */
+  readonly provider?: string
+  readonly external_id?: string
+  /** Of a signal. */
+  readonly name?: string
+  /** Of a child job. */
+  readonly job_id?: string
+}
+
+export interface AttemptHistory {
+  /** The newest, in the order in which they were queued. */
+  readonly attempts: readonly AttemptView[]
+  readonly total: number
+}
+
+/** Attempts of a history at most: the newest. */
+const MOST_ATTEMPTS = 100
+
+/** A generator: a caller with many facts lets others have their turn between two of them. */
+export function* attemptsOf(
+  graph: Graph,
+  facts: Iterable<{ readonly fact: Fact }>,
+  of: { readonly node: number; readonly item?: number },
+  seen: Seen,
+): Generator<undefined, AttemptHistory, undefined> {
+  const state = newJobState(graph)
+  const history = new History(of)
+  for (const { fact } of facts) {
+    const before = placeOf(state, of)
+    const fence = before?.state.attempt[before.position]
+    apply(state, fact)
+    const place = placeOf(state, of)
+    if (place !== null && place.position < place.state.nodeStatus.length)
+      history.add(place.state, place.position, { fact, fence, job: state })
+    yield
+  }
+  return history.view(state, seen)
+}
+
+interface Seen {
+  /** Retry times that are not after it count as due. */
+  readonly now: number
+  /** When the handler of the open attempt began, if it runs and no fact says so yet. */
+  readonly begunAt: number | null
+}
+
+type Draft = { -readonly [K in keyof Omit<AttemptView, "waits">]: AttemptView[K] } & {
+  waits: { -readonly [K in keyof AttemptWait]: AttemptWait[K] }[]
+  /** When its handler returned a wait. */
+  ranUntil: number | null
+}
+
+class History {
+  readonly #of: { readonly node: number; readonly item?: number }
+  readonly #ended: Draft[] = []
+  #open: Draft | null = null
+  /** When an attempt that changed its owner before it began was first queued. */
+  #queuedAt: number | null = null
+  #total = 0
+
+  constructor(of: { readonly node: number; readonly item?: number }) {
+    this.#of = of
+  }
+
+  /** `state`: after the fact, of the job or of the node's list; `fence`: the attempt's number before it. */
+  add(
+    state: JobState,
+    node: number,
+    { fact, fence, job }: { fact: Fact; fence: number | undefined; job: JobState },
+  ): void {
+    const open = this.#open
+    if (open !== null && isOf(fact, this.#of) && hasNoPlace(fact)) {
+      // It waits on: no attempt has ended.
+      if (open.waits.at(-1)?.kind !== "executions")
+        open.waits.push({ kind: "executions", from: fact.at, until: null })
+      return
+    }
+    if (open !== null) {
+      if (isOf(fact, this.#of)) note(open, fact)
+      else reported(open, { usage: usageWhenEnded(fact, this.#of) })
+      const isOver = fence !== undefined && fence !== state.attempt[node]
+      const status = state.nodeStatus[node]
+      if (isOver) this.#end(state, node, { fact, last: state.lastAttempts.get(node) })
+      else if (status !== undefined && endings[status] !== undefined) this.#end(state, node, { fact })
+      if (open.outcome === "cancelled") open.reason ??= abortReason(job)
+    }
+    const last = this.#ended.at(-1)
+    // Its child job was cancelled after the attempt had ended.
+    if (fact.type === "job_settled" && last !== undefined)
+      for (const child of fact.used ?? [])
+        if (child.node === this.#of.node && child.item === this.#of.item) reported(last, child)
+    if (this.#open === null && state.nodeStatus[node] === QUEUED) this.#queue(state, node)
+  }
+
+  view(state: JobState, { now, begunAt }: Seen): AttemptHistory {
+    const place = placeOf(state, this.#of)
+    if (this.#open !== null && place !== null) {
+      begun(this.#open, place.state, place.position)
+      const until = this.#open.started_at ?? begunAt
+      for (const wait of this.#open.waits)
+        if (isPutOff(wait))
+          wait.until = until ?? (wait.until !== null && wait.until <= now ? wait.until : null)
+    }
+    const all = this.#open === null ? this.#ended : [...this.#ended, this.#open]
+    return {
+      attempts: all.slice(-MOST_ATTEMPTS).map(({ ranUntil: _, ...attempt }) => attempt),
+      total: this.#total,
+    }
+  }
+
+  #queue(state: JobState, node: number): void {
+    const queued_at = this.#queuedAt ?? state.queuedAt[node]!
+    const ready = this.#queuedAt ?? readyAt(state, node)
+    this.#total++
+    this.#open = {
+      attempt: shownAttempt(state, node),
+      outcome: null,
+      queued_at,
+      started_at: null,
+      ended_at: null,
+      duration_ms: null,
+      queued_ms: null,
+      held_ms: null,
+      worker: null,
+      error: null,
+      reason: null,
+      usage: null,
+      waits: ready > queued_at ? [{ kind: "retry", from: queued_at, until: ready }] : [],
+      ranUntil: null,
+    }
+  }
+
+  /** `last`: of an attempt after which the node was queued again. */
+  #end(state: JobState, node: number, { fact, last }: { fact: Fact; last?: EndedAttempt | undefined }): void {
+    const open = this.#open!
+    if (last === undefined) begun(open, state, node)
+    else started(open, last.startedAt, last.worker)
+    open.outcome = last?.outcome ?? endings[state.nodeStatus[node]!] ?? "cancelled"
+    open.ended_at = fact.at
+    const isLost = open.outcome === "lost" || open.error?.code === lostTooOften
+    // When its process died is not known: the fact was written when that was noticed.
+    if (open.started_at !== null && !isLost) open.duration_ms = (open.ranUntil ?? fact.at) - open.started_at
+    for (const wait of open.waits) wait.until = Math.min(wait.until ?? fact.at, fact.at)
+    this.#open = null
+    this.#queuedAt = null
+    if (open.started_at === null && (open.outcome === "lost" || open.outcome === "handed_over")) {
+      // It had not begun: the next owner dispatches the same attempt.
+      this.#queuedAt = open.queued_at
+      this.#total--
+      return
+    }
+    this.#ended.push(open)
+    if (this.#ended.length > MOST_ATTEMPTS) this.#ended.shift()
+  }
+}
+
+const endings: readonly (AttemptView["outcome"] | undefined)[] = Object.assign([], {
+  [COMPLETED]: "completed",
+  [SKIPPED]: "skipped",
+  [FAILED]: "failed",
+  [CANCELLED]: "cancelled",
+})
+
+function begun(open: Draft, state: JobState, node: number): void {
+  started(open, state.startedAt[node] || null, state.workers[node] ?? null)
+}
+
+function started(open: Draft, at: number | null, worker: string | null): void {
+  open.started_at = at
+  open.worker = worker
+  if (at === null) return
+  const putOff = open.waits.filter(isPutOff)
+  for (const wait of putOff) wait.until = Math.min(wait.until ?? at, at)
+  open.queued_ms = at - (putOff.at(-1)?.until ?? open.queued_at)
+}
+
+/** Waits before the handler begins. */
+function isPutOff({ kind }: AttemptWait): boolean {
+  return kind === "retry" || kind === "executions"
+}
+
+function hasNoPlace(fact: Fact): boolean {
+  return (
+    (fact.type === "node_failed" || fact.type === "item_failed") &&
+    fact.postponed === true &&
+    executionsFullIn(fact.fault) !== null
+  )
+}
+
+/** Does the fact name this node, or this item of it? */
+function isOf(fact: Fact, { node, item }: { readonly node: number; readonly item?: number }): boolean {
+  if (!("node" in fact) || fact.node !== node || fact.type === "job_expired") return false
+  return ("item" in fact ? fact.item : undefined) === item
+}
+
+/** What the attempt had used when a fact of something else ended it. */
+function usageWhenEnded(
+  fact: Fact,
+  of: { readonly node: number; readonly item?: number },
+): JsonObject | undefined {
+  if (!("running" in fact)) return undefined
+  return fact.running?.find(({ node, item }) => node === of.node && item === of.item)?.usage
+}
+
+function note(open: Draft, fact: Fact): void {
+  const { at } = fact
+  switch (fact.type) {
+    case "slot_awaited":
+      open.waits.push({ kind: "slot", provider: fact.provider, from: at, until: null })
+      break
+    case "slot_granted":
+      closeWait(open, at)
+      break
+    case "node_expanded":
+      open.waits.push({ kind: "items", from: at, until: null })
+      break
+    case "node_waiting":
+    case "item_waiting":
+      reported(open, fact)
+      open.ranUntil = at
+      open.waits.push({ ...waitOf(fact.waiting), from: at, until: null })
+      break
+    case "node_failed":
+    case "item_failed": {
+      const { code, message, details } = fact.fault
+      open.error = { code, message, ...(details === undefined ? {} : { details }) }
+      reported(open, fact)
+      closeWait(open, at)
+      break
+    }
+    case "node_completed":
+    case "item_completed":
+      reported(open, fact)
+  }
+}
+
+function reported(
+  open: Draft,
+  { ran_ms, held_ms = 0, usage }: Ran & { readonly usage?: JsonObject | undefined },
+): void {
+  if (ran_ms !== undefined) open.held_ms = held_ms
+  if (usage === undefined) return
+  const sums: Record<string, number> = { ...open.usage }
+  for (const [key, amount] of Object.entries(usage))
+    if (typeof amount === "number") sums[key] = (sums[key] ?? 0) + amount
+  open.usage = sums
+}
+
+function closeWait(open: Draft, at: number): void {
+  const wait = open.waits.at(-1)
+  if (wait?.until === null) wait.until = at
+}
+
+function waitOf(waiting: Waiting): Omit<AttemptWait, "from" | "until"> {
+  switch (waiting.kind) {
+    case "timer":
+      return { kind: "timer" }
+    case "signal":
+      return { kind: "signal", name: waiting.name }
+    case "child":
+      return { kind: "child", job_id: waiting.job_id }
+    case "external":
+      return { kind: "external", provider: waiting.provider, external_id: waiting.external_id }
+  }
+}

@@ -1,0 +1,215 @@
+import type { Fact, JobSubmitted, PollScheduled, SlotAwaited, SlotGranted } from "../facts.ts"
+import { executionsFullIn, type Fault } from "../faults.ts"
+import { placeOf } from "../item-list.ts"
+import type { Json, JsonObject } from "../json.ts"
+import { type JobState, shownOutput, skippedOutput } from "../state.ts"
+import type { JobStatus, NodeStatus } from "../states.ts"
+import { attemptFields } from "./attempt-view.ts"
+import type { EventSource } from "./events.ts"
+import { abortReason } from "./reasons.ts"
+
+/** What an event says besides its name: the particulars of the fact that caused it. */
+
+/** `state`: before the fact. */
+export function sourceOf(state: JobState, fact: Fact): EventSource {
+  switch (fact.type) {
+    case "job_submitted":
+    case "job_cancelled":
+    case "job_retried":
+    case "job_deleted":
+      return "command"
+    case "job_expired":
+      return "timer"
+    case "signal_received":
+      return "signal"
+    case "node_completed":
+    case "node_failed":
+      return sourceOfResult(state, fact.node, fact)
+    case "preview_published": {
+      const place = placeOf(state, fact)
+      return place?.state.waiting.get(place.position)?.kind === "external" ? "provider" : "worker"
+    }
+    case "item_completed":
+    case "item_failed":
+      return sourceOfResult(state.lists.get(fact.node)!.state, fact.item, fact)
+    case "node_started":
+    case "node_waiting":
+    case "item_started":
+    case "item_waiting":
+      return "worker"
+    case "poll_scheduled":
+      return "provider"
+    case "slot_awaited":
+    case "slot_granted":
+    case "node_skipped":
+    case "tasks_lost":
+    case "job_failed":
+    case "job_settled":
+    case "node_expanded":
+    case "items_lost":
+      return "engine"
+  }
+}
+
+/**
+ * A node that waits is resumed by its provider, its timer or a signal that had come early, or else by whoever works for
+ * it. What overtook an attempt came from the provider: there the operation had gone on running.
+ */
+function sourceOfResult(state: JobState, node: number, fact: Fact): EventSource {
+  if ("overtaken" in fact) return "provider"
+  const { at } = fact
+  const waiting = state.waiting.get(node)
+  if (waiting === undefined) return "worker"
+  if (waiting.kind === "external") return "provider"
+  if (waiting.kind === "child") return "engine"
+  if (waiting.until !== undefined && waiting.until <= at) return "timer"
+  return waiting.kind === "signal" && (state.signals.get(waiting.name)?.length ?? 0) > 0 ? "signal" : "worker"
+}
+
+export function plainPayload(fact: SlotAwaited | SlotGranted | PollScheduled): JsonObject {
+  if (fact.type === "slot_granted") return {}
+  if (fact.type === "slot_awaited") return { provider: fact.provider }
+  const fault = fact.fault === undefined ? {} : { fault: faultJson(fact.fault) }
+  return { because: fact.because, next_poll_at: fact.next_poll_at, ...fault }
+}
+
+/** `state`: after the fact, of the job or of one of its lists. */
+export function nodePayload(
+  state: JobState,
+  node: number,
+  { fact, to, isNamed, job }: { fact: Fact; to: NodeStatus; isNamed: boolean; job: JobState },
+): JsonObject {
+  switch (to) {
+    case "QUEUED":
+      return queuedPayload(state, node, { fact, isNamed })
+    case "RUNNING":
+      return fact.type === "node_started" ? { worker: fact.worker, started_at: state.startedAt[node]! } : {}
+    case "WAITING":
+      if (state.lists.has(node)) return { items: state.lists.get(node)!.items.length }
+      return fact.type === "node_waiting"
+        ? { waiting: fact.waiting as unknown as Json, ...reportedPayload(state, node, fact) }
+        : {}
+    case "COMPLETED":
+      return completedPayload(state, node, fact)
+    case "SKIPPED":
+      return { output: skippedOutput }
+    case "FAILED":
+      return { ...failedPayload(state, node, fact), ...(isNamed ? reportedPayload(state, node, fact) : {}) }
+    case "CANCELLED":
+      return {
+        reason: fact.type === "node_failed" || fact.type === "item_failed" ? "job_failed" : fact.type,
+        message: abortReason(job),
+      }
+    case "PENDING":
+      return { reason: "job_retried" }
+  }
+}
+
+function queuedPayload(
+  state: JobState,
+  node: number,
+  { fact, isNamed }: { fact: Fact; isNamed: boolean },
+): JsonObject {
+  if (isNamed && fact.type === "node_failed") {
+    const { fault, postponed, at, retry_at = at } = fact
+    const place = executionsFullIn(fault)
+    const why =
+      place === null
+        ? { reason: postponed === true ? "postponed" : "retry", fault: faultJson(fault) }
+        : { reason: "executions", ...place }
+    return {
+      ...why,
+      retry_at,
+      ...reportedPayload(state, node, fact),
+      ...viaOf(fact),
+    }
+  }
+  if (fact.type === "tasks_lost") return { reason: fact.handed_over ? "handed_over" : "lost" }
+  return { reason: fact.type === "job_retried" ? "job_retried" : "dependencies_done" }
+}
+
+function completedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+  return {
+    output: shownOutput(state.outputs[node] ?? null),
+    ...reportedPayload(state, node, fact),
+    ...viaOf(fact),
+  }
+}
+
+/** What a worker said with the end of its attempt: how long it ran, how long it had been queued, what it used. */
+function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+  switch (fact.type) {
+    case "node_completed":
+    case "node_failed":
+    case "node_waiting": {
+      const { ran_ms, usage } = fact
+      const { queued_ms } = attemptFields(state, node)
+      return {
+        ...(ran_ms === undefined ? {} : { duration_ms: ran_ms }),
+        ...(ran_ms === undefined || queued_ms === null ? {} : { queued_ms }),
+        ...(usage === undefined ? {} : { usage }),
+      }
+    }
+    default:
+      return {}
+  }
+}
+
+/** Of an operation at a provider: by webhook, or by poll. */
+function viaOf(fact: Fact): { readonly via?: string } {
+  return "via" in fact && fact.via !== undefined ? { via: fact.via } : {}
+}
+
+function failedPayload(state: JobState, node: number, fact: Fact): JsonObject {
+  const failed = state.faults.get(node)
+  if (failed === undefined) return {}
+  const cause = failed.cause === undefined ? {} : { cause: state.graph.nodes[failed.cause]!.id }
+  const item = failed.item === undefined ? {} : { item: failed.item }
+  const via = failed.cause === undefined && failed.item === undefined ? viaOf(fact) : {}
+  return { fault: faultJson(failed.fault), ...cause, ...item, ...via }
+}
+
+/** `state`: after the fact. */
+export function jobPayload(state: JobState, fact: Fact, to: JobStatus): JsonObject {
+  switch (to) {
+    case "PENDING":
+      return fact.type === "job_submitted" ? submittedPayload(fact) : {}
+    case "QUEUED":
+      return fact.type === "job_retried" ? { reason: "job_retried", expires_at: fact.expires_at } : {}
+    case "PREVIEW":
+      return fact.type === "preview_published"
+        ? {
+            node: state.graph.nodes[fact.node]!.id,
+            ...(fact.item === undefined ? {} : { item: fact.item }),
+            data: fact.data,
+          }
+        : {}
+    case "COMPLETED":
+      return state.output === undefined ? {} : { output: state.output }
+    case "FAILED":
+      return jobFailedPayload(state)
+    case "CANCELLED":
+    case "EXPIRED":
+      return { reason: state.endReason }
+    default:
+      return {}
+  }
+}
+
+function submittedPayload(fact: JobSubmitted): JsonObject {
+  const { owner, workflow, workflow_version, input, expires_at, priority, labels } = fact
+  const parent = fact.parent === undefined ? {} : { parent_id: fact.parent.job_id }
+  const by = fact.submitted_by === undefined ? {} : { submitted_by: fact.submitted_by }
+  const shown = { owner, workflow, workflow_version, input, expires_at, priority, labels: labels ?? {} }
+  return { ...shown, ...parent, ...by }
+}
+
+function jobFailedPayload({ fault, graph }: JobState): JsonObject {
+  if (fault === null) return {}
+  const node = fault.node === undefined ? {} : { node: graph.nodes[fault.node]!.id }
+  return { fault: faultJson(fault.fault), ...node }
+}
+
+function faultJson(fault: Fault): JsonObject {
+  return { ...fault } as unknown as JsonObject
+}

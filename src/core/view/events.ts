@@ -1,0 +1,390 @@
+import { apply } from "../apply/apply.ts"
+import { attemptStart, shownAttempt } from "../attempt-times.ts"
+import { type Effects, noEffects } from "../effects.ts"
+import type { Fact, RunningAttempt } from "../facts.ts"
+import { placeOf } from "../item-list.ts"
+import type { JsonObject } from "../json.ts"
+import type { Graph } from "../plan.ts"
+import { type JobState, newJobState, nodeStatuses, nodeStatusOf } from "../state.ts"
+import { type JobStatus, type NodeStatus, nodeMayBecome } from "../states.ts"
+import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload.ts"
+import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
+
+/**
+ * The journal as its reader wants it: every transition an event, derived ones included (J18).
+ *
+ * 1. The rules are not told again: a fact is applied, and what it changed is read off the state.
+ * 2. Every `from` → `to` is in the tables of states.ts, and each `from` is the `to` before. States that nobody
+ *    recorded but that must have been (RUNNING before a result, QUEUED before DISPATCHING) are put in.
+ * 3. The same facts give the same events with the same keys, whoever asks and how often.
+ * 4. Cost: O(what changed); O(nodes) only for facts that end or restart a job.
+ *
+ * The type is `job.`, `node.` or `item.` and the new state. Some are no transitions: `attempt.lost`, `signal.received`,
+ * `slot.awaited`, `slot.granted` and `operation.polled`.
+ */
+export interface JobEvent {
+  readonly type: EventType
+  readonly source: EventSource
+  /**
+   * When it was decided; of a start that no fact of its own records, when the handler began. So it may be earlier than
+   * that of the event before. Milliseconds since 1970.
+   */
+  readonly at: number
+  /** Of the fact that caused it. */
+  readonly seq: number
+  /** The job. */
+  readonly correlation_id: string
+  /** Job, seq and place among the events of one fact. */
+  readonly idempotency_key: string
+  readonly node?: string
+  /** Of an item of a node with `for_each`: which. */
+  readonly item?: number
+  /** The number that people see, not the fence of the facts. */
+  readonly attempt?: number
+  /** null: it begins to be. */
+  readonly from?: JobStatus | NodeStatus | null
+  readonly to?: JobStatus | NodeStatus
+  readonly payload: JsonObject
+}
+
+export type EventType =
+  | `job.${Lowercase<JobStatus>}`
+  | `node.${Lowercase<NodeStatus>}`
+  | `item.${Lowercase<NodeStatus>}`
+  | "attempt.lost"
+  | "signal.received"
+  | "slot.awaited"
+  | "slot.granted"
+  | "operation.polled"
+
+/** Who made it happen. `engine`: it follows from something else. */
+export type EventSource = "command" | "worker" | "timer" | "signal" | "provider" | "engine"
+
+export interface RecordedFact {
+  readonly seq: number
+  readonly fact: Fact
+}
+
+export function* eventsOf(
+  jobId: string,
+  graph: Graph,
+  facts: Iterable<RecordedFact>,
+): Generator<JobEvent, void, undefined> {
+  const state = newJobState(graph)
+  for (const recorded of facts) yield* expand(state, jobId, recorded)
+}
+
+/** Applies the fact to `state` (the job as it was before) and answers with everything that happened by it. */
+export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFact): JobEvent[] {
+  const events = new EventList(state, jobId, { seq, fact })
+  events.tellCause()
+  const named = namedNodes(fact)
+  const was = named.map(node => ({ status: nodeStatusOf(state, node), attempt: shownAttempt(state, node) }))
+  const all = changesAll(fact) ? state.nodeStatus.slice() : null
+  const items = new ItemChanges(state, fact)
+  const dispatched: number[] = []
+  apply(state, fact, collecting(dispatched, items))
+  events.tellJobGoingOn()
+  const tellItem = (change: ItemChange) =>
+    events.tellItem({ ...change, was: events.wasOr(change.was, change.node, change.item) })
+  const tellOthers = () => {
+    if (all !== null) {
+      for (let node = 0; node < all.length; node++)
+        if (node !== named[0]) events.tellNode(node, nodeStatuses[all[node]!]!)
+    } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
+      for (const node of dispatched) events.tellNode(node, "PENDING")
+  }
+  // Causes come first: what the fact names, an item before its node; then what follows from it.
+  items.tellNamed(tellItem)
+  for (const [index, node] of named.entries()) {
+    const { status, attempt } = was[index]!
+    events.tellNode(node, events.wasOr(status, node), attempt)
+  }
+  // A node begins before its items do, and is cancelled after them.
+  if (fact.type === "job_retried") tellOthers()
+  items.tellOthers(state, tellItem)
+  if (fact.type !== "job_retried") tellOthers()
+  events.tellJob(state.status)
+  return events.list
+}
+
+function namedNodes(fact: Fact): readonly number[] {
+  if (fact.type === "tasks_lost") return fact.nodes
+  if (isNoTransition(fact)) return []
+  if (fact.type === "items_lost" || fact.type === "job_expired") return []
+  return "node" in fact && fact.node !== undefined ? [fact.node] : []
+}
+
+function isNoTransition(fact: Fact): fact is Fact & { type: keyof typeof plainEvents } {
+  return fact.type in plainEvents
+}
+
+/** Facts that tell of a node without changing its state. */
+const plainEvents = {
+  slot_awaited: "slot.awaited",
+  slot_granted: "slot.granted",
+  poll_scheduled: "operation.polled",
+} as const
+
+function collecting(dispatched: number[], items: ItemChanges): Effects {
+  return {
+    ...noEffects,
+    dispatch(node, _attempt, item) {
+      if (item === undefined) dispatched.push(node)
+      else items.dispatched(node, item)
+    },
+  }
+}
+
+class EventList {
+  readonly list: JobEvent[] = []
+  readonly #state: JobState
+  readonly #jobId: string
+  readonly #seq: number
+  readonly #fact: Fact
+  readonly #source: EventSource
+  readonly #named: readonly number[]
+  /** What was told to have begun before it was lost. */
+  readonly #begun = new Set<string>()
+  /** Of a fact that loses attempts: those that ran, by node, or by item. */
+  #ran: ReadonlyMap<number, RunningAttempt> | null = null
+  #job: JobStatus
+
+  constructor(before: JobState, jobId: string, { seq, fact }: RecordedFact) {
+    this.#state = before
+    this.#jobId = jobId
+    this.#seq = seq
+    this.#fact = fact
+    this.#source = sourceOf(before, fact)
+    this.#named = namedNodes(fact)
+    this.#job = before.status
+  }
+
+  /** What happened, where it is no transition by itself. */
+  tellCause(): void {
+    const fact = this.#fact
+    if (fact.type === "signal_received")
+      this.#add({
+        type: "signal.received",
+        source: "signal",
+        payload: { name: fact.name, data: fact.data, kept: fact.node === undefined },
+      })
+    if (isNoTransition(fact)) this.#tellPlain(fact)
+    if (fact.type === "tasks_lost")
+      for (const node of fact.nodes) this.#tellLost(this.#state, node, this.#idOf(node))
+    if (fact.type === "items_lost") {
+      const list = this.#state.lists.get(fact.node)!.state
+      for (const item of fact.items) this.#tellLost(list, item, { ...this.#idOf(fact.node), item })
+    }
+  }
+
+  #tellPlain(fact: Fact & { type: keyof typeof plainEvents }): void {
+    this.#add({
+      type: plainEvents[fact.type],
+      source: this.#source,
+      ...this.#idOf(fact.node),
+      ...(fact.item === undefined ? {} : { item: fact.item }),
+      attempt: this.#attemptAt(fact),
+      payload: plainPayload(fact),
+    })
+  }
+
+  #attemptAt(at: { readonly node: number; readonly item?: number }): number {
+    const place = placeOf(this.#state, at)
+    return place === null ? 1 : shownAttempt(place.state, place.position)
+  }
+
+  /** The state before the fact, or RUNNING for an attempt whose start has been told meanwhile. */
+  wasOr(was: NodeStatus, node: number, item?: number): NodeStatus {
+    return this.#begun.size > 0 && this.#begun.has(`${node}/${item}`) ? "RUNNING" : was
+  }
+
+  /** `of`: the job, or one of its lists. */
+  #tellLost(of: JobState, position: number, which: { node: string; item?: number }): void {
+    const ran = this.#running(of, position)
+    const started = of.started.get(position) ?? ran
+    // Nothing had begun, as far as facts tell: to people it is the same attempt, which goes on waiting.
+    if (started === undefined && nodeStatusOf(of, position) === "QUEUED") return
+    if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
+      this.#tellBegun(of, position, which, ran)
+    const isHandedOver = "handed_over" in this.#fact && this.#fact.handed_over === true
+    this.#add({
+      type: "attempt.lost",
+      source: "engine",
+      ...which,
+      attempt: shownAttempt(of, position),
+      payload: {
+        ...(started === undefined ? {} : { started_at: started.at, worker: started.worker }),
+        ...(isHandedOver ? { handed_over: true } : {}),
+      },
+    })
+  }
+
+  /** The lost attempt as the fact tells it, if it tells that it ran. */
+  #running(of: JobState, position: number): Begun | undefined {
+    const { running, at } = this.#fact as Fact & { readonly running?: readonly RunningAttempt[] }
+    if (running === undefined) return undefined
+    this.#ran ??= new Map(running.map(attempt => [attempt.item ?? attempt.node, attempt]))
+    const found = this.#ran.get(position)
+    return found && { at: attemptStart(of, position, found.ran_ms, at), worker: found.worker }
+  }
+
+  #tellBegun(of: JobState, position: number, which: { node: string; item?: number }, begun: Begun): void {
+    this.#begun.add(`${"node" in this.#fact ? this.#fact.node : position}/${which.item}`)
+    this.#add({
+      type: which.item === undefined ? "node.running" : "item.running",
+      source: "worker",
+      at: begun.at,
+      ...which,
+      attempt: shownAttempt(of, position),
+      from: "QUEUED",
+      to: "RUNNING",
+      payload: { worker: begun.worker },
+    })
+  }
+
+  /** What the job becomes before its nodes do. */
+  tellJobGoingOn(): void {
+    const { type } = this.#fact
+    if (type === "job_submitted") {
+      this.#tell({ from: null, to: "PENDING" })
+      this.tellJob("QUEUED")
+      this.tellJob("DISPATCHING")
+    } else if (type === "job_retried") {
+      this.tellJob("QUEUED")
+      this.tellJob("DISPATCHING")
+    } else if (this.#named.length > 0 && type !== "tasks_lost" && this.#job !== "PROCESSING")
+      this.tellJob("PROCESSING")
+  }
+
+  tellJob(to: JobStatus): void {
+    if (this.#job !== to) this.#tell({ from: this.#job, to })
+  }
+
+  /** `attempt`: before the fact, of a node that the fact names; without, the change is a consequence. */
+  tellNode(node: number, was: NodeStatus, attempt?: number): void {
+    const fact = this.#fact
+    const isNamed = attempt !== undefined
+    const now = shownAttempt(this.#state, node)
+    const to = nodeStatusOf(this.#state, node)
+    const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
+    if (was === to && !isTriedAgain) return
+    let from = was
+    const begun = begunOf(this.#state, node, to)
+    for (const between of statesBetween(was, to, begun !== null)) {
+      const source = isNamed ? this.#source : "worker"
+      this.#addNode(node, {
+        from,
+        to: between,
+        attempt: attempt ?? now,
+        source,
+        ...startPayload(between, begun),
+      })
+      from = between
+    }
+    this.#addNode(node, {
+      from,
+      to,
+      attempt: now,
+      source: isNamed ? this.#source : "engine",
+      payload: nodePayload(this.#state, node, { fact, to, isNamed, job: this.#state }),
+    })
+  }
+
+  tellItem({ node, item, was, attempt, isNamed, fact }: ItemChange): void {
+    const list = this.#state.lists.get(node)!.state
+    const to = nodeStatusOf(list, item)
+    const isTriedAgain = isNamed && fact.type === "node_failed" && to === "QUEUED"
+    if (was === to && !isTriedAgain) return
+    const source = isNamed ? this.#source : "engine"
+    let from = was
+    const which = { ...this.#idOf(node), item }
+    const add = (next: NodeStatus, of: number, told: { payload: JsonObject; at?: number }) => {
+      this.#add({ type: `item.${lower(next)}`, source, ...which, attempt: of, from, to: next, ...told })
+      from = next
+    }
+    const begun = begunOf(list, item, to)
+    for (const between of statesBetween(was, to, begun !== null))
+      add(between, attempt, startPayload(between, begun))
+    add(to, shownAttempt(list, item), {
+      payload: nodePayload(list, item, { fact, to, isNamed, job: this.#state }),
+    })
+  }
+
+  #tell({ from, to }: { from: JobStatus | null; to: JobStatus }): void {
+    this.#job = to
+    const isDerived = (this.#named.length > 0 && to !== "PREVIEW") || to === "PROCESSING"
+    this.#add({
+      type: `job.${lower(to)}`,
+      source: isDerived ? "engine" : this.#source,
+      from,
+      to,
+      payload: jobPayload(this.#state, this.#fact, to),
+    })
+  }
+
+  #addNode(
+    node: number,
+    event: {
+      from: NodeStatus
+      to: NodeStatus
+      attempt: number
+      source: EventSource
+      payload: JsonObject
+      at?: number
+    },
+  ): void {
+    const { to, source, ...rest } = event
+    this.#add({ type: `node.${lower(to)}`, source, ...this.#idOf(node), to, ...rest })
+  }
+
+  #idOf(node: number): { node: string } {
+    return { node: this.#state.graph.nodes[node]!.id }
+  }
+
+  /** `at`: absent: when the fact was decided. */
+  #add(
+    event: Omit<JobEvent, "at" | "seq" | "correlation_id" | "idempotency_key"> & { readonly at?: number },
+  ): void {
+    const { type, source, at = this.#fact.at, ...rest } = event
+    this.list.push({
+      type,
+      source,
+      at,
+      seq: this.#seq,
+      correlation_id: this.#jobId,
+      idempotency_key: `${this.#jobId}:${this.#seq}:${this.list.length}`,
+      ...rest,
+    })
+  }
+}
+
+interface Begun {
+  readonly at: number
+  readonly worker: string | null
+}
+
+/** When and where the attempt began that has come to this state, as far as facts tell; null: they do not. */
+function begunOf(state: JobState, node: number, to: NodeStatus): Begun | null {
+  if (to !== "QUEUED") {
+    const at = state.startedAt[node]!
+    return at === 0 ? null : { at, worker: state.workers[node] ?? null }
+  }
+  const last = state.lastAttempts.get(node)
+  return last === undefined || last.startedAt === null ? null : { at: last.startedAt, worker: last.worker }
+}
+
+function startPayload(to: NodeStatus, begun: Begun | null): { payload: JsonObject; at?: number } {
+  if (to !== "RUNNING" || begun === null) return { payload: {} }
+  return { at: begun.at, payload: begun.worker === null ? {} : { worker: begun.worker } }
+}
+
+/** Not recorded, but certain: what has a result has run, what runs has been queued. `ran`: a worker has said so. */
+function statesBetween(from: NodeStatus, to: NodeStatus, ran: boolean): readonly NodeStatus[] {
+  if (nodeMayBecome(from, to)) return ran && from === "QUEUED" && to !== "RUNNING" ? ["RUNNING"] : []
+  return nodeMayBecome(from, "RUNNING") ? ["RUNNING"] : ["QUEUED", "RUNNING"]
+}
+
+function lower<T extends string>(status: T): Lowercase<T> {
+  return status.toLowerCase() as Lowercase<T>
+}

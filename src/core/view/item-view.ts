@@ -1,0 +1,77 @@
+import type { ItemList } from "../item-list.ts"
+import type { Json } from "../json.ts"
+import { type JobState, nodeStatuses, nodeStatusOf } from "../state.ts"
+import type { NodeStatus } from "../states.ts"
+import { type AttemptFields, attemptFields } from "./attempt-view.ts"
+import { reasonField } from "./reasons.ts"
+import { type ErrorView, type NodeView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
+
+/** How many items are in each state; states that none is in are left out. */
+export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
+
+export interface ItemView extends AttemptFields {
+  /** From 0. */
+  readonly index: number
+  readonly item: Json
+  readonly status: NodeStatus
+  /** Of an item that was CANCELLED: why. */
+  readonly reason?: string
+  readonly waiting_on: WaitingOn | null
+  readonly error: ErrorView | null
+  /** Never recorded: null without the overlay. */
+  readonly progress: Progress | null
+  readonly preview?: Json
+  readonly child_job_id?: string
+}
+
+export function itemCounts({ items, state }: ItemList): ItemCounts {
+  const counts = new Array<number>(nodeStatuses.length).fill(0)
+  for (const status of state.nodeStatus) counts[status]!++
+  const named = nodeStatuses.flatMap((status, code) =>
+    counts[code] === 0 ? [] : [[status.toLowerCase(), counts[code]!] as const],
+  )
+  return { total: items.length, ...Object.fromEntries(named) }
+}
+
+/** Items behind index `after`, at most `limit`, read off the facts alone. */
+export function itemViews(
+  job: JobState,
+  node: number,
+  { after, limit, now }: { readonly after: number; readonly limit: number; readonly now: number },
+): ItemView[] {
+  const views: ItemView[] = []
+  const list = job.lists.get(node)
+  if (list === undefined) return views
+  const { items, state } = list
+  for (let index = after + 1; index < Math.min(items.length, after + 1 + limit); index++) {
+    const child = state.children.get(index)
+    const preview = state.previews.get(index)
+    const status = nodeStatusOf(state, index)
+    views.push({
+      index,
+      item: items[index]!,
+      status,
+      ...reasonField(job, status),
+      ...attemptFields(state, index),
+      waiting_on: waitOf(waitingOn(state, index, now)),
+      error: nodeError(state, index),
+      progress: null,
+      ...(preview === undefined ? {} : { preview }),
+      ...(child === undefined ? {} : { child_job_id: child }),
+    })
+  }
+  return views
+}
+
+/** One item in the form of a node: whatever is said is said of the item. */
+export function itemAsNode(job: JobState, node: number, item: number, now: number): NodeView {
+  const { id, handler } = job.graph.nodes[node]!
+  const [view] = itemViews(job, node, { after: item - 1, limit: 1, now })
+  const { index: _index, item: _item, ...task } = view!
+  return { id, handler, incoming: 0, ...task }
+}
+
+/** An item has no dependencies: what is PENDING waits for a place (`max_parallel`). */
+function waitOf(waiting: WaitingOn | null): WaitingOn | null {
+  return waiting?.kind === "dependencies" ? null : waiting
+}

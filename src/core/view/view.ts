@@ -1,0 +1,380 @@
+import type { ExternalWaiting, Waiting } from "../facts.ts"
+import { executionsFullIn, type Fault } from "../faults.ts"
+import type { Json, JsonObject } from "../json.ts"
+import type { DeadLettersView, RouteView } from "../pipeline/view.ts"
+import type { Adjacency, RuleNode } from "../plan.ts"
+import {
+  FAILED,
+  isDone,
+  type JobState,
+  nodeStatusOf,
+  PENDING,
+  QUEUED,
+  RUNNING,
+  resumeToken,
+  WAITING,
+} from "../state.ts"
+import { type JobStatus, jobHasEnded, type NodeStatus } from "../states.ts"
+import { nextTimer } from "../timers.ts"
+import { type AttemptFields, attemptFields } from "./attempt-view.ts"
+import { type ItemCounts, itemCounts } from "./item-view.ts"
+import { isBegun, type LiveGraph, readyQueue, waitingFor, workflowStatus } from "./live-view.ts"
+import { reasonField } from "./reasons.ts"
+
+/**
+ * A job's shadow graph as JSON for people and programs: `GET /jobs/{id}/graph` and the CLI. Times are milliseconds
+ * since 1970; who tells them to others writes them out (src/jobs/iso-times.ts).
+ *
+ * 1. Nothing here is stored and nothing decides: it is read off the state, which is folded from facts, and off a time.
+ *    What is never recorded is the live overlay beside it (live-view.ts).
+ * 2. `progress_pct` never falls, and is 100 only for a job that completed: it counts nodes that are done for ever.
+ */
+
+/** How far a handler says it is. Latest wins; never stored. */
+export interface Progress {
+  /** 0 to 100; null: not known. */
+  readonly percent: number | null
+  readonly message: string | null
+}
+
+/**
+ * How the job as a whole stands; null before it begins and after it has ended.
+ * RUNNING: a node is RUNNING. In the graph alone that is a node whose start was recorded; with the overlay merged in, one
+ * whose handler runs.
+ * READY_TO_RESUME: no node is RUNNING, and at least one is ready for a worker.
+ * WAITING_SINGLE, WAITING_PARALLEL: no node is RUNNING or ready; one node or item, or several, wait for a time, a signal,
+ * a provider or a slot of one, or a place among the executions.
+ */
+export type WorkflowStatus = "RUNNING" | "WAITING_SINGLE" | "WAITING_PARALLEL" | "READY_TO_RESUME"
+
+/** Why a node does not run right now. */
+export type WaitingOn =
+  | { readonly kind: "dependencies"; readonly nodes: readonly string[] }
+  | { readonly kind: "retry"; readonly at: number }
+  | { readonly kind: "timer"; readonly until: number }
+  | { readonly kind: "signal"; readonly name: string; readonly until: number | null; readonly default?: Json }
+  | {
+      readonly kind: "child"
+      readonly job_id: string
+      readonly workflow: string
+      readonly workflow_version: number
+    }
+  /** Items of `for_each`, none of which runs: how many wait, for what, and until when at the latest for the first. */
+  | {
+      readonly kind: "items"
+      readonly waiting: number
+      readonly until: number | null
+      readonly waits: ItemWaits
+    }
+  | {
+      readonly kind: "external"
+      readonly provider: string
+      readonly external_id: string
+      readonly next_poll_at: number | null
+      readonly until: number | null
+      readonly polls: number
+      /** Why the last look at the operation failed. */
+      readonly poll_error: ErrorView | null
+    }
+  /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
+  | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
+  /** A place for the execution of this pipeline: `limit` executions are under way (max_executions). */
+  | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
+  /** A worker with this handler; with `provider`, one that also knows that provider. */
+  | WorkerWait
+
+/** How many items wait for each of these; kinds that none waits for are left out. */
+export type ItemWaits = { readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot"]?: number }
+
+export interface WorkerWait extends Partial<TaskWait> {
+  readonly kind: "worker"
+  readonly handler: string
+  readonly provider?: string
+  /** Of a pipeline that the process which owns it cannot run: adapters that are missing there. */
+  readonly adapters?: readonly string[]
+  /** Of such a pipeline: the process has no Redis to reach workers. */
+  readonly redis?: true
+}
+
+/** Why no handler has begun a task that is ready: part of the live overlay only. */
+export interface TaskWait {
+  /**
+   * busy: workers with the handler live, and have no room yet. none: no live worker has the handler. refused: a worker
+   * did not take the task. owner_away: no live engine owns the job, so no worker is given its tasks.
+   */
+  readonly reason: "busy" | "none" | "refused" | "owner_away"
+  /** busy: tasks that wait in the same queue, this one included. */
+  readonly queued?: number
+  /** busy: the place of this task among them, from 1. */
+  readonly position?: number
+  /** none: the worker that had the handler last; null: none is known. */
+  readonly last_worker?: string | null
+  /** none: when that worker last reported. owner_away: when the engine that owned the job did. */
+  readonly last_seen_at?: number | null
+  /** refused: what the worker said. none: why no worker can be reached. owner_away: which engine is away. */
+  readonly cause?: string
+}
+
+export interface ErrorView {
+  readonly code: string
+  readonly message: string
+  readonly details?: JsonObject
+  /** Of a job: the node that failed. Of a node: the one whose failure brought it down. */
+  readonly node?: string
+  /** The item of the node that failed, counted from 0. */
+  readonly item?: number
+}
+
+export interface NodeView extends AttemptFields {
+  readonly id: string
+  readonly handler: string
+  readonly status: NodeStatus
+  /** Of a node that was CANCELLED: why. */
+  readonly reason?: string
+  /** Dependencies that are not done. */
+  readonly incoming: number
+  readonly waiting_on: WaitingOn | null
+  readonly error: ErrorView | null
+  /** Never recorded: null in the graph without its overlay. */
+  readonly progress: Progress | null
+  readonly preview?: Json
+  /** The job that does this node's work, once there is one. */
+  readonly child_job_id?: string
+  /** Of a node with `for_each`: how many of its items are in each state. */
+  readonly items?: ItemCounts
+}
+
+export interface GraphView {
+  readonly status: JobStatus
+  readonly workflow_status: WorkflowStatus | null
+  /** X1: another after each resume. */
+  readonly resume_token: string
+  readonly progress_pct: number
+  readonly nodes: readonly NodeView[]
+  readonly edges: readonly { readonly from: string; readonly to: string }[]
+  /** Ready for a worker, none has it yet. */
+  readonly ready_queue: readonly string[]
+  readonly waiting_for: readonly (WaitingOn & { readonly node: string })[]
+  /** Nodes begun and not done, and nodes done (COMPLETED or SKIPPED). */
+  readonly pending_operations: number
+  readonly completed_operations: number
+  readonly usage: { readonly [key: string]: number }
+  /** Of a pipeline. */
+  readonly routes?: readonly RouteView[]
+  /** Of a pipeline. */
+  readonly dead_letters?: DeadLettersView
+  /** What is never recorded. null: not known; absent: the job has ended. */
+  readonly live?: LiveGraph | null
+  /** Operations that may be running at a provider and whose id nobody knows. From the store, not from facts. */
+  readonly unseen_operations?: readonly UnseenOperation[]
+}
+
+/** The job ended while its submission was in flight, and it was not answered. */
+export interface UnseenOperation {
+  readonly node: string
+  readonly item?: number
+  readonly provider: string
+  /** When the job ended. */
+  readonly since: number
+  /** Until when it holds a slot of its provider. */
+  readonly held_until: number
+}
+
+/** `now`: retry times that are not after it count as due. */
+export function graphView(state: JobState, { now }: { readonly now: number }): GraphView {
+  const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, now))
+  const isOpen = state.status !== "PENDING" && !jobHasEnded(state.status)
+  return {
+    status: state.status,
+    workflow_status: isOpen ? workflowStatus(nodes) : null,
+    resume_token: resumeToken(state),
+    progress_pct: progressOf(state),
+    nodes,
+    edges: edgesOf(state),
+    ready_queue: readyQueue(nodes),
+    waiting_for: waitingFor(nodes),
+    pending_operations: nodes.filter(({ status }) => isBegun(status)).length,
+    completed_operations: nodes.length - state.unfinished,
+    usage: Object.fromEntries(state.usage),
+  }
+}
+
+export function nodeView(state: JobState, node: number, now: number): NodeView {
+  const { id, handler } = state.graph.nodes[node]!
+  const preview = state.previews.get(node)
+  const child = state.children.get(node)
+  const status = shownStatus(state, node, now)
+  return {
+    id,
+    handler,
+    status,
+    ...reasonField(state, status),
+    ...attemptFields(state, node),
+    incoming: state.remaining[node]!,
+    waiting_on: waitingOn(state, node, now),
+    error: nodeError(state, node),
+    progress: null,
+    ...(preview === undefined ? {} : { preview }),
+    ...(child === undefined ? {} : { child_job_id: child }),
+    ...(state.lists.has(node) ? { items: itemCounts(state.lists.get(node)!) } : {}),
+  }
+}
+
+/** A node with `for_each` is shown as its items are: RUNNING if one runs, else QUEUED if one is ready for a worker. */
+function shownStatus(state: JobState, node: number, now: number): NodeStatus {
+  const list = state.nodeStatus[node] === WAITING ? state.lists.get(node)?.state : undefined
+  if (list === undefined) return nodeStatusOf(state, node)
+  if (runsItem(list)) return "RUNNING"
+  return hasReadyItem(list, now) ? "QUEUED" : "WAITING"
+}
+
+function runsItem({ started, nodeStatus }: JobState): boolean {
+  for (const item of started.keys()) if (nodeStatus[item] === RUNNING) return true
+  return false
+}
+
+function hasReadyItem({ active, retryAt }: JobState, now: number): boolean {
+  if (active > 0) return true
+  for (const at of retryAt.values()) if (at <= now) return true
+  return false
+}
+
+/** null: its start is on record, or it is over. */
+export function waitingOn(state: JobState, node: number, now: number): WaitingOn | null {
+  switch (state.nodeStatus[node]) {
+    case PENDING:
+      return { kind: "dependencies", nodes: openDependencies(state, node) }
+    case QUEUED: {
+      const provider = state.awaitingSlot.get(node)
+      if (provider !== undefined) return { kind: "slot", provider, position: null }
+      const at = state.retryAt.get(node)
+      if (at === undefined || at <= now) return workerWait(state.graph.nodes[node]!)
+      return executionsView(state.faults.get(node)?.fault) ?? { kind: "retry", at }
+    }
+    case WAITING: {
+      const list = state.lists.get(node)?.state
+      if (list !== undefined) return itemsWait(state, node, list, now)
+      const waiting = state.waiting.get(node)!
+      if (waiting.kind === "external") return operationView(state, node, waiting)
+      return waitView(waiting)
+    }
+    default:
+      return null
+  }
+}
+
+function itemsWait(state: JobState, node: number, list: JobState, now: number): WaitingOn | null {
+  if (runsItem(list)) return null
+  if (hasReadyItem(list, now)) return workerWait(state.graph.nodes[node]!)
+  return { kind: "items", waiting: waitingItems(list), until: nextTimer(list), waits: itemWaits(list) }
+}
+
+/** How many items wait for what. */
+function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWaits {
+  const counts: { -readonly [kind in keyof ItemWaits]: number } = {}
+  const count = (kind: keyof ItemWaits) => {
+    counts[kind] = (counts[kind] ?? 0) + 1
+  }
+  for (const { kind } of waiting.values()) count(kind)
+  for (const item of retryAt.keys())
+    count(executionsFullIn(faults.get(item)?.fault) === null ? "retry" : "executions")
+  if (awaitingSlot.size > 0) counts.slot = awaitingSlot.size
+  return counts
+}
+
+/** null: that is not why it waits. */
+function executionsView(fault: Fault | undefined): WaitingOn | null {
+  const place = executionsFullIn(fault)
+  return place === null ? null : { kind: "executions", ...place }
+}
+
+/** What a task that is ready waits for, as far as facts tell. */
+export function workerWait({ handler, provider }: RuleNode): WorkerWait {
+  return provider == null ? { kind: "worker", handler } : { kind: "worker", handler, provider }
+}
+
+function waitingItems({ waiting, retryAt, awaitingSlot }: JobState): number {
+  return waiting.size + retryAt.size + awaitingSlot.size
+}
+
+function operationView(state: JobState, node: number, waiting: ExternalWaiting): WaitingOn {
+  const polls = state.polls.get(node)
+  return {
+    kind: "external",
+    provider: waiting.provider,
+    external_id: waiting.external_id,
+    next_poll_at: state.pollAt.get(node) ?? null,
+    until: waiting.until ?? null,
+    polls: polls?.count ?? 0,
+    poll_error: polls?.fault ? errorView(state, polls.fault, {}) : null,
+  }
+}
+
+/** `default` only where there is one: without, the node fails at `until`. */
+function waitView(waiting: Exclude<Waiting, ExternalWaiting>): WaitingOn {
+  switch (waiting.kind) {
+    case "timer":
+      return { kind: "timer", until: waiting.until }
+    case "signal": {
+      const { kind, name, until = null, default: otherwise } = waiting
+      return otherwise === undefined ? { kind, name, until } : { kind, name, until, default: otherwise }
+    }
+    case "child": {
+      const { kind, job_id, workflow, workflow_version } = waiting
+      return { kind, job_id, workflow, workflow_version }
+    }
+  }
+}
+
+function openDependencies(state: JobState, node: number): string[] {
+  return neighbours(state.graph.dependencies, node)
+    .filter(dependency => !isDone(state, dependency))
+    .map(dependency => state.graph.nodes[dependency]!.id)
+}
+
+function neighbours({ starts, items }: Adjacency, node: number): number[] {
+  return Array.from(items.subarray(starts[node], starts[node + 1]))
+}
+
+/** A node that is done has got over its earlier failures. Waiting for a place among the executions is none. */
+export function nodeError(state: JobState, node: number): ErrorView | null {
+  const failed = state.faults.get(node)
+  if (failed === undefined || isDone(state, node)) return null
+  if (state.nodeStatus[node] !== FAILED && executionsFullIn(failed.fault) !== null) return null
+  return errorView(state, failed.fault, { node: failed.cause, item: failed.item })
+}
+
+function errorView(
+  state: JobState,
+  fault: Fault,
+  { node, item }: { readonly node?: number | undefined; readonly item?: number | undefined },
+): ErrorView {
+  return {
+    code: fault.code,
+    message: fault.message,
+    ...(fault.details === undefined ? {} : { details: fault.details }),
+    ...(node === undefined ? {} : { node: state.graph.nodes[node]!.id }),
+    ...(item === undefined ? {} : { item }),
+  }
+}
+
+function edgesOf({ graph }: JobState): { from: string; to: string }[] {
+  return graph.nodes.flatMap(({ id }, node) =>
+    neighbours(graph.dependencies, node).map(dependency => ({ from: graph.nodes[dependency]!.id, to: id })),
+  )
+}
+
+/** Whole percents of the nodes, of those that are done for ever. */
+export function progressOf(state: JobState): number {
+  if (hasCompleted(state)) return 100
+  const size = state.graph.nodes.length
+  let done = size - state.unfinished
+  for (const [node, { items, state: list }] of state.lists)
+    if (!isDone(state, node)) done += (items.length - list.unfinished) / items.length
+  return Math.min(99, Math.floor((done * 100) / size))
+}
+
+/** A DELETED job still shows what it came to. */
+function hasCompleted({ status, unfinished, fault }: JobState): boolean {
+  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
+}

@@ -1,0 +1,140 @@
+/** Values of JSON: is it one, and the copy of it that does not depend on the order of keys. */
+import type { Json, JsonObject } from "../../core/json.ts"
+import type { ProblemList } from "../problem.ts"
+
+export function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
+}
+
+/** The value at a path of own properties, `undefined` if there is none. */
+export function valueAt(source: unknown, path: readonly PropertyKey[]): unknown {
+  let value = source
+  for (const key of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as Record<PropertyKey, unknown>)[key]
+  }
+  return value
+}
+
+/** A copy with another value at a path that exists. */
+export function withValueAt(source: Json, [key, ...rest]: readonly (string | number)[], value: Json): Json {
+  if (key === undefined) return value
+  const copy = (Array.isArray(source) ? [...source] : { ...(source as JsonObject) }) as Record<
+    PropertyKey,
+    Json
+  >
+  copy[key] = withValueAt(copy[key]!, rest, value)
+  return copy as Json
+}
+
+/** Bounds on a value: `depth` of nesting, and `values` in all (objects of code may share parts without end). */
+export interface JsonBounds {
+  readonly depth: number
+  readonly values: number
+}
+
+/**
+ * Reports everything below `root` that JSON cannot hold. Objects of code may hold `undefined`, which means that the key
+ * is not there. Answers with the levels of nesting and the number of values.
+ */
+export function checkJson(root: unknown, bounds: JsonBounds, problems: ProblemList): JsonBounds {
+  const check = new JsonCheck(bounds, problems)
+  check.visit(root, bounds.depth)
+  return { depth: bounds.depth - check.deepest, values: bounds.values - check.left }
+}
+
+class JsonCheck {
+  readonly #bounds: JsonBounds
+  readonly #problems: ProblemList
+  readonly #path: (string | number)[] = []
+  /** The containers around the value at hand; a list, since it is short. */
+  readonly #open: object[] = []
+  /** Values that may still come. */
+  left: number
+  /** Levels that were left at the deepest place. */
+  deepest: number
+  /** Said once: a hostile document may have a million such places. */
+  #isTooDeep = false
+
+  constructor(bounds: JsonBounds, problems: ProblemList) {
+    this.#bounds = bounds
+    this.#problems = problems
+    this.left = bounds.values
+    this.deepest = bounds.depth
+  }
+
+  visit(value: unknown, depth: number): void {
+    if (--this.left < 0) {
+      if (this.left === -1) this.#refuse(`More than ${this.#bounds.values} values. Split the document.`)
+    } else if (typeof value === "object" && value !== null) this.#container(value, depth)
+    else if (typeof value === "number") {
+      if (!Number.isFinite(value))
+        this.#refuse(`${value} is not a value of JSON. Write a finite number or a string.`)
+    } else if (value !== null && typeof value !== "string" && typeof value !== "boolean") {
+      const advice = "Write a string, number, boolean, list or mapping."
+      this.#refuse(`Type "${typeof value}" is not part of JSON. ${advice}`)
+    }
+  }
+
+  #container(value: object, depth: number): void {
+    if (this.#open.includes(value)) {
+      this.#refuse("This object contains itself. Write it out, or leave it out.")
+    } else if (depth === 0) {
+      if (!this.#isTooDeep)
+        this.#refuse(`Nested more than ${this.#bounds.depth} levels deep (limit depth). Flatten it.`)
+      this.#isTooDeep = true
+    } else {
+      this.#open.push(value)
+      if (depth - 1 < this.deepest) this.deepest = depth - 1
+      if (Array.isArray(value)) this.#list(value, depth - 1)
+      else this.#mapping(value, depth - 1)
+      this.#open.pop()
+    }
+  }
+
+  #list(value: readonly unknown[], depth: number): void {
+    for (let i = 0; i < value.length; i++) {
+      this.#path.push(i)
+      this.visit(value[i], depth)
+      this.#path.pop()
+    }
+  }
+
+  #mapping(value: object, depth: number): void {
+    const prototype: unknown = Object.getPrototypeOf(value)
+    if (prototype !== Object.prototype && prototype !== null) {
+      this.#refuse(
+        `A ${value.constructor?.name ?? "class"} object is not a value of JSON. Write a plain object.`,
+      )
+      return
+    }
+    for (const key of Object.keys(value)) {
+      const member = (value as Record<string, unknown>)[key]
+      if (member === undefined) continue
+      this.#path.push(key)
+      if (key === "__proto__") this.#refuse('The key "__proto__" is not allowed. Choose another.')
+      else this.visit(member, depth)
+      this.#path.pop()
+    }
+  }
+
+  #refuse(message: string): void {
+    this.#problems.add("E101", this.#path, message)
+  }
+}
+
+/** A copy with sorted keys. Integer-like keys come first whatever we do: JavaScript orders them so, always. */
+export function sortedCopy(value: unknown): Json {
+  if (typeof value !== "object" || value === null) return value as Json
+  if (Array.isArray(value)) return value.map(sortedCopy)
+  const source = value as Record<string, unknown>
+  const copy: Record<string, Json> = {}
+  const keys = Object.keys(source)
+  for (const key of keys.length > 1 ? keys.sort() : keys) {
+    const member = source[key]
+    if (member !== undefined) copy[key] = sortedCopy(member)
+  }
+  return copy
+}
+
+export const emptyObject: JsonObject = Object.freeze({})

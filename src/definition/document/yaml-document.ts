@@ -1,0 +1,231 @@
+/**
+ * YAML 1.2 to a value of JSON, with positions. The tree is walked here and not by the library's `toJS`, because that
+ * resolves each alias by a search of the whole document and knows no positions for what JSON cannot hold.
+ * Its own check of duplicate keys compares each key with all others (quadratic), so it is off and done here.
+ */
+import {
+  type Alias,
+  isAlias,
+  isMap,
+  isScalar,
+  isSeq,
+  type Node,
+  type Pair,
+  type YAMLError,
+  type YAMLMap,
+} from "yaml"
+import type { Json, JsonObject } from "../../core/json.ts"
+import type { DefinitionLimits } from "../limits.ts"
+import { type DocumentPath, formatPath, type Position, type Problem } from "../problem.ts"
+import { duplicateKey, type ReadDocument } from "./json-document.ts"
+import { isObject } from "./json-value.ts"
+import { lineFinder } from "./lines.ts"
+import { composeYaml } from "./yaml-compose.ts"
+import { type AliasTargets, yamlLocator } from "./yaml-locate.ts"
+
+export function readYaml(text: string, limits: DefinitionLimits): ReadDocument {
+  const position = lineFinder(text)
+  const failed = (message: string, offset: number): ReadDocument => ({
+    value: undefined,
+    problems: [{ code: "E101", message, path: "", ...position(offset) }],
+    locate: () => position(offset),
+  })
+  const composed = composeYaml(text, limits.depth)
+  if (composed.document === undefined) return failed(composed.message, composed.offset)
+  const { document } = composed
+  const faults = firstOfLines(document.errors, position).map(
+    (error): Problem => ({
+      code: "E101",
+      message: `Not valid YAML: ${error.message.replace(/[.\s]+$/, "")}.${adviceFor(text, error)}`,
+      path: "",
+      ...position(error.pos[0]),
+    }),
+  )
+  if (faults.length > 0) return { value: undefined, problems: faults, locate: () => position(0) }
+  if (document.directives?.yaml.explicit && document.directives.yaml.version !== "1.2") {
+    return failed("Only YAML 1.2 is read. Remove the %YAML line.", 0)
+  }
+  if (document.contents === null)
+    return failed("The document is empty. A workflow needs a name and nodes.", 0)
+  const walk = new Walk(limits, position)
+  const value = walk.value(document.contents as Node, [], 0)
+  return {
+    value,
+    problems: walk.problems,
+    unread: walk.unread,
+    locate: yamlLocator(document.contents, { text, position, aliases: walk.aliases }),
+  }
+}
+
+/**
+ * The reader goes on behind a fault, and takes the rest of its line for more of them. They are left out before anything
+ * is said of them: advice looks at the whole line, so a long one with a fault at every character would take hours.
+ */
+function firstOfLines(
+  errors: readonly YAMLError[],
+  position: (offset: number) => Position,
+): readonly YAMLError[] {
+  let last: number | undefined
+  return errors.filter(({ pos: [at] }) => {
+    const { line } = position(at)
+    const isFirst = line !== last
+    last = line
+    return isFirst
+  })
+}
+
+/** What stands behind most syntax errors in workflows: text that YAML reads as something else. */
+function adviceFor(text: string, { pos: [at], message }: YAMLError): string {
+  const line = text.slice(text.lastIndexOf("\n", at - 1) + 1, at + 1)
+  if (/(?:[:-]|^)\s+\{[{%#]/.test(line))
+    return ' Put a value that begins with a template in quotes: "{{ … }} …".'
+  return /^Nested mappings/.test(message) ? ' Put text that holds ": " in quotes.' : ""
+}
+
+const plainTags = new Set(
+  ["str", "int", "float", "bool", "null", "map", "seq"].map(name => `tag:yaml.org,2002:${name}`),
+)
+
+class Walk {
+  readonly problems: Problem[] = []
+  readonly unread: string[] = []
+  readonly aliases: AliasTargets = new Map()
+  readonly #anchors = new Map<string, Node>()
+  readonly #open = new Set<Node>()
+  readonly #limits: DefinitionLimits
+  readonly #position: (offset: number) => Position
+  #aliasDepth = 0
+  #aliasValues = 0
+  #stopped = false
+
+  constructor(limits: DefinitionLimits, position: (offset: number) => Position) {
+    this.#limits = limits
+    this.#position = position
+  }
+
+  value(node: Node | null, path: DocumentPath, depth: number): Json {
+    if (node === null || this.#stopped) return null
+    if (this.#aliasDepth > 0 && ++this.#aliasValues > this.#limits.aliasValues) {
+      return this.#stop(
+        node,
+        path,
+        `Aliases add more than ${this.#limits.aliasValues} values (limit aliasValues). Write fewer.`,
+      )
+    }
+    if (depth > this.#limits.depth) {
+      return this.#stop(
+        node,
+        path,
+        `Nested more than ${this.#limits.depth} levels deep (limit depth). Flatten it.`,
+      )
+    }
+    if (isAlias(node)) return this.#alias(node, path, depth)
+    if ("anchor" in node && node.anchor !== undefined && this.#aliasDepth === 0)
+      this.#anchors.set(node.anchor, node)
+    if (node.tag !== undefined && !plainTags.has(node.tag)) {
+      return this.#refuse(node, path, `The tag ${node.tag} is not part of JSON. Write the value without it.`)
+    }
+    if (isScalar(node)) return this.#scalar(node, node.value, path)
+    this.#open.add(node)
+    const value = isMap(node)
+      ? this.#mapping(node, path, depth)
+      : isSeq(node)
+        ? node.items.map((item, i) => this.value(item as Node | null, [...path, i], depth + 1))
+        : null
+    this.#open.delete(node)
+    return value
+  }
+
+  #alias(node: Alias, path: DocumentPath, depth: number): Json {
+    const target = this.aliases.get(node) ?? this.#anchors.get(node.source)
+    if (target === undefined)
+      return this.#refuse(node, path, `No anchor &${node.source} stands before this alias.`)
+    if (this.#open.has(target))
+      return this.#refuse(node, path, `The alias *${node.source} stands inside what it means.`)
+    this.aliases.set(node, target)
+    this.#aliasDepth++
+    const value = this.value(target, path, depth + 1)
+    this.#aliasDepth--
+    return value
+  }
+
+  #mapping(node: YAMLMap, path: DocumentPath, depth: number): Json {
+    const found: Record<string, Json> = {}
+    const first = new Map<string, Position>()
+    let merged: JsonObject | undefined
+    for (const pair of node.items as Pair<Node, Node | null>[]) {
+      const key = this.#key(pair, path)
+      if (key === undefined) {
+        merged = this.#merged(pair, path, depth) ?? merged
+        continue
+      }
+      const memberPath = [...path, key]
+      const earlier = first.get(key)
+      const at = this.#position(pair.key.range?.[0] ?? 0)
+      if (earlier === undefined) first.set(key, at)
+      else this.problems.push(duplicateKey(memberPath, at, earlier))
+      const value = this.value(pair.value, memberPath, depth + 1)
+      if (key === "__proto__")
+        Object.defineProperty(found, key, { value, enumerable: true, configurable: true, writable: true })
+      else found[key] = value
+    }
+    return merged === undefined ? found : { ...merged, ...found }
+  }
+
+  /** What a merge key was meant to add: it is refused, but that keys are missing would only follow from that. */
+  #merged(
+    { key, value }: Pair<Node, Node | null>,
+    path: DocumentPath,
+    depth: number,
+  ): JsonObject | undefined {
+    if (!isScalar(key) || key.value !== "<<") return undefined
+    const meant = this.value(value, path, depth)
+    return isObject(meant) ? (meant as JsonObject) : undefined
+  }
+
+  #key(pair: Pair<Node, Node | null>, path: DocumentPath): string | undefined {
+    const { key } = pair
+    if (isScalar(key) && typeof key.value === "string") {
+      if (key.value !== "<<" || key.type !== "PLAIN") return key.value
+      this.#report(
+        key,
+        path,
+        "Merge keys (<<) are not part of YAML 1.2. Write the keys out, or put it in quotes.",
+      )
+      return undefined
+    }
+    if (isMap(key) && key.flow) {
+      this.#refuse(pair.key, path, 'A template that begins with {{ must stand in quotes: "{{ … }}".')
+      return undefined
+    }
+    const shown = isScalar(key) ? String(key.value) : "this"
+    this.#report(key, path, `A key must be a string. Put ${shown} in quotes, or write a list.`)
+    return undefined
+  }
+
+  #scalar(node: Node, value: unknown, path: DocumentPath): Json {
+    if (value === null || typeof value === "string" || typeof value === "boolean") return value
+    if (typeof value === "number" && Number.isFinite(value)) return value
+    return this.#refuse(
+      node,
+      path,
+      `${String(value)} is not a value of JSON. Put it in quotes if text is meant.`,
+    )
+  }
+
+  #refuse(node: Node, path: DocumentPath, message: string): null {
+    this.#report(node, path, message)
+    this.unread.push(formatPath(path))
+    return null
+  }
+
+  #report(node: Node, path: DocumentPath, message: string): void {
+    const at = this.#position(node.range?.[0] ?? 0)
+    this.problems.push({ code: "E101", message, path: formatPath(path), ...at })
+  }
+
+  #stop(node: Node, path: DocumentPath, message: string): null {
+    this.#stopped = true
+    return this.#refuse(node, path, message)
+  }
+}

@@ -1,0 +1,145 @@
+/**
+ * One pass over a workflow: everything that is wrong with it, and all that a plan is made of.
+ * First the shape and the ids of all nodes, then what each node refers to, then the graph. Causes only: what a
+ * malformed entry would have explained (a reference to it, its missing handler) is left out.
+ */
+import type { JsonObject } from "../../core/json.ts"
+import type { Adjacency } from "../../core/plan.ts"
+import type { ValueTemplate } from "../../template/types.ts"
+import type { Work } from "../../turns.ts"
+import { type AdapterCatalog, adapterCatalog } from "../adapter.ts"
+import { checkJson, isObject, sortedCopy } from "../document/json-value.ts"
+import type { HandlerCatalog } from "../handler.ts"
+import { checkInputSchema } from "../input/input-schema.ts"
+import { type DefinitionLimits, defaultLimits } from "../limits.ts"
+import { type AnalysedPipeline, analysePipeline } from "../pipeline/analysis.ts"
+import { type Locate, type Problem, ProblemList } from "../problem.ts"
+import type { NodeDefinition, WorkflowDefinition } from "../shape/schema.ts"
+import { checkHead, checkName, checkNodeShape } from "../shape/shape.ts"
+import { Suggester } from "../suggest.ts"
+import { compileTemplates } from "../templates.ts"
+import { rowLengths, transpose } from "./graph.ts"
+import { NodeAnalysis } from "./node-analysis.ts"
+import { checkStructure } from "./structure.ts"
+
+/**
+ * The rules of definitions. A stored version is compiled under those that it was pushed under, so that it keeps its
+ * meaning. 1: text that a condition (`when`) yields counts as true unless it is empty. 2: such text is a fault, and
+ * a condition that can only yield text is a problem of the document.
+ */
+const currentRules = 2
+
+export interface AnalysisOptions {
+  readonly handlers: HandlerCatalog
+  /** For pipelines; left out, no adapter is known. */
+  readonly adapters?: AdapterCatalog
+  readonly locate?: Locate
+  readonly limits?: Partial<DefinitionLimits>
+  /** Parts of the document could not be read, so nothing follows from what is not there. */
+  readonly isPartial?: boolean
+  /** Those of a stored version; default `currentRules`. */
+  readonly rules?: number
+}
+
+/** A node without problems, with its templates compiled and its references resolved. */
+export interface AnalysedNode {
+  readonly definition: NodeDefinition
+  readonly config: ValueTemplate
+  readonly when: ValueTemplate | null
+  readonly forEach: ValueTemplate | null
+  /** Positions read by templates, sorted. */
+  readonly reads: Int32Array
+}
+
+export interface Analysis {
+  readonly problems: readonly Problem[]
+  /** One of the two, only if there are no problems. */
+  readonly workflow?: AnalysedWorkflow
+  readonly pipeline?: AnalysedPipeline
+}
+
+export interface AnalysedWorkflow {
+  readonly head: WorkflowDefinition
+  readonly nodes: readonly AnalysedNode[]
+  readonly positions: ReadonlyMap<string, number>
+  readonly input: JsonObject | null
+  readonly output: ValueTemplate | null
+  readonly dependencies: Adjacency
+  readonly successors: Adjacency
+  readonly inDegrees: Int32Array
+  readonly order: Int32Array
+  readonly rules: number
+}
+
+export function* analyseWorkflow(source: unknown, options: AnalysisOptions): Work<Analysis> {
+  const limits = { ...defaultLimits, ...options.limits }
+  const { rules = currentRules } = options
+  const problems = new ProblemList(options.locate)
+  const suggest = new Suggester()
+  // A value takes two bytes of text at least.
+  checkJson(source, { depth: limits.depth, values: limits.documentBytes / 2 }, problems)
+  yield
+  // Not JSON, or a cycle of objects: nothing else can be looked at safely.
+  if (problems.size > 0) return { problems: problems.sorted() }
+
+  const shape = { problems, suggest, limits }
+  if (rules >= 2 && isObject(source)) checkName(source.name, problems)
+  if (isObject(source) && source.routes !== undefined) {
+    const { adapters = noAdapters, isPartial = false } = options
+    const pipeline =
+      source.nodes === undefined
+        ? yield* analysePipeline(source, { ...shape, adapters, isPartial, rules })
+        : both(shape)
+    return pipeline === undefined ? { problems: problems.sorted() } : { problems: [], pipeline }
+  }
+  const head = checkHead(source, shape)
+  if (head === undefined) return { problems: problems.sorted() }
+  if (isObject(head.input)) yield* checkInputSchema(head.input, { problems, isStored: rules < 2 })
+  if (!Array.isArray(head.nodes)) return { problems: problems.sorted() }
+  if (head.nodes.length > limits.nodes) {
+    const message = `The workflow has ${head.nodes.length} nodes; at most ${limits.nodes} are allowed (limit nodes). Split it, or use "for_each".`
+    problems.add("E101", ["nodes"], message)
+    return { problems: problems.sorted() }
+  }
+
+  const definitions: ReturnType<typeof checkNodeShape>[] = []
+  for (const node of head.nodes as unknown[]) {
+    definitions.push(checkNodeShape(node, definitions.length, shape))
+    yield
+  }
+  const nodes = new NodeAnalysis({
+    ...shape,
+    ...{ handlers: options.handlers, sources: head.nodes, definitions, rules },
+  })
+  const analysed = yield* nodes.analyse()
+  const output =
+    head.output == null ? null : compileTemplates(sortedCopy(head.output), () => ["output"], problems)
+  if (output !== null) nodes.checkOutput(output)
+  if (analysed === undefined) return { problems: problems.sorted() }
+
+  yield
+  const dependencies = nodes.dependencies()
+  const successors = transpose(dependencies)
+  const inDegrees = rowLengths(dependencies)
+  const { ids, originOf } = nodes
+  const { order } = checkStructure({ ids, dependencies, successors, inDegrees, originOf }, problems)
+  if (problems.size > 0) return { problems: problems.sorted() }
+  const workflow: AnalysedWorkflow = {
+    head: head as WorkflowDefinition,
+    nodes: analysed as readonly AnalysedNode[],
+    positions: nodes.positions,
+    input: head.input == null ? null : (sortedCopy(head.input) as JsonObject),
+    output: output as ValueTemplate | null,
+    ...{ dependencies, successors, inDegrees, order, rules },
+  }
+  return { problems: [], workflow }
+}
+
+const noAdapters = adapterCatalog([])
+
+/** Which of the two was meant is not known, so neither is looked at. */
+function both({ problems }: { readonly problems: ProblemList }): undefined {
+  const message =
+    'A document has "nodes" (a workflow) or "routes" (a pipeline), not both. Remove one, or divide it into two documents.'
+  problems.add("E101", ["routes"], message, { key: true })
+}

@@ -1,0 +1,100 @@
+/**
+ * Workflows written in TypeScript: `workflow("name", { input }, flow => …)`.
+ *
+ * The result is the plain definition a person would write in YAML, with the same hash: refs become templates,
+ * dependencies follow from the templates and are not listed, and nothing is added that was not asked for.
+ * Refs exist only after the node they read, so a built workflow has no cycle and no unknown reference.
+ */
+import type { StandardSchemaV1 } from "@standard-schema/spec"
+import type { AdapterSpec } from "../adapter.ts"
+import type { HandlerSpec } from "../handler.ts"
+import type { PipelineDefinition } from "../pipeline/schema.ts"
+import type { WorkflowDefinition } from "../shape/schema.ts"
+import { emit } from "./emit.ts"
+import { contentOf, Flow } from "./flow.ts"
+import { headOf, type InputOptions, type Settings } from "./head.ts"
+import type { Resolved, TemplatedJson } from "./types.ts"
+
+export { type PipelineOptions, pipeline } from "../pipeline/builder.ts"
+export type {
+  AnyRoute,
+  ErrorHandlingOptions,
+  PipelineFlow,
+  Queue,
+  Route,
+  RouteOptions,
+} from "../pipeline/flow.ts"
+export type { PipelineTotals, RouteTotals } from "../pipeline/plan.ts"
+export type { AnyFlow, Flow } from "./flow.ts"
+export type { JobInfo } from "./job-refs.ts"
+export type {
+  EachOptions,
+  NodeHandle,
+  NodeOptions,
+  RetryOptions,
+  RunEachOptions,
+  RunOptions,
+} from "./node.ts"
+export { cast, expr, orElse, text } from "./operations.ts"
+export type { ConfigOf, OutputOf, Ref, Resolved, Skippable, Templated } from "./types.ts"
+
+declare const types: unique symbol
+
+/** A document of either kind: with nodes or with routes. */
+export type Definition = WorkflowDefinition | PipelineDefinition
+
+/** A workflow or a pipeline and, for the compiler, the types of what its jobs take and give. */
+export interface Workflow<Input = unknown, Output = unknown, D extends Definition = Definition> {
+  readonly name: string
+  /** Plain JSON: what `compileWorkflow`, a YAML file or the API take. */
+  readonly definition: D
+  /** The handlers its nodes name, each once. */
+  readonly handlers: readonly HandlerSpec[]
+  /** The adapters its routes name, each once. */
+  readonly adapters: readonly AdapterSpec[]
+  /** The workflows its nodes run, each once: stored together with it. */
+  readonly workflows: readonly Workflow[]
+  /** Exists for the compiler only. */
+  readonly [types]?: { readonly input: Input; readonly output: Output }
+}
+
+/** What a job of this workflow takes: before defaults are filled in. */
+export type WorkflowInput<W extends Workflow> = W extends Workflow<infer Input, unknown> ? Input : never
+/** What a job of this workflow gives. */
+export type WorkflowOutput<W extends Workflow> = W extends Workflow<unknown, infer Output> ? Output : never
+
+export type WorkflowOptions<S extends StandardSchemaV1> = Settings & InputOptions<S>
+
+type Build<Input, Output> = (flow: Flow<Input>) => Output
+// biome-ignore lint/suspicious/noConfusingVoidType: it is the return type of the build function
+type SomeOutput = TemplatedJson | void
+/** Nothing returned: the job's output is found as for any definition without `output`. */
+type OutputFrom<Output> = [Output] extends [TemplatedJson] ? Resolved<Output> : unknown
+
+export function workflow<const Output extends SomeOutput>(
+  name: string,
+  build: Build<unknown, Output>,
+): Workflow<unknown, OutputFrom<Output>, WorkflowDefinition>
+export function workflow<const Output extends SomeOutput>(
+  name: string,
+  options: Settings & { readonly input?: never },
+  build: Build<unknown, Output>,
+): Workflow<unknown, OutputFrom<Output>, WorkflowDefinition>
+export function workflow<S extends StandardSchemaV1, const Output extends SomeOutput>(
+  name: string,
+  options: WorkflowOptions<S>,
+  build: Build<StandardSchemaV1.InferOutput<S>, Output>,
+): Workflow<StandardSchemaV1.InferInput<S>, OutputFrom<Output>, WorkflowDefinition>
+export function workflow(name: string, ...rest: unknown[]): Workflow<unknown, unknown, WorkflowDefinition> {
+  const build = rest.pop() as Build<unknown, unknown>
+  const options = (rest[0] ?? {}) as Partial<WorkflowOptions<StandardSchemaV1>>
+  const flow = new Flow<unknown>(name)
+  const output = build(flow)
+  const { nodes, handlers, workflows, place } = contentOf(flow)
+  const definition: WorkflowDefinition = {
+    ...headOf(name, options),
+    nodes,
+    ...(output !== undefined && { output: emit(output, place("output")) }),
+  }
+  return Object.freeze({ name, definition, handlers, adapters: Object.freeze([]), workflows })
+}

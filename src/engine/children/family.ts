@@ -1,0 +1,201 @@
+import type { ChildRequest } from "../../broker/port.ts"
+import type { Reported } from "../../core/commands.ts"
+import type { ChildUsage } from "../../core/facts.ts"
+import type { Fault } from "../../core/faults.ts"
+import { placeOf } from "../../core/item-list.ts"
+import type { JobState } from "../../core/state.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { parentReason } from "../../core/view/reasons.ts"
+import { UmbraError } from "../../errors.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { Log } from "../../log.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import { type ExecutionQueue, NoPlaceError } from "../pipeline-places.ts"
+import { type ChildResult, childFault, childResult, hasResult, usageFor, usageOfOrphan } from "./result.ts"
+import { ChildStarts, type ChildStartsParts, isWanted } from "./start.ts"
+
+export interface FamilyParts extends ChildStartsParts {
+  readonly log: Log
+  readonly executions: ExecutionQueue
+}
+
+/**
+ * Jobs that run for a node of another job (J14). All of a family are in one partition: they have one owner, and what
+ * happens to two of them can be one commit.
+ *
+ * 1. A node waits for a child that exists and has not ended, or has ended and is `unsettled`.
+ * 2. A job that ends commits that first, and then tells: a child its parent, a parent its orphans. Until `job_settled`
+ *    is durable too, its `wake_at` is 0, so whoever owns it next tells again; who knows already refuses.
+ */
+export class Family {
+  readonly #parts: FamilyParts
+  readonly #starts: ChildStarts
+  /** Not by id: a job that was thrown away and read again must tell, whatever the one before it is still at. */
+  readonly #settling = new Set<LiveJob>()
+
+  constructor(parts: FamilyParts) {
+    this.#parts = parts
+    this.#starts = new ChildStarts(parts)
+  }
+
+  childWanted(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
+    return this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
+      .catch(error => this.#notStarted(job, at, error))
+      .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
+  }
+
+  #notStarted(job: LiveJob, at: Reported, error: unknown): void {
+    if (!isWanted(job, at) || isMoved(error)) return
+    if (!(error instanceof UmbraError)) {
+      this.#parts.owner.setAside(job, error)
+      return
+    }
+    if (error instanceof NoPlaceError) {
+      void this.#parts.owner.act(job, { type: "failed", ...at, fault: error.fault, hasNoPlace: true })
+      this.#parts.executions.add(job.id, at, error)
+      return
+    }
+    const { code, message, retryable } = error
+    void this.#parts.owner.act(job, { type: "failed", ...at, fault: { code, message, retryable } })
+  }
+
+  settle(job: LiveJob): void {
+    if (this.#settling.has(job)) return
+    this.#settling.add(job)
+    this.#untilStoreAnswers(job, () => this.#settle(job))
+      .catch(error => this.#tellLog(job, error, "could not tell the relatives of a job of its end"))
+      .finally(() => this.#settling.delete(job))
+  }
+
+  /** The store will never take this child: its parent must not wait for it. */
+  async refused(child: LiveJob, fault: Fault): Promise<void> {
+    await this.#tellParent(child, async () => ({ type: "failed", fault }))
+  }
+
+  /**
+   * A job that is deleted takes its children along. They go first: whoever is interrupted leaves a parent that can be
+   * deleted again. Of one that has not ended, or is deleted, nothing is hidden: the command will be refused.
+   */
+  hideChildren(jobId: string): Promise<void> {
+    return this.#with(jobId, job => this.#hideChildrenOf(job))
+  }
+
+  async #hideChildrenOf({ id, state }: LiveJob): Promise<void> {
+    if (!jobHasEnded(state.status) || state.status === "DELETED") return
+    // Its parent has ended; it may just not have been told yet.
+    const reason = parentReason(id, state)
+    const { owner } = this.#parts
+    const parents: string[] = []
+    await this.#withAll(childrenOf(state), child => {
+      void owner.act(child, { type: "cancel", reason })
+      if (childrenOf(child.state).length > 0) parents.push(child.id)
+      else void owner.act(child, { type: "delete" })
+    })
+    // One after the other: side by side a page of pages would be in memory.
+    for (const child of parents) {
+      await this.hideChildren(child)
+      await this.#with(child, job => void owner.act(job, { type: "delete" }))
+    }
+  }
+
+  async #settle(job: LiveJob): Promise<void> {
+    const { state } = job
+    while (!job.gone && state.unsettled) {
+      const { seq } = job
+      const isSame = () => !job.gone && state.unsettled && job.seq === seq
+      const reason = parentReason(job.id, state)
+      const used: ChildUsage[] = []
+      await this.#withAll(state.orphans, child => {
+        if (!isSame()) return
+        void this.#parts.owner.act(child, { type: "cancel", reason })
+        used.push(...usageOfOrphan(state, child))
+      })
+      await this.#tellParent(job, () => this.#resultOf(job), { isSame, used })
+      // Retried, and perhaps ended again: from the beginning.
+      if (isSame()) void this.#parts.owner.act(job, { type: "settle", used })
+    }
+    this.#parts.owner.letGo(job)
+  }
+
+  async #resultOf(child: LiveJob): Promise<Result> {
+    if (!hasResult(child.state)) return { type: "failed", fault: childFault(child) }
+    const { journal, maxOutputBytes } = this.#parts
+    const { command, text } = await childResult(journal, child, maxOutputBytes)
+    return text === undefined ? command : { ...command, text }
+  }
+
+  async #tellParent(
+    child: LiveJob,
+    resultOf: () => Promise<Result>,
+    { isSame = () => true, used = [] }: { isSame?: () => boolean; used?: readonly ChildUsage[] } = {},
+  ): Promise<void> {
+    const link = child.state.parent
+    if (link === null) return
+    const { owner, clock } = this.#parts
+    const { text, ...result } = await resultOf()
+    await this.#with(link.job_id, async parent => {
+      const { state } = parent
+      // Both may have been due at the same moment: then the parent's own end counts.
+      if (state.expiresAt !== null && state.expiresAt <= clock.now())
+        await owner.act(parent, { type: "wake" })
+      const place = placeOf(state, link)
+      const waiting = place?.state.waiting.get(place.position)
+      if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
+      const item = link.item === undefined ? {} : { item: link.item }
+      const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
+      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
+    })
+  }
+
+  /** What is done to the job is done before anything else can happen to it. */
+  async #with(id: string, use: (job: LiveJob) => void | Promise<void>): Promise<void> {
+    for (;;) {
+      const job = await this.#parts.recovery.load(id)
+      if (job === null) return
+      if (job.gone) continue
+      await use(job)
+      this.#parts.owner.letGo(job)
+      return
+    }
+  }
+
+  /** One read for many: there may be ten thousand. */
+  async #withAll(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
+    for (let from = 0; from < ids.length; from += PAGE) {
+      const page = ids.slice(from, from + PAGE)
+      this.#parts.recovery.prefetch(page)
+      await Promise.all(page.map(id => this.#with(id, use)))
+    }
+  }
+
+  /** What has moved to another engine goes on there. */
+  #tellLog(job: LiveJob, error: unknown, message: string): void {
+    if (!job.gone && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
+  }
+
+  /** As long as the store is away the job waits: nothing is wrong with it. */
+  async #untilStoreAnswers(job: LiveJob, act: () => Promise<void>): Promise<void> {
+    for (;;) {
+      try {
+        return await act()
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        await new Promise<void>(resolve => this.#parts.clock.after(AGAIN_MS, resolve))
+      }
+    }
+  }
+}
+
+type Result = { readonly text?: string } & ChildResult["command"]
+
+const AGAIN_MS = 1000
+/** Children that are in memory at once to be told of their parent's end. */
+const PAGE = 250
+
+function childrenOf({ children, lists }: JobState): string[] {
+  return [...children.values(), ...[...lists.values()].flatMap(({ state }) => [...state.children.values()])]
+}
+
+function isMoved(error: unknown): boolean {
+  return error instanceof UmbraError && error.code === "E610"
+}

@@ -1,0 +1,114 @@
+import { uncounted } from "../../core/attempt-times.ts"
+import type { ChildUsage } from "../../core/facts.ts"
+import type { Fault } from "../../core/faults.ts"
+import { placeOf, which } from "../../core/item-list.ts"
+import { jobOutput } from "../../core/job-output.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
+import { type JobState, type LargeOutput, wholeOutput } from "../../core/state.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import { readOutput } from "../recovery/fold.ts"
+
+/** Has it completed? A job that was deleted after that still has its output. */
+export function hasResult({ status, unfinished, fault }: JobState): boolean {
+  return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
+}
+
+/** What the end of a child means for its parent's node, besides what it used (`usageFor`). */
+export type ChildResult =
+  | {
+      readonly command: { readonly type: "completed"; readonly output: Json }
+      /** Of the output. */
+      readonly text: string
+    }
+  | { readonly command: { readonly type: "failed"; readonly fault: Fault }; readonly text?: undefined }
+
+/** Of a completed child: its output, if it is not larger than a handler's may be. */
+export async function childResult(
+  journal: Journal,
+  child: LiveJob,
+  maxOutputBytes: number,
+): Promise<ChildResult> {
+  const output = await outputOf(journal, child)
+  const text = JSON.stringify(output)
+  const bytes = Buffer.byteLength(text)
+  if (bytes > maxOutputBytes)
+    return { command: { type: "failed", fault: tooLarge(child, bytes, maxOutputBytes) } }
+  return { command: { type: "completed", output }, text }
+}
+
+/** What the child has used, failed or not, and the place in the parent that waits for it has not counted yet. */
+export function usageFor(
+  parent: JobState,
+  { id, state }: LiveJob,
+  ofOrphans: readonly ChildUsage[] = [],
+): { readonly usage?: JsonObject } {
+  const sums = new Map(state.usage)
+  for (const { usage } of ofOrphans)
+    for (const [key, amount] of Object.entries(usage)) sums.set(key, (sums.get(key) ?? 0) + Number(amount))
+  const usage = uncounted(parent, id, sums)
+  return usage === undefined ? {} : { usage }
+}
+
+/** The same of a child that is cancelled because its parent has ended. */
+export function usageOfOrphan(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
+  const link = state.parent
+  const place = link === null ? null : placeOf(parent, link)
+  const usage = place === null ? undefined : uncounted(place.state, id, state.usage)
+  return usage === undefined ? [] : [{ ...which(link!), job_id: id, usage }]
+}
+
+function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
+  return {
+    code: "E405",
+    message: `The output of ${titleOf(child)} has ${bytes} bytes; a node's may have at most ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
+    retryable: false,
+    details: { job_id: child.id, max_bytes: maxBytes },
+  }
+}
+
+const titleOf = ({ id, state }: LiveJob): string =>
+  `child job ${id} (${state.workflow}@${state.workflowVersion})`
+
+/** Large parts are read. Outputs leave memory as they become durable, so what was there may be gone on a second look. */
+async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json> {
+  const read = new Map<number, Json>()
+  for (;;) {
+    const missing: LargeOutput[] = []
+    const output = jobOutput(state, part =>
+      wholeOutput(part, large => {
+        const known = read.get(large.seq)
+        if (known === undefined) missing.push(large)
+        return known ?? null
+      }),
+    )
+    if (missing.length === 0) return output
+    for (const { seq } of missing) read.set(seq, await readOutput(journal, id, seq))
+  }
+}
+
+/** Why there is no result. What made the child fail decides whether another try may help. */
+export function childFault(child: LiveJob): Fault {
+  const { id, state, plan } = child
+  const which = titleOf(child).replace(/^c/, "C")
+  const details = { job_id: id, status: state.status }
+  if (state.fault === null)
+    return {
+      code: "E430",
+      message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason.replace(/\.$/, "")}`}.`,
+      // Its time may have been too short for a moment; a cancellation was somebody's will.
+      retryable: state.status === "EXPIRED",
+      details,
+    }
+  const { fault, node, item } = state.fault
+  const { retry_after_seconds } = fault
+  const ofItem = item === undefined ? "" : `, item ${item}`
+  const where = node === undefined ? "" : ` at node "${plan.nodes[node]!.id}"${ofItem}`
+  return {
+    code: fault.code,
+    message: `${which} failed${where}: ${fault.message}`,
+    retryable: fault.retryable,
+    ...(retry_after_seconds === undefined ? {} : { retry_after_seconds }),
+    details,
+  }
+}

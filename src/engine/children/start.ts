@@ -1,0 +1,203 @@
+import type { ChildRequest } from "../../broker/port.ts"
+import type { Attempted, Reported, Submit } from "../../core/commands.ts"
+import type { Waiting } from "../../core/facts.ts"
+import { isCurrent, placeOf } from "../../core/item-list.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { checkSubmission } from "../../definition/index.ts"
+import type { Plan } from "../../definition/plan.ts"
+import { UmbraError } from "../../errors.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Clock } from "../clock.ts"
+import type { MustFit } from "../dispatch/pipeline-needs.ts"
+import { childJobId } from "../ids.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import type { Owner } from "../owner/owner.ts"
+import { type ClaimExecution, isFull, NoPlaceError, placeForRetry } from "../pipeline-places.ts"
+import type { Plans } from "../plans.ts"
+import type { Recovery } from "../recovery/recovery.ts"
+import type { EngineSettings } from "../settings.ts"
+import { Versions } from "../versions.ts"
+import { childFault, childResult, hasResult, usageFor } from "./result.ts"
+
+export interface ChildStartsParts {
+  readonly journal: Journal
+  readonly owner: Owner
+  readonly plans: Plans
+  readonly recovery: Recovery
+  readonly clock: Clock
+  readonly settings: EngineSettings
+  readonly maxOutputBytes: number
+  readonly claimExecution: ClaimExecution
+  readonly mustFit: MustFit
+}
+
+interface ResumedChild {
+  readonly child: LiveJob
+  /** Of a place among the executions. */
+  readonly giveBack: (() => Promise<void>) | null
+}
+
+/**
+ * From a node that wants another workflow to do its work to a child job that does it.
+ *
+ * 1. The child's id follows from the node. A first attempt finds none; a later one finds the one there is, if there is:
+ *    it goes on from what it has done. One that was deleted without a result will never go on: another begins.
+ * 2. What happens to the child and that the node waits for it are one commit.
+ */
+export class ChildStarts {
+  readonly #parts: ChildStartsParts
+  readonly #versions: Versions
+
+  constructor(parts: ChildStartsParts) {
+    this.#parts = parts
+    this.#versions = new Versions(parts.journal, () => parts.clock.random())
+  }
+
+  async start(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
+    const id = lastChild(job, at) ?? childJobId(job.id, at.node, at.item)
+    for (;;) {
+      const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
+      if (child === null) return this.#begin(job, at, { id, request })
+      // It may have left memory again meanwhile.
+      if (child.gone) continue
+      if (child.state.status !== "DELETED" || hasResult(child.state)) {
+        const giveBack = await this.#placeForRetry(child)
+        if (child.gone) continue
+        return this.#resume(job, at, { child, giveBack })
+      }
+      this.#parts.owner.letGo(child)
+      return this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
+    }
+  }
+
+  async #placeForRetry(child: LiveJob): Promise<(() => Promise<void>) | null> {
+    const { owner, claimExecution } = this.#parts
+    try {
+      return await placeForRetry(child, claimExecution)
+    } catch (error) {
+      const { finishedAt: endedAt, workflow: pipeline } = child.state
+      owner.letGo(child)
+      throw isFull(error) ? new NoPlaceError(error, { childId: child.id, endedAt, pipeline }) : error
+    }
+  }
+
+  async #begin(
+    job: LiveJob,
+    at: Reported,
+    { id, request }: { id: string; request: ChildRequest },
+  ): Promise<void> {
+    const { owner, plans, settings } = this.#parts
+    const path = [...(job.state.parent?.path ?? []), job.state.workflow]
+    const { name, version } = await this.#versions.resolve(job.state.owner, request.workflow)
+    checkPath(path, name, settings.maxDepth)
+    const plan = await plans.get(job.state.owner, name, version)
+    checkKind(request, plan)
+    this.#parts.mustFit(plan, job.state.owner)
+    const input = await checkSubmission(plan, request.input, job.state)
+    const giveBack = plan.pipeline === null ? null : await this.#place(id, name)
+    if (!isWanted(job, at)) return giveBack?.()
+    const item = at.item === undefined ? {} : { item: at.item }
+    const parent = { job_id: job.id, node: at.node, ...item, path }
+    const command: Submit = {
+      type: "submit",
+      owner: job.state.owner,
+      workflow: name,
+      workflowVersion: version,
+      input,
+      ttlSeconds: plan.ttlSeconds ?? settings.ttlSeconds,
+      priority: job.state.priority,
+      parent,
+      ...(job.state.traceparent === null ? {} : { traceparent: job.state.traceparent }),
+      ...(job.state.retryDefaults === null ? {} : { retryDefaults: job.state.retryDefaults }),
+      expiresBy: this.#expiresBy(job, at.node),
+    }
+    owner.inOneCommit(job.partition, () => {
+      const child = owner.submit(id, job.partition, plan, command)
+      this.#wait(job, at, child)
+    })
+  }
+
+  #place(childId: string, pipeline: string): Promise<() => Promise<void>> {
+    return this.#parts.claimExecution(childId).catch(error => {
+      throw isFull(error) ? new NoPlaceError(error, { childId, endedAt: null, pipeline }) : error
+    })
+  }
+
+  async #resume(job: LiveJob, at: Reported, { child, giveBack }: ResumedChild): Promise<void> {
+    const { owner, journal } = this.#parts
+    if (hasResult(child.state)) {
+      const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
+      const place = placeOf(job.state, at)
+      if (isWanted(job, at) && place !== null)
+        await owner.act(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
+    } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
+    if (jobHasEnded(child.state.status)) await giveBack?.()
+    owner.letGo(child)
+  }
+
+  #goOn(job: LiveJob, at: Reported, child: LiveJob): void {
+    const { owner } = this.#parts
+    if (jobHasEnded(child.state.status)) {
+      const decided = owner.act(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
+      if ("refused" in decided) {
+        void owner.act(job, { type: "failed", ...at, fault: { ...childFault(child), retryable: false } })
+        return
+      }
+    }
+    this.#wait(job, at, child)
+  }
+
+  #wait(job: LiveJob, at: Reported, child: LiveJob): void {
+    const { workflow, workflowVersion } = child.state
+    const waiting: Waiting = {
+      kind: "child",
+      job_id: child.id,
+      workflow,
+      workflow_version: workflowVersion,
+    }
+    void this.#parts.owner.act(job, { type: "waiting", ...at, waiting })
+  }
+
+  /** A child outlives neither its parent nor the node's patience. */
+  #expiresBy({ state, plan }: { state: LiveJob["state"]; plan: Plan }, node: number): number | null {
+    const { timeoutSeconds } = plan.nodes[node]!
+    const patience = timeoutSeconds === null ? null : this.#parts.clock.now() + timeoutSeconds * 1000
+    const { expiresAt } = state
+    return patience === null || expiresAt === null ? (patience ?? expiresAt) : Math.min(patience, expiresAt)
+  }
+}
+
+/** The child that the node, or the item, waited for last. */
+function lastChild({ state }: LiveJob, at: Attempted): string | undefined {
+  const place = placeOf(state, at)
+  return place?.state.children.get(place.position)
+}
+
+/** Its parent may have ended, or gone on, while the child was looked for. */
+export function isWanted({ gone, state }: LiveJob, at: Attempted): boolean {
+  return !gone && isCurrent(state, at)
+}
+
+function checkKind({ workflow, isPipeline }: ChildRequest, { pipeline }: Plan): void {
+  if ((pipeline !== null) === (isPipeline === true)) return
+  throw new UmbraError(
+    "E710",
+    isPipeline
+      ? `"${workflow}" has nodes and no routes, so it is no pipeline: run it with \`handler: workflow\`.`
+      : `"${workflow}" is a pipeline: run it with \`handler: pipeline\`.`,
+  )
+}
+
+function checkPath(path: readonly string[], name: string, maxDepth: number): void {
+  const whole = [...path, name].join(" → ")
+  if (path.includes(name))
+    throw new UmbraError(
+      "E432",
+      `Workflow "${name}" would run inside itself: ${whole}. Take one of these nodes out, or use for_each over a list.`,
+    )
+  if (path.length > maxDepth)
+    throw new UmbraError(
+      "E431",
+      `Workflows may be nested ${maxDepth} deep (UMBRA_MAX_DEPTH), and this is one more: ${whole}.`,
+    )
+}

@@ -1,0 +1,239 @@
+import type { Attempted } from "../../core/commands.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
+import type {
+  JobChange,
+  NewFact,
+  NewJob,
+  NewMessage,
+  Batch as StoredBatch,
+} from "../../journal/port/journal.ts"
+import { jobErrorText, jobOutputText, usedOf } from "../owner/job-result.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import type { OperationRows } from "./operation-rows.ts"
+
+export const DISPATCH = 0
+export const ABORT = 1
+export const END = 2
+
+/** Facts that will be committed together, and what is to be done once they are. */
+export class Batch {
+  readonly facts: NewFact[] = []
+  readonly epochs = new Map<number, number>()
+  readonly jobs = new Set<LiveJob>()
+  readonly answers: Answered[] = []
+  readonly messages: NewMessage[] = []
+  readonly waiters: Waiter[] = []
+  /** Effects in the order they were caused, in columns: a busy batch has thousands. */
+  readonly effectKinds: number[] = []
+  readonly effectJobs: LiveJob[] = []
+  readonly effectNodes: number[] = []
+  readonly effectAttempts: number[] = []
+  readonly effectItems: (number | undefined)[] = []
+  bytes = 0
+  /** Rows to write although no fact follows: of quarantined jobs, with the error, and of jobs that were (null). */
+  readonly rows = new Map<LiveJob, string | null>()
+  /** null: nothing in this batch concerns providers. */
+  operations: OperationRows | null = null
+
+  effect(kind: number, job: LiveJob, node: number, attempt: number, item?: number): void {
+    this.effectKinds.push(kind)
+    this.effectJobs.push(job)
+    this.effectNodes.push(node)
+    this.effectAttempts.push(attempt)
+    this.effectItems.push(item)
+  }
+
+  /** Whose the effect at this place is. */
+  attempted(index: number): Attempted {
+    const [node, attempt] = [this.effectNodes[index]!, this.effectAttempts[index]!]
+    const item = this.effectItems[index]
+    return item === undefined ? { node, attempt } : { node, attempt, item }
+  }
+
+  get isEmpty(): boolean {
+    const { facts, answers, messages, waiters, rows } = this
+    // A waiter must be answered even if the rest of the batch was dropped.
+    const isWithoutRows = facts.length === 0 && answers.length === 0 && messages.length === 0
+    return isWithoutRows && waiters.length === 0 && rows.size === 0
+  }
+
+  /**
+   * What goes to the store. Called when no further fact can join: every fact applied so far is in this batch or an
+   * earlier one, so the live state is exactly what the projection must say.
+   */
+  close(now: number): ClosedBatch {
+    const newJobs: NewJob[] = []
+    const changedJobs: JobChange[] = []
+    for (const job of this.jobs) {
+      if (job.gone) continue
+      mustBeExact(job)
+      if (!projectionChanged(job, now)) continue
+      if (job.projected === null) newJobs.push(newJobRow(job))
+      else changedJobs.push(jobChange(job))
+      const { status } = job.state
+      job.projected = { status, wakeAt: wakeAt(job.state), updatedAt: job.at, used: usedOf(job.state) }
+    }
+    for (const [job, error] of this.rows)
+      if (error !== null && !changedJobs.some(({ id }) => id === job.id))
+        changedJobs.push(quarantinedRow(job, error, now))
+    const fences = [...this.epochs]
+      .map(([partition, epoch]) => ({ partition, epoch }))
+      .sort((a, b) => a.partition - b.partition)
+    const { facts, answers, messages, operations } = this
+    const rows = operations === null ? {} : { begun: operations.begun, left: operations.left }
+    return { fences, facts, newJobs, changedJobs, answers, messages, ...rows }
+  }
+
+  /** Takes out everything of a partition whose memory is thrown away. */
+  forget(partition: number, error: Error): void {
+    if (!this.epochs.delete(partition)) return
+    keep(this.facts, fact => fact.partition !== partition)
+    keep(this.answers, answer => answer.partition !== partition)
+    keep(this.messages, message => message.cause?.partition !== partition)
+    for (const job of this.rows.keys()) if (job.partition === partition) this.rows.delete(job)
+    this.operations?.keep(row => row.partition !== partition)
+    for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
+  }
+
+  /** Takes out what a job had put in that is gone. */
+  drop(jobId: string): void {
+    keep(this.facts, fact => fact.jobId !== jobId)
+    keep(this.answers, answer => answer.jobId !== jobId)
+    this.operations?.keep(row => row.jobId !== jobId)
+  }
+}
+
+interface Answered {
+  readonly messageId: number
+  readonly partition: number
+  readonly jobId: string
+  readonly answer: string
+}
+
+/** What goes to the store, with the job of each answer: what a job is refused is not answered either. */
+export interface ClosedBatch extends StoredBatch {
+  readonly answers: readonly Answered[]
+}
+
+/** In place, and without spreading: a batch may hold more facts than a call can have arguments. */
+function keep<T>(list: T[], isKept: (item: T) => boolean): void {
+  let length = 0
+  for (const item of list) if (isKept(item)) list[length++] = item
+  list.length = length
+}
+
+export interface Waiter {
+  readonly partition: number
+  /** What this engine held the partition with when it was asked; undefined: it did not. */
+  readonly epoch: number | undefined
+  readonly jobId: string
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+}
+
+/**
+ * A job at rest may leave memory, and is found again by the alarm of its row alone: one that is early would be used up
+ * before its time, and there is no second.
+ */
+function mustBeExact({ state }: LiveJob): void {
+  if (!isBusy(state) && !jobHasEnded(state.status)) resetEarliestTimer(state)
+}
+
+/** An active job's alarm may be any time that has passed: it is looked at by whoever takes the partition over. */
+function projectionChanged(job: LiveJob, now: number): boolean {
+  const { projected } = job
+  if (projected === null || projected.status !== job.state.status) return true
+  const wake = wakeAt(job.state)
+  if (wake === projected.wakeAt) return !isBusy(job.state) && usedOf(job.state) !== projected.used
+  return !(isBusy(job.state) && typeof projected.wakeAt === "number" && projected.wakeAt <= now)
+}
+
+function jobChange(job: LiveJob): JobChange {
+  const { state } = job
+  return {
+    id: job.id,
+    partition: job.partition,
+    seq: job.seq,
+    status: state.status,
+    updatedAt: job.at,
+    finishedAt: state.finishedAt,
+    wakeAt: wakeAt(state),
+    output: jobOutputText(job),
+    error: jobErrorText(job),
+  }
+}
+
+/**
+ * `wake_at` of a quarantined job: due, so the next owner of its partition loads it, and no other job's. In this process
+ * the cursor of due jobs has passed it.
+ */
+export const QUARANTINED_AT = 1
+
+/** Its state may be half changed: the row keeps the status that it has. */
+function quarantinedRow(job: LiveJob, error: string, now: number): JobChange {
+  const status = job.projected!.status
+  const { id, partition, seq } = job
+  return {
+    id,
+    partition,
+    seq,
+    status,
+    updatedAt: now,
+    finishedAt: null,
+    wakeAt: QUARANTINED_AT,
+    output: null,
+    error,
+  }
+}
+
+function newJobRow(job: LiveJob): NewJob {
+  const { state } = job
+  const labels = state.labels
+  return Object.assign(jobChange(job), {
+    owner: state.owner,
+    workflow: state.workflow,
+    workflowVersion: state.workflowVersion,
+    parentId: state.parent?.job_id ?? null,
+    labels: hasKeys(labels) ? JSON.stringify(labels) : null,
+    priority: state.priority,
+    createdAt: state.createdAt,
+    submittedBy: state.submittedBy,
+  })
+}
+
+function hasKeys(object: object): boolean {
+  for (const _ in object) return true
+  return false
+}
+
+export function without(stored: ClosedBatch, jobId: string): ClosedBatch {
+  return filtered(stored, id => id !== jobId)
+}
+
+export function withoutPartition(stored: ClosedBatch, partition: number): ClosedBatch {
+  const isOther = (row: { readonly partition: number }) => row.partition !== partition
+  return {
+    fences: stored.fences.filter(isOther),
+    facts: stored.facts.filter(isOther),
+    newJobs: stored.newJobs.filter(isOther),
+    changedJobs: stored.changedJobs.filter(isOther),
+    answers: stored.answers.filter(isOther),
+    messages: stored.messages.filter(message => message.cause?.partition !== partition),
+    begun: stored.begun?.filter(isOther) ?? [],
+    left: stored.left?.filter(isOther) ?? [],
+  }
+}
+
+export function filtered(stored: ClosedBatch, keep: (jobId: string) => boolean): ClosedBatch {
+  return {
+    fences: stored.fences,
+    facts: stored.facts.filter(fact => keep(fact.jobId)),
+    newJobs: stored.newJobs.filter(job => keep(job.id)),
+    changedJobs: stored.changedJobs.filter(job => keep(job.id)),
+    answers: stored.answers.filter(answer => keep(answer.jobId)),
+    messages: stored.messages.filter(message => keep(message.jobId)),
+    begun: stored.begun?.filter(row => keep(row.jobId)) ?? [],
+    left: stored.left?.filter(row => keep(row.jobId)) ?? [],
+  }
+}

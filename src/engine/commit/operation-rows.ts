@@ -1,0 +1,141 @@
+import type { Attempted } from "../../core/commands.ts"
+import type { Fact } from "../../core/facts.ts"
+import { placeOf, which } from "../../core/item-list.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import type { BegunOperation, LeftBehind } from "../../journal/port/providers.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+
+/**
+ * What a batch writes beside its facts where they concern operations at providers: rows of the same commit. Kept
+ * apart from the batch so that one without external work carries nothing.
+ */
+export class OperationRows {
+  readonly #begun = new Map<string, BegunOperation>()
+  readonly #left = new Map<string, LeftBehind>()
+  /** Submissions whose outcome is not known, of attempts that are not wanted any more. */
+  readonly #unseen = new Map<string, BegunOperation>()
+  readonly #slotLeaseMs: number
+  /** Providers of which a slot may have come free. */
+  readonly freed = new Set<string>()
+
+  constructor(slotLeaseMs: number) {
+    this.#slotLeaseMs = slotLeaseMs
+  }
+
+  /** Call after the fact was applied. */
+  note(job: LiveJob, fact: Fact): void {
+    switch (fact.type) {
+      case "node_waiting":
+      case "item_waiting":
+        this.#begin(job, fact)
+        break
+      case "node_completed":
+      case "node_skipped":
+      case "item_completed":
+        this.#leave(job, fact, fact.at, "ended")
+        break
+      case "signal_received":
+        if (fact.node !== undefined) this.#leave(job, { ...fact, node: fact.node }, fact.at, "ended")
+        break
+      case "node_failed":
+      case "item_failed":
+        if (!mayStillRun(job, fact)) this.#leave(job, fact, fact.at, "ended")
+    }
+    if (jobHasEnded(job.state.status) && fact.type !== "job_deleted") this.#leaveAll(job, fact.at)
+  }
+
+  abandon(job: LiveJob, of: Place, at: number): void {
+    this.#leave(job, of, at, "cancel")
+  }
+
+  failed(job: LiveJob, of: Place, at: number): void {
+    this.#leave(job, of, at, "ended")
+  }
+
+  /**
+   * Nobody wants this attempt any more, and its submission may be in flight, or was never answered: an operation may be
+   * running whose id nobody knows. Its slot goes over to the row. Call before the attempt's operation counts as ended.
+   */
+  unseen(job: LiveJob, { node, item, attempt }: Attempted, at: number): void {
+    const { provider } = job.plan.nodes[node]!
+    const of = which(item === undefined ? { node } : { node, item })
+    const key = keyOf(job.id, of)
+    if (provider === null || this.#unseen.has(key)) return
+    const place = placeOf(job.state, of)
+    const operation = place?.state.operations.get(place.position) ?? 0
+    this.#unseen.set(key, {
+      ...{ partition: job.partition, provider, externalId: unseenId(attempt), jobId: job.id, ...of, attempt },
+      ...{ submittedAt: at, endedAt: null, cancelAt: null, slotUntil: at + this.#slotLeaseMs },
+      unseen: { operation },
+    })
+  }
+
+  get begun(): BegunOperation[] {
+    return [...this.#begun.values(), ...this.#unseen.values()]
+  }
+
+  get left(): LeftBehind[] {
+    return [...this.#left.values()]
+  }
+
+  /** Takes out what belongs to jobs that are not kept. */
+  keep(isKept: (row: { readonly partition: number; readonly jobId: string }) => boolean): void {
+    for (const rows of [this.#begun, this.#unseen])
+      for (const [key, row] of rows) if (!isKept(row)) rows.delete(key)
+    for (const [key, row] of this.#left) if (!isKept(row)) this.#left.delete(key)
+  }
+
+  #begin(job: LiveJob, fact: Extract<Fact, { type: "node_waiting" | "item_waiting" }>): void {
+    const { attempt, waiting, at } = fact
+    if (waiting.kind !== "external") return
+    const { provider, external_id: externalId } = waiting
+    const times = { submittedAt: at, endedAt: null, cancelAt: null }
+    const { id: jobId, partition } = job
+    const row = { partition, provider, externalId, jobId, ...which(fact), attempt, ...times }
+    this.#begun.set(keyOf(jobId, fact), row)
+  }
+
+  #leave(job: LiveJob, of: Place, at: number, operation: LeftBehind["operation"]): void {
+    const provider = job.plan.nodes[of.node]!.provider
+    if (provider === null) return
+    this.freed.add(provider)
+    // One statement does not see its own rows: what began in this batch carries its end itself.
+    const key = keyOf(job.id, of)
+    const begun = this.#begun.get(key)
+    // A fact may tell of the end that an effect of it has told before, and better: the first counts, as for `left`.
+    const slot = operation === "cancel" ? { slotUntil: at + this.#slotLeaseMs } : {}
+    if (begun?.endedAt === null && operation !== "none")
+      this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null, ...slot })
+    if (this.#left.has(key)) return
+    this.#left.set(key, { partition: job.partition, jobId: job.id, ...which(of), at, operation, ...slot })
+  }
+
+  #leaveAll(job: LiveJob, at: number): void {
+    for (const provider of job.plan.providers) this.freed.add(provider)
+    const { id: jobId, partition } = job
+    this.#left.set(keyOf(jobId, null), { partition, jobId, node: null, at, operation: "none" })
+  }
+}
+
+/**
+ * An attempt whose submission got no answer, or an operation that could not be followed, may have begun all the same,
+ * and is tried again under the same key: it keeps its slot until then. A provider that refused for lack of room has
+ * begun nothing, unless an attempt before that has.
+ */
+function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "item_failed" }>): boolean {
+  if (fact.retry_at === undefined) return false
+  const place = placeOf(job.state, fact)
+  return place?.state.unfollowed.has(place.position) === true
+}
+
+/** No provider's id has a control character. Each attempt of a node may leave one. */
+function unseenId(attempt: number): string {
+  return `\u0001${attempt}`
+}
+
+/** A node, or one of its items. */
+type Place = Parameters<typeof which>[0]
+
+function keyOf(jobId: string, of: Place | null): string {
+  return of === null ? jobId : `${jobId}/${of.node}/${of.item}`
+}

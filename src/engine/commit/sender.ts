@@ -1,0 +1,147 @@
+import { JournalDataError } from "../../journal/errors.ts"
+import type { AppendResult, Journal } from "../../journal/port/journal.ts"
+import { retryDelayMs } from "../../journal/retry.ts"
+import type { Clock } from "../clock.ts"
+import type { EngineMeasures } from "../metrics.ts"
+import { type ClosedBatch, filtered } from "./batch.ts"
+
+/**
+ * Brings one batch into the store.
+ *
+ * 1. An append whose outcome is unknown is sent again, unchanged, until it is known.
+ * 2. What the database refuses of it is found by trial, and the rest goes in whole: seq order stays commit order.
+ */
+export interface SendingParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly store: Availability
+  readonly measures: EngineMeasures
+}
+
+/** Can the store be reached? */
+export interface Availability {
+  unavailable(error: unknown, tries: number): void
+  available(): void
+}
+
+export class Sending {
+  readonly #journal: Journal
+  readonly #clock: Clock
+  readonly #store: Availability
+  readonly #measures: EngineMeasures
+  #stopped = false
+  #endPause = () => {}
+
+  constructor(parts: SendingParts) {
+    this.#journal = parts.journal
+    this.#clock = parts.clock
+    this.#store = parts.store
+    this.#measures = parts.measures
+  }
+
+  async send(stored: ClosedBatch): Promise<Sent> {
+    const { facts, changedJobs, answers, messages } = stored
+    if ([facts, changedJobs, answers, messages].every(({ length }) => length === 0))
+      return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
+    try {
+      const { held } = await this.#untilKnown(() => this.#append(stored))
+      return { held, refused: [] }
+    } catch (error) {
+      if (isOfTheData(error)) return this.#sendTheRest(stored, error)
+      throw error
+    }
+  }
+
+  async #append(stored: ClosedBatch): Promise<AppendResult> {
+    const begun = performance.now()
+    const result = await this.#journal.append(stored)
+    this.#measures.appendSeconds.add((performance.now() - begun) / 1000)
+    this.#measures.appendFacts.add(stored.facts.length)
+    return result
+  }
+
+  /** Asks again until the store answers; what is wrong with the data is an answer. */
+  async #untilKnown<T>(ask: () => Promise<T>): Promise<T> {
+    for (let tries = 1; ; tries++) {
+      try {
+        const answer = await ask()
+        if (tries > 1) this.#store.available()
+        return answer
+      } catch (error) {
+        if (isOfTheData(error) || this.#stopped) throw error
+        this.#store.unavailable(error, tries)
+        await this.#pause(retryDelayMs(this.#journal.capabilities.retry, tries))
+        if (this.#stopped) throw error
+      }
+    }
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => {
+      const cancel = this.#clock.after(ms, resolve)
+      this.#endPause = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+
+  /** A data error fails only the jobs it belongs to. */
+  async #sendTheRest(stored: ClosedBatch, error: unknown): Promise<Sent> {
+    const refused = await this.#refusedOf(stored, error)
+    const ids = new Set(refused.map(({ jobId }) => jobId))
+    const { held, refused: more } = await this.send(filtered(stored, jobId => !ids.has(jobId)))
+    return { held, refused: [...refused, ...more] }
+  }
+
+  /** By halves, each tried without being kept. Jobs that are refused only together are all given up. */
+  async #refusedOf(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
+    const ids = [...new Set([...stored.facts, ...stored.answers].map(row => row.jobId))]
+    if (ids.length <= 1) return ids.map(jobId => ({ jobId, error }))
+    const half = new Set(ids.slice(0, ids.length >> 1))
+    const halves = [filtered(stored, id => half.has(id)), filtered(stored, id => !half.has(id))]
+    const refused: Refused[] = []
+    for (const part of halves) {
+      const reason = await this.#untilKnown(() => this.#trial(part))
+      if (reason !== null) refused.push(...(await this.#refusedOf(part, reason)))
+    }
+    return refused.length > 0 ? refused : ids.map(jobId => ({ jobId, error }))
+  }
+
+  /** null: the database would take it. */
+  async #trial(stored: ClosedBatch): Promise<unknown> {
+    try {
+      await this.#journal.tryAppend(stored)
+      return null
+    } catch (error) {
+      if (isOfTheData(error)) return error
+      throw error
+    }
+  }
+
+  /** Gives up on what does not come through. */
+  stop(): void {
+    this.#stopped = true
+    this.#endPause()
+  }
+
+  /** Others get through: no need to wait any longer. */
+  hurry(): void {
+    this.#endPause()
+  }
+}
+
+/** A statement that cannot even be made fails the same way for ever: the database is not away. */
+function isOfTheData(error: unknown): boolean {
+  return error instanceof JournalDataError || error instanceof TypeError || error instanceof RangeError
+}
+
+interface Refused {
+  readonly jobId: string
+  readonly error: unknown
+}
+
+export interface Sent {
+  readonly held: ReadonlySet<number>
+  readonly refused: readonly Refused[]
+}

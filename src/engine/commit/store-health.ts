@@ -1,0 +1,33 @@
+import type { Log } from "../../log.ts"
+import type { Availability } from "./sender.ts"
+
+/** Says when appends do not come through, and when they do again. */
+export class StoreNews implements Availability {
+  readonly #log: Log
+  readonly #triesBeforePause: number
+  readonly #available: (isAvailable: boolean) => void
+
+  constructor(parts: { log: Log; triesBeforePause: number; available: (isAvailable: boolean) => void }) {
+    this.#log = parts.log
+    this.#triesBeforePause = parts.triesBeforePause
+    this.#available = parts.available
+  }
+
+  unavailable(error: unknown, tries: number): void {
+    if (tries === this.#triesBeforePause) this.#available(false)
+    const { message, cause } = error instanceof Error ? error : new Error(String(error))
+    // A driver may reject with a plain object, of which the message above it says nothing.
+    const { message: reason } = (cause ?? {}) as { readonly message?: unknown }
+    this.#log.warn(
+      { tries, error: message, ...(typeof reason === "string" ? { cause: reason } : {}) },
+      tries >= this.#triesBeforePause
+        ? "database away: engine paused, results are kept"
+        : "append failed; sending it again",
+    )
+  }
+
+  available(): void {
+    this.#log.info({}, "database is back: engine goes on")
+    this.#available(true)
+  }
+}

@@ -1,0 +1,188 @@
+import type { Broker, Task } from "../../broker/port.ts"
+import type { Attempted, Command, JobResult } from "../../core/commands.ts"
+import { isCurrent } from "../../core/item-list.ts"
+import type { Json } from "../../core/json.ts"
+import { isDone, largeParts, type Output, wholeOutput } from "../../core/state.ts"
+import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
+import type { PlanNode } from "../../definition/plan.ts"
+import { failpoint } from "../../failpoints.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Clock } from "../clock.ts"
+import { type LiveJob, taskKey } from "../owner/live-job.ts"
+import type { ExternalWork } from "../providers/external-work.ts"
+import { isFor, notForOwner } from "../providers/providers.ts"
+import { readOutput, readWhole } from "../recovery/fold.ts"
+import { needsOf } from "./pipeline-needs.ts"
+import {
+  largeInputs,
+  largeInputsOfOutput,
+  leavingInputs,
+  type RenderLimits,
+  renderJobOutput,
+  renderNode,
+} from "./render.ts"
+import type { Fetched } from "./scope.ts"
+import { DispatchTurns } from "./time-slices.ts"
+
+/** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
+export class Dispatcher {
+  readonly #broker: Broker
+  readonly #journal: Journal
+  readonly #clock: Clock
+  readonly #command: (job: LiveJob, command: Command) => void
+  readonly #failed: (job: LiveJob, error: unknown) => void
+  readonly #external: ExternalWork
+  readonly #isDeparting: (partition: number) => boolean
+  readonly #limits: RenderLimits
+  readonly #turns: DispatchTurns
+
+  constructor(parts: {
+    broker: Broker
+    journal: Journal
+    clock: Clock
+    command: (job: LiveJob, command: Command) => void
+    /** Something that should not happen: the job cannot go on. */
+    failed: (job: LiveJob, error: unknown) => void
+    external: ExternalWork
+    /** Whoever owns the partition next takes what is ready to a worker. */
+    isDeparting: (partition: number) => boolean
+    limits: RenderLimits
+  }) {
+    this.#broker = parts.broker
+    this.#journal = parts.journal
+    this.#clock = parts.clock
+    this.#command = parts.command
+    this.#failed = parts.failed
+    this.#external = parts.external
+    this.#isDeparting = parts.isDeparting
+    this.#limits = parts.limits
+    this.#turns = new DispatchTurns(parts.clock, (job, at) => this.#dispatch(job, at))
+  }
+
+  dispatch(job: LiveJob, at: Attempted): void {
+    this.#turns.dispatch(job, at)
+  }
+
+  stop(): void {
+    this.#turns.stop()
+  }
+
+  #dispatch(job: LiveJob, at: Attempted): void {
+    if (!isWanted(job, at) || this.#isDeparting(job.partition)) return
+    const planNode = job.plan.nodes[at.node]!
+    if (!this.#isServed(planNode, job.plan.pipeline)) {
+      job.unserved ??= new Set()
+      job.unserved.add(taskKey(at))
+      return
+    }
+    failpoint("dispatch.before")
+    const { reads } = planNode
+    const large = reads.length === 0 && job.plan.inDegrees[at.node] === 0 ? [] : largeInputs(job, at.node)
+    if (large.length === 0) this.#hand(job, at, leavingInputs(job))
+    else this.#fetchThen(job, at, large)
+    failpoint("dispatch.after")
+  }
+
+  /** Somebody here can run it, with all that its routes need, and knows its provider. */
+  #isServed({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
+    return (
+      this.#broker.runs(handler, pipeline === null ? undefined : needsOf(pipeline)) &&
+      (provider === null || this.#external.providers.terms(provider) !== undefined)
+    )
+  }
+
+  /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
+  withJobOutput<T>(
+    job: LiveJob,
+    last: { node: number; output: Output },
+    use: (result: JobResult) => T,
+  ): T | Promise<T> {
+    const large = largeInputsOfOutput(job)
+    const { node } = last
+    if (large.length === 0 && largeParts(last.output).length === 0) {
+      const output = wholeOutput(last.output, () => null)
+      return use(renderJobOutput(job, { node, output }, leavingInputs(job), this.#limits.templates))
+    }
+    return this.#fetch(job, large).then(async fetched => {
+      const output = await readWhole(last.output, seq => this.#readOutput(job, seq))
+      return use(renderJobOutput(job, { node, output }, fetched, this.#limits.templates))
+    })
+  }
+
+  /** For a job that need not be in memory; null: the node has none. */
+  async taskOf(job: LiveJob, at: Attempted): Promise<Task | null> {
+    const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#limits)
+    return "task" in rendered ? rendered.task : null
+  }
+
+  #hand(job: LiveJob, at: Attempted, fetched: Fetched): void {
+    try {
+      this.#render(job, at, fetched)
+    } catch (error) {
+      this.#failed(job, error)
+    }
+  }
+
+  #render(job: LiveJob, at: Attempted, fetched: Fetched): void {
+    const rendered = renderNode(job, at, fetched, this.#limits)
+    if ("task" in rendered) {
+      job.running.add(taskKey(at))
+      const { task } = rendered
+      const terms = task.provider === undefined ? undefined : this.#external.providers.terms(task.provider)
+      if (terms === undefined) this.#broker.dispatch(task)
+      else if (isFor(terms, task.owner)) this.#external.capacity.admit(job, task, terms)
+      else {
+        job.running.delete(taskKey(at))
+        this.#command(job, { type: "failed", ...at, fault: notForOwner(task.nodeId, task.provider!) })
+      }
+    } else if ("fault" in rendered) this.#command(job, { type: "failed", ...at, fault: rendered.fault })
+    else if ("items" in rendered) this.#command(job, { type: "expand", ...at, ...rendered })
+    else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })
+  }
+
+  #fetchThen(job: LiveJob, at: Attempted, large: readonly number[]): void {
+    const fetching = at.item === undefined ? this.#fetch(job, large) : this.#fetchOnce(job, at.node, large)
+    fetching
+      .then(fetched => !job.gone && isWanted(job, at) && this.#hand(job, at, fetched))
+      .catch(error => this.#failed(job, error))
+  }
+
+  /** The items of a node all read the same: it would be read ten thousand times. Kept until the node is done. */
+  #fetchOnce(job: LiveJob, node: number, large: readonly number[]): Promise<Fetched> {
+    job.fetched ??= new Map()
+    for (const other of job.fetched.keys()) if (isDone(job.state, other)) job.fetched.delete(other)
+    const known = job.fetched.get(node)
+    if (known !== undefined) return known
+    const fetching = this.#fetch(job, large)
+    job.fetched.set(node, fetching)
+    fetching.catch(() => job.fetched?.delete(node))
+    return fetching
+  }
+
+  async #fetch(job: LiveJob, large: readonly number[]): Promise<Fetched> {
+    const fetched = new Map<number, Json>(leavingInputs(job))
+    for (const node of large)
+      fetched.set(node, await readWhole(job.state.outputs[node]!, seq => this.#readOutput(job, seq)))
+    return fetched
+  }
+
+  /** As long as the store is away the job waits: nothing is wrong with it. */
+  async #readOutput(job: LiveJob, seq: number): Promise<Json> {
+    for (;;) {
+      try {
+        return await readOutput(this.#journal, job.id, seq)
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        await new Promise<void>(resolve => this.#clock.after(AGAIN_MS, resolve))
+      }
+    }
+  }
+}
+
+const AGAIN_MS = 1000
+
+/** The world may have moved on while the fact that asked for this was being written. */
+function isWanted(job: LiveJob, at: Attempted): boolean {
+  return !job.gone && isCurrent(job.state, at) && !job.running.has(taskKey(at))
+}

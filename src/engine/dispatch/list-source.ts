@@ -1,0 +1,34 @@
+import type { ListSource } from "../../core/facts.ts"
+import { valueAt } from "../../core/item-list.ts"
+import type { Json } from "../../core/json.ts"
+import { ListOutput, wholeOutput } from "../../core/state.ts"
+import type { PlanNode } from "../../definition/plan.ts"
+import type { Reference } from "../../template/types.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+
+/**
+ * A list of `for_each` is mostly one that the job has already: what another list gave, or a part of the input. Its fact
+ * then says which, instead of storing it once more: for 10,000 items of 10 KB that was 100 MB in one row.
+ */
+export interface ItemsToRun {
+  readonly items: readonly Json[]
+  readonly source?: ListSource
+}
+
+/** A template that only names a list yields that very list: that is how it is known. */
+export function sourceOf(job: LiveJob, { forEach }: PlanNode, list: readonly Json[]): Partial<ItemsToRun> {
+  for (const { template } of forEach!.templates)
+    for (const reference of template.references) {
+      const source = placeOf(job, reference, list)
+      if (source !== null) return { source: { count: list.length, ...source } }
+    }
+  return {}
+}
+
+function placeOf({ state, plan }: LiveJob, { name, path }: Reference, list: readonly Json[]) {
+  if (name === "input") return valueAt(state.input, path) === list ? { input: path } : null
+  const node = plan.positions.get(name === "nodes" ? String(path[0]) : name)
+  const output = node === undefined ? undefined : state.outputs[node]
+  if (!(output instanceof ListOutput) || output.large.length > 0) return null
+  return wholeOutput(output, () => null) === list ? { node: node! } : null
+}

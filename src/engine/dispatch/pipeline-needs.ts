@@ -1,0 +1,38 @@
+import type { PipelineNeeds } from "../../broker/port.ts"
+import type { WaitingOn } from "../../core/view/view.ts"
+import type { PipelinePlan } from "../../definition/pipeline/plan.ts"
+import type { Plan } from "../../definition/plan.ts"
+import { UmbraError } from "../../errors.ts"
+
+/** Throws if a job of the plan could never run on this store, or not for this owner. */
+export type MustFit = (plan: Plan, owner: string) => void
+
+/** What the process that owns the job must have; adapters of routes on workers are the workers'. */
+export function needsOf({ routes }: PipelinePlan): PipelineNeeds {
+  const here = routes.filter(({ runOn }) => runOn === "engine")
+  return {
+    adapters: [...new Set(here.flatMap(({ adapters }) => adapters.map(({ type }) => type)))],
+    redis: here.length < routes.length,
+  }
+}
+
+/** A pipeline that waits for a process: what is missing in this one. */
+export function withLacking(waiting: WaitingOn | null, { adapters, redis }: PipelineNeeds): WaitingOn | null {
+  if (waiting?.kind !== "worker") return waiting
+  return {
+    ...waiting,
+    ...(adapters.length === 0 ? {} : { adapters }),
+    ...(redis ? { redis: true as const } : {}),
+  }
+}
+
+/** Where nobody else has the store open, nobody would ever come who can reach workers. */
+export function mustReachWorkers({ pipeline }: Plan, lacks: (needs: PipelineNeeds) => PipelineNeeds): void {
+  if (pipeline === null || !lacks(needsOf(pipeline)).redis) return
+  const names = pipeline.routes.filter(({ runOn }) => runOn === "workers").map(({ name }) => name)
+  throw new UmbraError(
+    "E711",
+    `Routes run on workers (${names.join(", ")}), and this process has no Redis to reach them. ` +
+      "Start it with --redis-url, or take run_on: workers out.",
+  )
+}

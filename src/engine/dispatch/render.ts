@@ -1,0 +1,252 @@
+import type { LateTemplate, Task } from "../../broker/port.ts"
+import { shownAttempt } from "../../core/attempt-times.ts"
+import type { Attempted, JobResult } from "../../core/commands.ts"
+import type { Fault } from "../../core/faults.ts"
+import type { Json, JsonObject } from "../../core/json.ts"
+import { largeParts, skippedOutput, wholeOutput } from "../../core/state.ts"
+import { isolationOf } from "../../core/suspects.ts"
+import type { PlanNode } from "../../definition/plan.ts"
+import { UmbraError } from "../../errors.ts"
+import { isTruthy, withNode } from "../../template/index.ts"
+import type { Limits, Scope, Template, ValuePath } from "../../template/types.ts"
+import { type LiveJob, taskOfKey } from "../owner/live-job.ts"
+import { type ItemsToRun, sourceOf } from "./list-source.ts"
+import { type Each, type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
+
+/** What becomes of a node that is ready: a task for a worker, a list of items, a skip, or a fault. */
+export type Rendered =
+  | { readonly task: Task }
+  | ItemsToRun
+  | { readonly skip: true }
+  | { readonly fault: Fault }
+
+export interface RenderLimits {
+  readonly maxItems: number
+  readonly templates: Limits
+}
+
+export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, limits: RenderLimits): Rendered {
+  const planNode = job.plan.nodes[at.node]!
+  const options = { limits: limits.templates }
+  try {
+    if (at.item !== undefined)
+      return { task: renderTask(job, at, fetched, options, eachOf(job, at.node, at.item)) }
+    const { when, forEach } = planNode
+    if (when !== null) {
+      const condition = when.render(scopeOf(job, fetched, at.node), options)
+      if (typeof condition === "string" && job.plan.rules >= 2)
+        return { fault: textCondition(planNode, condition) }
+      if (!isTruthy(condition)) return { skip: true }
+    }
+    if (forEach !== null)
+      return itemsOf(job, forEach.render(scopeOf(job, fetched, at.node), options), planNode, limits.maxItems)
+    return { task: renderTask(job, at, fetched, options) }
+  } catch (error) {
+    return { fault: renderingFault(error, planNode) }
+  }
+}
+
+function renderTask(
+  job: LiveJob,
+  at: Attempted,
+  fetched: Fetched,
+  options: { readonly limits: Limits },
+  each?: Each,
+): Task {
+  const { config } = job.plan.nodes[at.node]!
+  if (config.templates.length === 0) return taskOf(job, at, config.source, fetched)
+  const scope = scopeOf(job, fetched, at.node, each)
+  const late: LateTemplate[] = []
+  const rendered = config.render(scope, {
+    ...options,
+    late: (template, path, insert) => {
+      const postponed = postpone(template, path, scope)
+      insert({ names: postponed.names, nodes: postponed.nodes })
+      late.push(postponed)
+      return null
+    },
+  })
+  return taskOf(job, at, rendered, fetched, late)
+}
+
+function eachOf(job: LiveJob, node: number, index: number): Each {
+  return { item: job.state.lists.get(node)!.items[index]!, index }
+}
+
+function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number): Rendered {
+  const { id } = planNode
+  if (!Array.isArray(list)) {
+    const message = `for_each of node "${id}" yields ${kindOf(list)}, not a list. Write an expression that yields a list.`
+    return { fault: { code: "E433", message, retryable: false } }
+  }
+  if (list.length <= maxItems) return { items: list, ...sourceOf(job, planNode, list) }
+  const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
+  return { fault: { code: "E434", message, retryable: false } }
+}
+
+function textCondition({ id }: PlanNode, text: string): Fault {
+  const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
+  const message = `when of node "${id}" yields the text ${shown}, which is no condition. Write an expression that yields true or false, such as a comparison.`
+  return { code: "E435", message, retryable: false }
+}
+
+function kindOf(value: Json): string {
+  if (value === null) return "nothing"
+  if (value === skippedOutput) return "what a node gives that was skipped"
+  return typeof value === "object" ? "a mapping" : `a ${typeof value}`
+}
+
+function taskOf(
+  job: LiveJob,
+  { node, item, attempt }: Attempted,
+  config: Json,
+  fetched: Fetched,
+  late: readonly LateTemplate[] = [],
+): Task {
+  const { state, plan } = job
+  const { id, handler, timeoutSeconds, heartbeatSeconds, provider } = plan.nodes[node]!
+  const own = item === undefined ? state : state.lists.get(node)!.state
+  const position = item ?? node
+  const isolation = isolationOf(own, position)
+  // Optional fields are assigned afterwards: three spreads take longer than all the rest of this function.
+  const task: { -readonly [Field in keyof Task]: Task[Field] } = {
+    jobId: job.id,
+    node,
+    nodeId: id,
+    attempt,
+    shownAttempt: shownAttempt(own, position),
+    handler,
+    owner: state.owner,
+    workflow: state.workflow,
+    workflowVersion: state.workflowVersion,
+    traceparent: state.traceparent,
+    priority: state.priority,
+    config,
+    late,
+    input: state.input,
+    parents: () => parentsOf(job, node, fetched),
+    timeoutSeconds,
+    announce: own.suspects.size > 0 && own.suspects.has(position),
+  }
+  if (heartbeatSeconds != null) task.heartbeatSeconds = heartbeatSeconds
+  if (isolation !== undefined) task.isolation = isolation
+  if (provider !== null) {
+    task.provider = provider
+    task.operation = own.operations.get(position) ?? 0
+  }
+  if (item !== undefined) task.item = item
+  return task
+}
+
+function parentsOf(job: LiveJob, node: number, fetched: Fetched): JsonObject {
+  const parents: { [id: string]: Json } = Object.create(null)
+  const { starts, items } = job.plan.dependencies
+  for (let i = starts[node]!; i < starts[node + 1]!; i++) {
+    const parent = items[i]!
+    const output = outputOf(job, parent, fetched)
+    if (output !== undefined) parents[job.plan.nodes[parent]!.id] = output
+  }
+  return parents
+}
+
+/** A template that reads secrets is rendered where the handler runs; what else it reads goes with it. */
+function postpone(template: Template, path: ValuePath, scope: Scope): LateTemplate {
+  const names: { [name: string]: Json } = {}
+  const nodes: { [id: string]: Json } = {}
+  const keepNode = (id: string) => {
+    const output = scope.node(id)
+    if (output !== undefined) nodes[id] = output
+  }
+  for (const { name, path: behind } of template.references) {
+    if (name === "secrets") continue
+    if (name === "nodes")
+      typeof behind[0] === "string" ? keepNode(behind[0]) : scope.nodeIds().forEach(keepNode)
+    else if (Object.hasOwn(scope.names, name)) names[name] = scope.names[name]!
+    else keepNode(name)
+  }
+  return { path, source: template.source, names, nodes }
+}
+
+/** The `output` template, rendered with the output of the node that is about to be the last. */
+export function renderJobOutput(
+  job: LiveJob,
+  last: { node: number; output: Json },
+  fetched: Fetched,
+  limits: Limits,
+): JobResult {
+  const { plan } = job
+  if (plan.output === null) return {}
+  try {
+    const scope = scopeOf(job, new Map(fetched).set(last.node, last.output), null)
+    return { jobOutput: plan.output.render(scope, { limits }) }
+  } catch (error) {
+    return { jobFault: renderingFault(error, null) }
+  }
+}
+
+/** Nodes whose outputs this one needs and which are, in part at least, not in memory. */
+/** Mostly none, which is found without an allocation: this is asked for every node. */
+export function largeInputs(job: LiveJob, node: number): readonly number[] {
+  const { starts, items } = job.plan.dependencies
+  const { reads } = job.plan.nodes[node]!
+  let large: Set<number> | undefined
+  const look = (input: number) => {
+    if (!isLarge(job, input)) return
+    large ??= new Set()
+    large.add(input)
+  }
+  for (let i = 0; i < reads.length; i++) look(reads[i]!)
+  for (let i = starts[node]!; i < starts[node + 1]!; i++) look(items[i]!)
+  return large === undefined ? noInputs : [...large]
+}
+
+const noInputs: readonly number[] = []
+
+export function largeInputsOfOutput(job: LiveJob): number[] {
+  const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
+  // An id that is computed may be that of any node.
+  if (read.some(({ name, path }) => name === "nodes" && path.length === 0))
+    return largeOf(job, [...job.plan.nodes.keys()])
+  const nodes = read.map(({ name, path }) =>
+    job.plan.positions.get(name === "nodes" ? String(path[0]) : name),
+  )
+  return largeOf(
+    job,
+    nodes.filter(node => node !== undefined),
+  )
+}
+
+/** Outputs that are still here and will not be when the handler, or a later fetch, reads them. */
+export function leavingInputs(job: LiveJob): Fetched {
+  if (job.leaving === null || job.leaving.size === 0) return nothingFetched
+  const kept = new Map<number, Json>()
+  for (const { node } of [...job.leaving].map(taskOfKey)) {
+    const output = job.state.outputs[node]
+    if (output === undefined || kept.has(node)) continue
+    kept.set(
+      node,
+      wholeOutput(output, () => null),
+    )
+  }
+  return kept
+}
+
+function largeOf(job: LiveJob, nodes: readonly number[]): number[] {
+  return [...new Set(nodes)].filter(node => isLarge(job, node))
+}
+
+/** Is the output, or a part of it, in the store alone? */
+function isLarge(job: LiveJob, node: number): boolean {
+  const output = job.state.outputs[node]
+  return typeof output === "object" && output !== null && largeParts(output).length > 0
+}
+
+function renderingFault(error: unknown, node: PlanNode | null): Fault {
+  if (!(error instanceof UmbraError)) throw error
+  const { code, message } = node === null ? error : withNode(error, node.id)
+  return {
+    code,
+    message: node === null ? `The job's output cannot be rendered. ${message}` : message,
+    retryable: false,
+  }
+}

@@ -1,0 +1,31 @@
+import type { JobState } from "../../core/state.ts"
+import {
+  resetEarliestTimer,
+  takeDueItems,
+  takeDueLooks,
+  takeDuePolls,
+  takeDueRetries,
+} from "../../core/timers.ts"
+
+interface Place {
+  readonly node: number
+  readonly item?: number
+}
+
+/** What a job has to do now that its alarm rang, taken out of its timers. */
+export interface Due {
+  /** To be taken to a worker once more. */
+  readonly tasks: readonly Place[]
+  /** Operations to be looked at. */
+  readonly looks: readonly Place[]
+}
+
+export function takeDue(state: JobState, now: number): Due {
+  const hasLists = state.lists.size > 0
+  const retries = takeDueRetries(state, now).map(node => ({ node }))
+  const items = hasLists ? takeDueItems(state, now) : []
+  const polls = takeDuePolls(state, now).map(node => ({ node }))
+  const itemLooks = hasLists ? takeDueLooks(state, now) : []
+  resetEarliestTimer(state)
+  return { tasks: [...retries, ...items], looks: [...polls, ...itemLooks] }
+}

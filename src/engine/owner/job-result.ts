@@ -1,0 +1,120 @@
+import { jobOutput } from "../../core/job-output.ts"
+import type { Json } from "../../core/json.ts"
+import { type JobState, wholeOutput } from "../../core/state.ts"
+import { type JobStatus, jobHasEnded } from "../../core/states.ts"
+import { noReason, unknownExpiry } from "../../core/view/reasons.ts"
+import type { Plan } from "../../definition/plan.ts"
+import type { JobRow } from "../../journal/port/journal.ts"
+import type { LiveJob } from "./live-job.ts"
+
+/** `undefined`: a part of it is too large to be in memory, and is read from the journal. */
+export function outputInMemory(state: JobState): Json | undefined {
+  let isComplete = true
+  const output = jobOutput(state, part =>
+    wholeOutput(part, () => {
+      isComplete = false
+      return null
+    }),
+  )
+  return isComplete ? output : undefined
+}
+
+/**
+ * For the job's row. Ten thousand items can make an output of 100 MB: to write it a second time took a second in which
+ * nobody else got a turn, and three copies of it. Above this it is read from the journal, where its parts are.
+ */
+const ROW_OUTPUT = 1024 * 1024
+
+/** null: there is none, or it is read from the journal. */
+export function jobOutputText({ state, size }: LiveJob): string | null {
+  if (state.status !== "COMPLETED") return null
+  const output = outputInMemory(state)
+  // Whatever is in an output is in a fact: most jobs are too small for a second look.
+  if (output === undefined || (size > ROW_OUTPUT && isLonger(output, ROW_OUTPUT))) return null
+  return JSON.stringify(output)
+}
+
+/** Is its text longer than this, or nearly? Looks no further than it must. */
+function isLonger(value: Json, most: number): boolean {
+  let length = 0
+  const rest: Json[] = [value]
+  while (rest.length > 0 && length <= most) {
+    const part = rest.pop()!
+    length += typeof part === "string" ? part.length + 2 : 1
+    if (typeof part !== "object" || part === null) continue
+    if (!Array.isArray(part)) for (const key of Object.keys(part)) length += key.length + 3
+    for (const member of Object.values(part)) rest.push(member)
+  }
+  return length > most
+}
+
+export interface JobError {
+  readonly code: string
+  readonly message: string
+  /** The node to blame, if one is. */
+  readonly node?: string
+  /** Of a node with `for_each`: the item, from 0. */
+  readonly item?: number
+}
+
+export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
+  const { fault } = state
+  if (fault === null) return null
+  const { code, message } = fault.fault
+  return {
+    code,
+    message,
+    ...(fault.node === undefined ? {} : { node: plan.nodes[fault.node]!.id }),
+    ...(fault.item === undefined ? {} : { item: fault.item }),
+  }
+}
+
+/**
+ * The row's column `error`: of a job that failed its error, of one that was cancelled or has expired the reason; and what
+ * the job has used, if anything.
+ */
+export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
+  const error = jobErrorOf(plan, state)
+  const reason = state.endReason === null ? null : { reason: state.endReason }
+  if (state.usage.size === 0)
+    return error === null && reason === null ? null : JSON.stringify(error ?? reason)
+  return JSON.stringify({ ...(error ?? reason), usage: Object.fromEntries(state.usage) })
+}
+
+/** What a job's row says of its end, and what the job had used when the row was written. */
+export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
+  const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
+  return {
+    error: "code" in error ? (error as JobError) : null,
+    reason: reason ?? unwrittenReasons[status] ?? null,
+    usage,
+  }
+}
+
+/** Other whenever the job has used more. */
+export function usedOf({ usage }: JobState): string {
+  return usage.size === 0 ? "" : JSON.stringify([...usage])
+}
+
+/** A row is written whenever its job comes to rest, so it has all that was used; while something is in flight it may lag. */
+export function isAtRest({ status, wakeAt }: Pick<JobRow, "status" | "wakeAt">, now: number): boolean {
+  return jobHasEnded(status) || wakeAt === null || wakeAt > now
+}
+
+/** A release before 0.2 wrote no reason into the row. */
+const unwrittenReasons: { readonly [status in JobStatus]?: string } = {
+  CANCELLED: noReason,
+  EXPIRED: unknownExpiry,
+}
+
+type StoredEnd = Partial<JobError> & { readonly reason?: string; readonly usage?: Usage }
+
+interface JobEnd {
+  readonly error: JobError | null
+  readonly reason: string | null
+  readonly usage: Usage
+}
+
+interface Usage {
+  readonly [key: string]: number
+}

@@ -1,0 +1,46 @@
+import type { Outcome } from "../../broker/port.ts"
+import type { Attempted, AttemptTimes, Command } from "../../core/commands.ts"
+import type { Fault } from "../../core/faults.ts"
+import type { ProviderTerms } from "../providers/providers.ts"
+
+/** What an attempt's outcome asks of its job. `terms`: of the node's provider, if it has one that is known here. */
+export function commandOf(
+  at: Attempted,
+  outcome: Exclude<Outcome, { type: "child" }>,
+  terms: (ProviderTerms & { readonly provider: string }) | undefined,
+  times: AttemptTimes,
+): Command {
+  if (outcome.type === "completed") return completed(at, outcome, times)
+  const reported = { ...at, times, ...(outcome.usage === undefined ? {} : { usage: outcome.usage }) }
+  switch (outcome.type) {
+    case "failed":
+      return { type: "failed", ...reported, fault: outcome.fault }
+    case "waiting":
+      return { type: "waiting", ...reported, waiting: outcome.waiting }
+    case "submitted": {
+      if (terms === undefined) return { type: "failed", ...reported, fault: nobodyToAsk }
+      const { provider, poll, ttlSeconds } = terms
+      return { type: "submitted", ...reported, provider, externalId: outcome.externalId, poll, ttlSeconds }
+    }
+  }
+}
+
+/** The commonest by far is put together by hand: spreads show in profiles. */
+function completed(
+  at: Attempted,
+  outcome: Extract<Outcome, { type: "completed" }>,
+  times: AttemptTimes,
+): Command {
+  const { output, usage } = outcome
+  const { node, attempt } = at
+  if (usage === undefined && at.item === undefined) return { type: "completed", node, attempt, output, times }
+  return { type: "completed", ...at, output, times, ...(usage === undefined ? {} : { usage }) }
+}
+
+const nobodyToAsk: Fault = {
+  code: "E421",
+  message:
+    "The handler answered that the work was submitted, but the node has no provider to follow it with. " +
+    "Add `provider:` to the node.",
+  retryable: false,
+}

@@ -1,0 +1,449 @@
+import type { Broker, BrokerHost, Task } from "../../broker/port.ts"
+import { apply } from "../../core/apply/apply.ts"
+import type { Attempted, Circumstances, Command, Refusal } from "../../core/commands.ts"
+import { decide } from "../../core/decide/decide.ts"
+import type { Fact } from "../../core/facts.ts"
+import { cut } from "../../core/faults.ts"
+import { placeOf, which } from "../../core/item-list.ts"
+import { completionOf } from "../../core/last-output.ts"
+import { newJobState } from "../../core/state.ts"
+import { isTriedAgain, nextTimer } from "../../core/timers.ts"
+import { abortReason } from "../../core/view/reasons.ts"
+import type { Plan } from "../../definition/plan.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { UnseenSubmission } from "../../journal/port/providers.ts"
+import type { Log } from "../../log.ts"
+import { defaultLimits } from "../../template/index.ts"
+import type { Clock } from "../clock.ts"
+import { Committer } from "../commit/committer.ts"
+import type { LaneEvents } from "../commit/lane.ts"
+import type { OperationRows } from "../commit/operation-rows.ts"
+import { type Holding, partitionMoved } from "../commit/owned-partition.ts"
+import { StoreNews } from "../commit/store-health.ts"
+import { Dispatcher } from "../dispatch/dispatcher.ts"
+import { partitionOf } from "../ids.ts"
+import type { EngineMeasures } from "../metrics.ts"
+import { Departures } from "../partitions/handover.ts"
+import { abandon, inherit, release } from "../partitions/task-handover.ts"
+import { type ExternalWork, externalWork } from "../providers/external-work.ts"
+import type { Providers } from "../providers/providers.ts"
+import type { EngineSettings } from "../settings.ts"
+import { Alarms } from "./alarms.ts"
+import { DeathsAlone } from "./deaths-alone.ts"
+import { takeDue } from "./due-timers.ts"
+import { JobMemory } from "./job-memory.ts"
+import { leaveMemory } from "./large-outputs.ts"
+import { currentTask, isHandedOn, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
+import { Undecided } from "./pending-decisions.ts"
+import { TaskReports } from "./reports.ts"
+import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
+
+/**
+ * The owner of some partitions: the only writer of their jobs.
+ *
+ * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
+ *    they depend on is durable. Nodes that only compute have no effect, and begin before (`early-dispatch.ts`).
+ * 2. Fenced or failed: the memory is thrown away, never patched.
+ * 3. A job is in memory no longer than it must (`job-memory.ts`).
+ */
+export interface OwnerParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly settings: EngineSettings
+  readonly log: Log
+  /** Of the engine it is part of. */
+  readonly id: string
+  readonly broker: (host: BrokerHost) => Broker
+  readonly isSure: () => boolean
+  readonly observer: OwnerObserver
+  readonly measures: EngineMeasures
+  readonly providers: Providers
+  /** A job as its facts tell it, without taking it into memory; null: there is none. */
+  readonly read: (jobId: string) => Promise<LiveJob | null>
+  /** Of a rendered value, as JSON. */
+  readonly maxOutputBytes: number
+}
+
+export type Decided = readonly Fact[] | Refusal
+
+export class Owner implements LaneEvents {
+  readonly jobs: ReadonlyMap<string, LiveJob>
+  readonly holdings = new Map<number, Holding>()
+  readonly broker: Broker
+  readonly committer: Committer
+  readonly #clock: Clock
+  readonly #settings: EngineSettings
+  readonly #log: Log
+  readonly #observer: OwnerObserver
+  readonly #measures: EngineMeasures
+  readonly #read: OwnerParts["read"]
+  readonly #alarms: Alarms
+  readonly #dispatcher: Dispatcher
+  readonly #reports: TaskReports
+  readonly external: ExternalWork
+  readonly departures: Departures
+  readonly #memory: JobMemory
+  readonly #undecided = new Undecided()
+  readonly #deaths = new DeathsAlone()
+  readonly #quarantined = new Set<string>()
+  #isJoined = false
+
+  constructor(parts: OwnerParts) {
+    const { journal, clock, settings, log, observer, measures } = parts
+    this.#clock = clock
+    this.#settings = settings
+    this.#log = log
+    this.#observer = observer
+    this.#measures = measures
+    this.#read = parts.read
+    const available = (isAvailable: boolean) => observer.available(isAvailable)
+    const store = new StoreNews({ log, triesBeforePause: journal.capabilities.retry.tries, available })
+    this.committer = new Committer({ journal, clock, events: this, store, holdings: this.holdings, measures })
+    this.#alarms = new Alarms(clock, job => this.ring(job))
+    this.#memory = new JobMemory({
+      ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
+      parked: wakeAt => observer.parked(wakeAt),
+    })
+    this.jobs = this.#memory.jobs
+    const command = (job: LiveJob, command: Command, outputText?: string) =>
+      this.#try(job, command, outputText)
+    const failed = (job: LiveJob, error: unknown) => this.setAside(job, error)
+    const durable = (job: LiveJob) => this.committer.durable(job)
+    const { providers } = parts
+    this.external = externalWork({
+      ...{ journal, clock, log, settings, providers, command, failed, durable },
+      dispatch: task => this.broker.dispatch(task),
+      remote: () => this.broker.remote,
+      broker: () => this.broker,
+      taskOf: submission => this.#taskOf(submission),
+      settled: (provider, isToCancel) => observer.submissionSettled(provider, isToCancel),
+      told: partitions => observer.told(partitions),
+    })
+    this.departures = new Departures({
+      jobs: this.jobs,
+      broker: () => this.broker,
+      tell: command,
+      durable: partition => this.#durable(partition),
+      forget: partition => this.forget(partition),
+    })
+    this.#reports = new TaskReports({
+      ...{ jobs: this.jobs, command, durable, failed, observer, undecided: this.#undecided },
+      external: this.external,
+      running: task => this.broker.runningTask(task),
+      callsLost: () => this.#deaths.note("calls", clock.now()),
+      dispatch: (job, attempted) => this.#dispatcher.dispatch(job, attempted),
+    })
+    this.broker = parts.broker({
+      id: parts.id,
+      events: this.#reports,
+      epoch: partition => this.holdings.get(partition)?.epoch,
+      durable: partition => this.#durable(partition),
+      served: handler => this.serve(handler),
+      isSure: parts.isSure,
+    })
+    this.#dispatcher = new Dispatcher({
+      broker: this.broker,
+      journal,
+      clock,
+      command,
+      failed,
+      external: this.external,
+      isDeparting: partition => this.departures.has(partition),
+      limits: { maxItems: settings.maxItems, templates: { ...defaultLimits, bytes: parts.maxOutputBytes } },
+    })
+  }
+
+  async #durable(partition: number): Promise<void> {
+    const holding = this.holdings.get(partition)
+    await this.#undecided.decided(partition)
+    if (holding === undefined || this.holdings.get(partition) !== holding) throw partitionMoved(partition)
+    return this.committer.durable({ partition, id: "" })
+  }
+
+  /** A new job: in memory and on its way to the journal. */
+  submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
+    const known = this.jobs.get(id)
+    if (known !== undefined) return known
+    const job = newLiveJob({
+      id,
+      partition,
+      plan,
+      state: newJobState(plan),
+      seq: 0,
+      at: 0,
+      size: 0,
+      projected: null,
+    })
+    this.#decide(job, command)
+    this.#measures.jobsSubmitted++
+    this.#memory.keep(job)
+    return job
+  }
+
+  /** What `decide` does to jobs of one partition is stored together or not at all. */
+  inOneCommit(partition: number, decide: () => void): void {
+    this.committer.closeIfFull({ partition })
+    this.#isJoined = true
+    try {
+      decide()
+    } finally {
+      this.#isJoined = false
+    }
+  }
+
+  /**
+   * Applies the rules. The answer may be given to anybody only once `committer.durable(job)` has resolved. It is a
+   * promise only when the job's output must be rendered from something that is not in memory.
+   */
+  act(job: LiveJob, command: Command, outputText?: string): Decided | Promise<Decided> {
+    const isLast = job.plan.output !== null && job.state.unfinished === 1
+    const last = isLast ? completionOf(job.state, command, this.#clock.now()) : null
+    if (last === null) return this.#decide(job, command, outputText)
+    return this.#dispatcher.withJobOutput(job, last, result =>
+      this.#decide(job, { ...command, ...result }, outputText),
+    )
+  }
+
+  #decide(job: LiveJob, command: Command, outputText?: string): Decided {
+    if (job.gone) throw partitionMoved(job.partition)
+    const given = this.#contextFor(job, command)
+    const decided = decide(job.state, command, given)
+    if ("refused" in decided) return decided
+    if (!this.#isJoined) this.committer.closeIfFull(job)
+    try {
+      for (const fact of decided) {
+        apply(job.state, fact, this.committer.effectsFor(job))
+        this.committer.record(job, fact, outputText)
+      }
+    } catch (error) {
+      // Half applied: invariant 2.
+      this.setAside(job, error)
+      throw error
+    }
+    this.#alarms.set(job, nextTimer(job.state))
+    if (command.type === "recover") this.#deaths.learn(job)
+    if (isTriedAgain(job.state, command)) this.#measures.retries++
+    if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
+    if (command.type === "external") this.#reports.heard(job, command)
+    if (command.type === "completed" && outputText !== undefined)
+      this.#forgetLarge(job, command, outputText.length)
+    return decided
+  }
+
+  /** What a decision needs besides the state. The plain completion, the commonest by far, gets the least. */
+  #contextFor(job: LiveJob, command: Command): Circumstances {
+    const now = this.#clock.now()
+    const random = this.#clock.random()
+    const { lossLimit } = this.#settings
+    if (mayEndAttempts(command))
+      return { now, random, lossLimit, running: () => runningAttempts(job, this.broker) }
+    if (command.type === "started" && command.alone === true) {
+      const otherDiedAt = this.#deaths.latestOther(job, command)
+      if (otherDiedAt !== undefined) return { now, random, lossLimit, otherDiedAt }
+    }
+    return { now, random, lossLimit }
+  }
+
+  #forgetLarge(job: LiveJob, completed: Attempted, bytes: number): void {
+    if (bytes > this.#settings.largeOutputBytes)
+      leaveMemory(job, completed, bytes, this.committer.durable(job))
+  }
+
+  /** A job that was read from its journal. */
+  keep(job: LiveJob): void {
+    this.#memory.keep(job)
+    this.#deaths.learn(job)
+    this.#alarms.set(job, nextTimer(job.state))
+    if (job.state.unsettled) this.#observer.unsettled(job)
+  }
+
+  /** For those who need no answer. What should not happen sets the job aside. */
+  #try(job: LiveJob, command: Command, outputText?: string): void {
+    if (job.gone) return
+    try {
+      const decided = this.act(job, command, outputText)
+      if (decided instanceof Promise)
+        this.#undecided.add(
+          job.partition,
+          decided.catch(error => this.setAside(job, error)),
+        )
+    } catch (error) {
+      this.setAside(job, error)
+    }
+  }
+
+  /** Timers of the job may be due. */
+  ring(job: LiveJob): void {
+    if (job.gone) return
+    // A retry may be dispatched only when the failure that asked for it is durable.
+    if (job.undurable > 0) {
+      this.committer.durable(job).then(
+        () => this.ring(job),
+        () => {},
+      )
+      return
+    }
+    this.#try(job, { type: "wake" })
+    const { tasks, looks } = takeDue(job.state, this.#clock.now())
+    this.#alarms.set(job, nextTimer(job.state))
+    for (const task of tasks) this.#dispatchCurrent(job, task)
+    for (const look of looks) this.external.polls.start(job, look)
+    this.letGo(job)
+  }
+
+  /** A task that waits for its time goes to a worker before it. */
+  dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
+    const place = placeOf(job.state, task)
+    if (place === null || !place.state.retryAt.has(place.position)) return
+    place.state.retryAt.set(place.position, now)
+    this.ring(job)
+  }
+
+  /** Somebody can run this handler, or knows this provider, now. */
+  serve(name: string): void {
+    for (const job of this.jobs.values()) {
+      for (const key of [...(job.unserved ?? [])]) {
+        const task = taskOfKey(key)
+        const { handler, provider } = job.plan.nodes[task.node]!
+        if (handler !== name && provider !== name) continue
+        job.unserved?.delete(key)
+        this.#dispatchCurrent(job, task)
+      }
+    }
+  }
+
+  #dispatchCurrent(job: LiveJob, task: { readonly node: number; readonly item?: number }): void {
+    const current = currentTask(job, task)
+    if (current === null) return
+    const { jobId: _, ...at } = current
+    this.#dispatcher.dispatch(job, at)
+  }
+
+  /** After take-over. */
+  recover(job: LiveJob): void {
+    inherit(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
+  }
+
+  stop(): void {
+    this.#alarms.stop()
+    this.#dispatcher.stop()
+    this.external.capacity.stop()
+    this.external.left.stop()
+    this.committer.stop()
+  }
+
+  // What the committer asks and says.
+
+  isPure({ plan }: LiveJob, node: number): boolean {
+    const { handler, provider } = plan.nodes[node]!
+    return provider === null && this.broker.isPure(handler)
+  }
+
+  dispatch(job: LiveJob, attempted: Attempted): void {
+    this.#dispatcher.dispatch(job, attempted)
+  }
+
+  /** A submission to a provider is not aborted when nobody wants it any more; one that is handed over is. */
+  abort(job: LiveJob, attempted: Attempted): void {
+    const key = taskKey(attempted)
+    job.running.delete(key)
+    job.unserved?.delete(key)
+    const isLeft = job.plan.nodes[attempted.node]!.provider !== null && !isHandedOn(job, attempted)
+    if (isLeft) this.external.left.left(job, attempted)
+    else this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
+  }
+
+  isHandedOut({ id: jobId }: LiveJob, attempted: Attempted): boolean {
+    return this.broker.has({ jobId, ...attempted }) || this.#reports.isClaiming({ jobId, ...attempted })
+  }
+
+  get slotLeaseMs(): number {
+    return this.#settings.slotLeaseSeconds * 1000
+  }
+
+  async #taskOf(submission: UnseenSubmission): Promise<Task | null> {
+    const job = await this.#read(submission.jobId)
+    const at = { ...which(submission), attempt: submission.attempt }
+    return job === null ? null : this.#dispatcher.taskOf(job, at)
+  }
+
+  ended(job: LiveJob): void {
+    this.#measures.jobEnded(job.state)
+    this.#observer.ended(job)
+  }
+
+  operations(rows: OperationRows): void {
+    this.#observer.operations(rows)
+  }
+
+  durable(jobs: Iterable<LiveJob>): void {
+    for (const job of jobs) {
+      this.#observer.changed(job)
+      if (job.state.unsettled && job.undurable === 0 && !job.gone) this.#observer.unsettled(job)
+      this.letGo(job)
+    }
+  }
+
+  fenced(partition: number): void {
+    this.forget(partition)
+    this.#log.warn({ partition }, "another engine has taken this partition; its jobs go on there")
+    this.#observer.fenced(partition)
+  }
+
+  /** Throws away all memory of a partition. */
+  forget(partition: number): void {
+    this.holdings.delete(partition)
+    this.committer.forget(partition)
+    this.broker.remote?.left([partition])
+    for (const id of this.#quarantined) if (partitionOf(id) === partition) this.#quarantined.delete(id)
+    for (const job of this.jobs.values()) if (job.partition === partition) this.#discard(job, release)
+  }
+
+  refused(job: LiveJob, error: unknown): void {
+    this.#log.error({ job_id: job.id, error }, "the database refused to store what happened to this job")
+    this.#discard(job)
+    this.#observer.refused(job, error)
+  }
+
+  /**
+   * A bug that makes one job's work throw stops that job, never the partition. Its row says so, and it goes on where the
+   * journal has it when its partition gets another owner, or when a command for it comes.
+   */
+  setAside(job: LiveJob, error: unknown): void {
+    if (job.gone) return
+    this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
+    if (job.projected === null) this.committer.withdraw(job, error)
+    else {
+      const message = `Internal error: ${cut(String(error).replaceAll("\0", ""), 500)}. The job stopped here; it goes on when its engine is restarted, or with the next command for it.`
+      this.committer.writeRow(job, JSON.stringify({ code: "E639", message }))
+      this.#quarantined.add(job.id)
+    }
+    this.#discard(job)
+  }
+
+  /** Takes a job back that was set aside, here or by an earlier owner: its row is written again. */
+  takeBack(job: LiveJob): void {
+    this.#quarantined.delete(job.id)
+    if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
+    this.committer.writeRow(job, null)
+  }
+
+  /** It was set aside in this process and has not been loaded since. */
+  isQuarantined(jobId: string): boolean {
+    return this.#quarantined.has(jobId)
+  }
+
+  #discard(job: LiveJob, letGoOfTasks = abandon): void {
+    job.gone = true
+    letGoOfTasks(job, this.broker)
+    this.external.polls.drop(job)
+    this.#memory.remove(job)
+    this.#observer.changed(job)
+  }
+
+  /** Called whenever a job may have come to rest. */
+  letGo(job: LiveJob): void {
+    this.#memory.letGo(job)
+  }
+}

@@ -1,0 +1,29 @@
+/** When a job has come to rest, and may leave its owner's memory: its facts and `wakeAt` are enough then. */
+import type { JobState } from "../../core/state.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { isBusy, wakeAt } from "../../core/timers.ts"
+import type { LiveJob } from "./live-job.ts"
+
+/** `until`: it stays for now, and is to be looked at again then. */
+export type Rest = "stays" | "leaves" | { readonly until: number }
+
+export function restOf(job: LiveJob, given: { readonly now: number; readonly parkAfterMs: number }): Rest {
+  if (job.gone || job.undurable > 0 || isBusy(job.state) || job.state.unsettled) return "stays"
+  if (jobHasEnded(job.state.status)) return "leaves"
+  const wake = wakeAt(job.state)
+  if (wake !== null && wake - given.now < given.parkAfterMs) return "stays"
+  if (job.projected?.wakeAt !== wake) return "stays"
+  // A large job is costly to read again, and what it waits for may come piece by piece: the items of a list at a
+  // provider would be folded once for each slot and each result. It leaves when nothing has happened for a while.
+  const until = job.at + given.parkAfterMs
+  return until > given.now && sizeOf(job.state) >= LARGE ? { until } : "leaves"
+}
+
+/** Nodes and items, from which on a job is costly to read again. */
+const LARGE = 100
+
+function sizeOf({ nodeStatus, lists }: JobState): number {
+  let size = nodeStatus.length
+  for (const { items } of lists.values()) size += items.length
+  return size
+}

@@ -1,0 +1,248 @@
+import type {
+  AttemptTimes,
+  Outcome,
+  RemoteTaskEvents,
+  RunningTask,
+  TaskName,
+  TaskNews,
+} from "../../broker/port.ts"
+import { nameOf } from "../../broker/task-name.ts"
+import type { Attempted, Command, External } from "../../core/commands.ts"
+import type { Fault } from "../../core/faults.ts"
+import { isCurrent, placeOf } from "../../core/item-list.ts"
+import type { Json } from "../../core/json.ts"
+import { partitionOf } from "../ids.ts"
+import type { ExternalWork } from "../providers/external-work.ts"
+import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
+import { commandOf } from "./outcome-command.ts"
+import type { OwnerObserver } from "./owner-observer.ts"
+import type { Undecided } from "./pending-decisions.ts"
+
+export interface TaskReportsParts {
+  readonly jobs: ReadonlyMap<string, LiveJob>
+  /** For those who need no answer. What should not happen sets the job aside. */
+  readonly command: (job: LiveJob, command: Command, outputText?: string) => void
+  readonly durable: (job: LiveJob) => Promise<void>
+  /** What should not happen: the job cannot go on. */
+  readonly failed: (job: LiveJob, error: unknown) => void
+  readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
+  readonly undecided: Undecided
+  readonly external: Pick<ExternalWork, "providers" | "capacity" | "left">
+  /** null: no handler runs it now. */
+  readonly running: (task: TaskName) => RunningTask | null
+  /** A process has died while it ran something for jobs that is no node. */
+  readonly callsLost: () => void
+  /** Takes a task to a worker once more. */
+  readonly dispatch: (job: LiveJob, attempted: Attempted) => void
+}
+
+/** What workers say, as commands to the jobs concerned. */
+export class TaskReports implements RemoteTaskEvents {
+  readonly #parts: TaskReportsParts
+  /** By name of a task: it waits for a place in its provider's rate. */
+  readonly #asked = new Map<string, Promise<void>>()
+  /** Names of tasks whose operation is being claimed. */
+  readonly #claiming = new Set<string>()
+
+  constructor(parts: TaskReportsParts) {
+    this.#parts = parts
+  }
+
+  started(task: TaskNews, worker: string): Promise<void> {
+    const job = this.#jobOf(task)
+    const attempted = attemptedBy(task)
+    if (job === null || !isCurrent(job.state, attempted))
+      return task.announce ? this.#mayGoOn(task) : Promise.resolve()
+    const ranMs = this.#parts.running(task)?.ranMs
+    this.#parts.command(job, {
+      type: "started",
+      ...attempted,
+      worker,
+      ...(task.alone === undefined ? {} : { alone: task.alone }),
+      ...(ranMs === undefined ? {} : { ranMs }),
+    })
+    return task.announce ? this.#mayBegin(job, task) : Promise.resolve()
+  }
+
+  /** What is over, or another engine's by now, must not begin. A submission that its job has left goes on all the same. */
+  #mayGoOn(task: TaskNews): Promise<void> {
+    const submission = this.#parts.external.left.awaited(task)
+    const isBegun = submission?.isRepeated === true || this.#parts.running(task) !== null
+    return submission !== null && isBegun
+      ? this.#place(task, submission, Promise.resolve())
+      : Promise.reject(new Error("the attempt is not current"))
+  }
+
+  #mayBegin(job: LiveJob, task: TaskNews): Promise<void> {
+    const { provider } = job.plan.nodes[task.node]!
+    return this.#place(task, { provider, owner: job.state.owner }, this.#parts.durable(job))
+  }
+
+  /** A worker that hears nothing asks again, and means the same place in the rate. */
+  #place(
+    task: TaskNews,
+    { provider, owner }: { readonly provider: string | null; readonly owner: string },
+    durable: Promise<void>,
+  ): Promise<void> {
+    const { capacity, providers } = this.#parts.external
+    const terms = provider === null ? undefined : providers.terms(provider)
+    if (task.place !== true || terms === undefined) return durable
+    const name = nameOf(task)
+    const asked = this.#asked.get(name)
+    if (asked !== undefined) return asked
+    const answer = durable
+      .then(() => capacity.turn({ provider: provider!, owner, ...terms }))
+      .finally(() => this.#asked.delete(name))
+    this.#asked.set(name, answer)
+    return answer
+  }
+
+  progress(task: TaskName, progress: Progress): void {
+    const job = this.#jobOf(task)
+    if (job !== null) this.#progressed(job, task, progress)
+  }
+
+  /** News of an operation, which the job has taken. */
+  heard(job: LiveJob, command: External): void {
+    const { result } = command
+    if (result.type === "running" && result.progress !== undefined)
+      this.#progressed(job, command, result.progress)
+    else if (result.type === "completed" || result.type === "failed") job.progress?.delete(taskKey(command))
+  }
+
+  #progressed(job: LiveJob, of: Pick<TaskName, "node" | "item">, progress: Progress): void {
+    job.progress ??= new Map()
+    job.progress.set(taskKey(of), progress)
+    this.#parts.observer.progressed(job, of.node)
+  }
+
+  preview(task: TaskName, data: Json): void {
+    const job = this.#jobOf(task)
+    if (job !== null) this.#parts.command(job, { type: "preview", ...attemptedBy(task), data })
+  }
+
+  finished(task: TaskName, outcome: Outcome, times: AttemptTimes): void {
+    const job = this.#jobOf(task)
+    const { command, observer, undecided, external } = this.#parts
+    const attempted = attemptedBy(task)
+    const isLeft = job === null || !isCurrent(job.state, attempted)
+    if (isLeft) undecided.add(partitionOf(task.jobId), external.left.finished(job, task, outcome))
+    if (job === null) return
+    const key = taskKey(task)
+    job.running.delete(key)
+    job.progress?.delete(key)
+    if (outcome.type === "child") {
+      const { usage } = outcome
+      const at = { ...attempted, times, ...(usage === undefined ? {} : { usage }) }
+      undecided.add(job.partition, observer.childWanted(job, at, outcome))
+    } else if (isLeft) return
+    else if (outcome.type === "submitted")
+      undecided.add(job.partition, this.#submitted(job, { ...task, times }, outcome))
+    else {
+      const { provider } = job.plan.nodes[task.node]!
+      const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+      const text = outcome.type === "completed" ? outcome.text : undefined
+      command(job, commandOf(attempted, outcome, terms, times), text)
+    }
+  }
+
+  /** Is the operation that the task submitted being claimed right now? */
+  isClaiming(task: TaskName): boolean {
+    return this.#claiming.has(nameOf(task))
+  }
+
+  /** The operation is claimed for the job's owner before it is recorded. The job may end meanwhile. */
+  async #submitted(
+    job: LiveJob,
+    task: TaskName & { readonly times: AttemptTimes },
+    outcome: Extract<Outcome, { type: "submitted" }>,
+  ): Promise<void> {
+    const { command, failed, external } = this.#parts
+    const { provider } = job.plan.nodes[task.node]!
+    const at = attemptedBy(task)
+    const terms = provider === null ? undefined : this.#termsOf(provider, outcome)
+    this.#claiming.add(nameOf(task))
+    try {
+      const operation = { provider: provider!, externalId: outcome.externalId }
+      const isOwn = terms === undefined || (await external.capacity.claims(job.state.owner, operation))
+      if (!isCurrent(job.state, at)) await external.left.finished(job, task, outcome)
+      else if (isOwn) command(job, commandOf(at, outcome, terms, task.times))
+      else
+        command(
+          job,
+          commandOf(at, { ...outcome, type: "failed", fault: notOwn(provider!) }, terms, task.times),
+        )
+    } catch (error) {
+      failed(job, error)
+    } finally {
+      this.#claiming.delete(nameOf(task))
+    }
+  }
+
+  /** For an attempt that its job does not want any more. */
+  #isLeft(job: LiveJob | null, task: TaskName): boolean {
+    return job === null || !isCurrent(job.state, attemptedBy(task))
+  }
+
+  lost(tasks: readonly TaskName[], callsToo: boolean): void {
+    if (callsToo) this.#parts.callsLost()
+    const byJob = new Map<LiveJob, Attempted[]>()
+    for (const task of tasks) {
+      const job = this.#jobOf(task)
+      if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
+      if (job === null) continue
+      job.progress?.delete(taskKey(task))
+      const lost = byJob.get(job)
+      if (lost === undefined) byJob.set(job, [attemptedBy(task)])
+      else lost.push(attemptedBy(task))
+    }
+    for (const [job, only] of byJob) {
+      this.#parts.command(job, { type: "recover", only })
+      // Until then they count as running: the fact tells which of them were.
+      for (const task of only) job.running.delete(taskKey(task))
+    }
+  }
+
+  /** What is known to have begun is a new attempt. The rest just goes to somebody else. */
+  returned(task: TaskName): void {
+    const job = this.#jobOf(task)
+    const attempted = attemptedBy(task)
+    if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
+    if (job === null) return
+    job.progress?.delete(taskKey(task))
+    this.#parts.command(job, { type: "hand_over", only: [attempted] })
+    job.running.delete(taskKey(task))
+    if (isCurrent(job.state, attempted)) this.#parts.dispatch(job, attempted)
+  }
+
+  #termsOf(provider: string, outcome: Outcome) {
+    const { capacity, providers } = this.#parts.external
+    if (outcome.type === "failed") capacity.complain(provider, "submit", outcome.fault)
+    const terms = providers.terms(provider)
+    return terms === undefined ? undefined : { ...terms, provider }
+  }
+
+  /** null: the job has left this memory, or the attempt is not its current one. */
+  #jobOf(task: TaskName): LiveJob | null {
+    const job = this.#parts.jobs.get(task.jobId)
+    if (job === undefined || job.gone) return null
+    if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
+    const place = placeOf(job.state, task)
+    return place?.state.attempt[place.position] === task.attempt ? job : null
+  }
+}
+
+function attemptedBy({ node, item, attempt }: TaskName): Attempted {
+  return item === undefined ? { node, attempt } : { node, item, attempt }
+}
+
+/** The id itself is not repeated: it is the other owner's. */
+function notOwn(provider: string): Fault {
+  return {
+    code: "E425",
+    message:
+      `The operation that was submitted to provider "${provider}" has the id of an operation that belongs to another owner. ` +
+      "It is neither followed nor cancelled for this job.",
+    retryable: false,
+  }
+}

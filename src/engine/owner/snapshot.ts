@@ -1,0 +1,155 @@
+import type { Submit } from "../../core/commands.ts"
+import type { Json } from "../../core/json.ts"
+import { type JobState, nodeStatusOf } from "../../core/state.ts"
+import { type JobStatus, jobHasEnded } from "../../core/states.ts"
+import type { JobRow } from "../../journal/port/journal.ts"
+import { isoTime } from "../iso-time.ts"
+import { endOfRow, isAtRest, type JobError, jobErrorOf, outputInMemory } from "./job-result.ts"
+import type { LiveJob } from "./live-job.ts"
+
+/** A job as users see it. */
+export interface JobSnapshot {
+  readonly job_id: string
+  readonly workflow: string
+  readonly workflow_version: number
+  readonly owner: string
+  /** Of a child job: the job it runs for. */
+  readonly parent_id: string | null
+  readonly status: JobStatus
+  readonly output: Json
+  /** In lists: it has one, too large to be shown there. */
+  readonly output_left_out?: true
+  readonly error: JobError | null
+  /** Of a job that was cancelled or has expired: why. */
+  readonly reason: string | null
+  /**
+   * What all its attempts have used, failed and aborted ones included. null: of a job with something in flight, in lists
+   * and in processes that do not run it; its graph has it.
+   */
+  readonly usage: { readonly [key: string]: number } | null
+  /** While its status is PREVIEW, and not in lists: the last partial result of each node that is at work. */
+  readonly previews?: readonly JobPreview[]
+  readonly labels: { readonly [key: string]: string }
+  readonly priority: number
+  readonly created_at: string
+  /** When its state last changed. */
+  readonly updated_at: string
+  readonly finished_at: string | null
+}
+
+export interface JobPreview {
+  readonly node: string
+  readonly preview: Json
+}
+
+/** Of a job whose status is PREVIEW; else nothing. */
+export function previewsOf(state: JobState): { readonly previews?: readonly JobPreview[] } {
+  if (state.status !== "PREVIEW") return {}
+  const isAtWork = (node: number) => !["COMPLETED", "FAILED", "CANCELLED"].includes(nodeStatusOf(state, node))
+  const found = [...state.previews].filter(([node]) => isAtWork(node))
+  return { previews: found.map(([node, preview]) => ({ node: state.graph.nodes[node]!.id, preview })) }
+}
+
+/** What is known of a new job when it has become durable. Made when it is asked for: most ask for one of them, or none. */
+export class Stored {
+  readonly #id: string
+  readonly #command: Submit
+  readonly #createdAt: number
+  readonly #job: LiveJob | null
+
+  /** `job`: null if it is in another process's memory. */
+  constructor(id: string, command: Submit, createdAt: number, job: LiveJob | null = null) {
+    this.#id = id
+    this.#command = command
+    this.#createdAt = createdAt
+    this.#job = job
+  }
+
+  /** As it began, whatever has become of it since. */
+  get began(): JobSnapshot {
+    return snapshotOfBeginning(this.#id, this.#command, this.#createdAt)
+  }
+
+  /** null: it has not, or nobody here knows. */
+  get ended(): JobSnapshot | null {
+    return this.#job === null || this.#job.undurable > 0 ? null : snapshotOfEnd(this.#job)
+  }
+}
+
+function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number): JobSnapshot {
+  const created_at = isoTime(createdAt)
+  return {
+    job_id: jobId,
+    workflow: command.workflow,
+    workflow_version: command.workflowVersion,
+    owner: command.owner,
+    parent_id: null,
+    status: "PROCESSING",
+    output: null,
+    error: null,
+    reason: null,
+    usage: {},
+    labels: command.labels ?? {},
+    priority: command.priority,
+    created_at,
+    updated_at: created_at,
+    finished_at: null,
+  }
+}
+
+/** null: a large part of its output is in the journal only. */
+export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
+  const { state } = job
+  const output = state.status === "COMPLETED" ? outputInMemory(state) : null
+  if (output === undefined) return null
+  return {
+    job_id: job.id,
+    workflow: state.workflow,
+    workflow_version: state.workflowVersion,
+    owner: state.owner,
+    parent_id: state.parent?.job_id ?? null,
+    status: state.status,
+    output,
+    error: jobErrorOf(job.plan, state),
+    reason: state.endReason,
+    usage: Object.fromEntries(state.usage),
+    ...previewsOf(state),
+    labels: state.labels,
+    priority: state.priority,
+    created_at: isoTime(state.createdAt),
+    updated_at: isoTime(job.projected?.updatedAt ?? state.createdAt),
+    finished_at: state.finishedAt === null ? null : isoTime(state.finishedAt),
+  }
+}
+
+/** Its last state; null unless it has ended, or as `snapshotOfLive`. */
+export function snapshotOfEnd(job: LiveJob): JobSnapshot | null {
+  return jobHasEnded(job.state.status) ? snapshotOfLive(job) : null
+}
+
+/** It has one, which is in the journal alone. */
+export function lacksOutput({ status, output }: JobRow): boolean {
+  return status === "COMPLETED" && output === null
+}
+
+/** `now`: by the engine's clock. */
+export function snapshotOfRow(row: JobRow, now: number): JobSnapshot {
+  const { usage, ...end } = endOfRow(row)
+  return {
+    job_id: row.id,
+    workflow: row.workflow,
+    workflow_version: row.workflowVersion,
+    owner: row.owner,
+    parent_id: row.parentId,
+    status: row.status,
+    output: row.output === null ? null : JSON.parse(row.output),
+    ...(row.outputLeftOut || lacksOutput(row) ? { output_left_out: true as const } : {}),
+    ...end,
+    usage: isAtRest(row, now) ? usage : null,
+    labels: row.labels === null ? {} : JSON.parse(row.labels),
+    priority: row.priority,
+    created_at: isoTime(row.createdAt),
+    updated_at: isoTime(row.updatedAt),
+    finished_at: row.finishedAt === null ? null : isoTime(row.finishedAt),
+  }
+}

@@ -1,0 +1,74 @@
+import type { EngineBeat } from "../../journal/port/journal.ts"
+import { lifeOf, ownIdentity, type ProcessIdentity } from "../../process-identity.ts"
+
+/**
+ * Which engines live. Liveness only decides who tries to take over; what protects the data is the epoch.
+ *
+ * A peer is dead when this process has itself seen its beat unchanged for the lease, by its own clock; or at once,
+ * when it ran on this very host and its process is gone. What it could not see does not count: after a time without
+ * answers (the database was away, for the peers too) the lease begins anew, so that a restart moves nothing.
+ */
+export class Peers {
+  readonly #leaseMs: number
+  readonly #blindMs: number
+  readonly #now: () => number
+  readonly #seen = new Map<string, { beat: number; since: number }>()
+  #lastLook: number
+
+  constructor(parts: { leaseMs: number; beatMs: number; now: () => number }) {
+    this.#leaseMs = parts.leaseMs
+    this.#blindMs = Math.max(parts.leaseMs / 2, parts.beatMs * 1.5)
+    this.#now = parts.now
+    this.#lastLook = parts.now()
+  }
+
+  /** The ids of those that live. */
+  alive(engines: readonly EngineBeat[]): Set<string> {
+    const now = this.#now()
+    if (now - this.#lastLook > this.#blindMs) this.#seen.clear()
+    this.#lastLook = now
+    const living = new Set<string>()
+    for (const { engine, beat, place } of engines) {
+      const seen = this.#seen.get(engine)
+      if (seen === undefined || seen.beat !== beat) this.#seen.set(engine, { beat, since: now })
+      const hasBeaten = seen !== undefined && seen.beat !== beat
+      const isSilent = seen !== undefined && seen.beat === beat && now - seen.since >= this.#leaseMs
+      if (hasBeaten || !(isSilent || hasDiedHere(place))) living.add(engine)
+    }
+    for (const engine of this.#seen.keys())
+      if (!engines.some(row => row.engine === engine)) this.#seen.delete(engine)
+    return living
+  }
+}
+
+/** Engines whose beat was old at first sight and has not moved since: they were dead before we came. For hints only. */
+export class StaleBeats {
+  readonly #deadMs: number
+  readonly #now: () => number
+  readonly #first = new Map<string, number>()
+
+  /** `now`: as beats are counted. */
+  constructor(parts: { deadMs: number; now: () => number }) {
+    this.#deadMs = parts.deadMs
+    this.#now = parts.now
+  }
+
+  receive(engines: readonly EngineBeat[]): void {
+    for (const { engine, beat } of engines) if (!this.#first.has(engine)) this.#first.set(engine, beat)
+    for (const engine of this.#first.keys())
+      if (!engines.some(row => row.engine === engine)) this.#first.delete(engine)
+  }
+
+  has({ engine, beat }: Pick<EngineBeat, "engine" | "beat">): boolean {
+    return this.#first.get(engine) === beat && this.#now() - beat >= this.#deadMs
+  }
+}
+
+function hasDiedHere(place: string): boolean {
+  try {
+    return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"
+  } catch {
+    // Another release may say it in another way: then only its beat tells.
+    return false
+  }
+}

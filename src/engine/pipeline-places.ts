@@ -1,0 +1,156 @@
+/** Places among the executions of pipelines that may be under way at once (P1, `max_executions`). */
+import type { Attempted } from "../core/commands.ts"
+import { executionsFull, type Fault } from "../core/faults.ts"
+import { placeOf } from "../core/item-list.ts"
+import { jobHasEnded } from "../core/states.ts"
+import { UmbraError } from "../errors.ts"
+import type { Log } from "../log.ts"
+import type { Clock } from "./clock.ts"
+import { partitionOf } from "./ids.ts"
+import { type LiveJob, taskKey } from "./owner/live-job.ts"
+import type { Owner } from "./owner/owner.ts"
+import type { Recovery } from "./recovery/recovery.ts"
+
+/**
+ * A place for the execution of a job; rejects with E702 if there is none. `endedAt`: the job has ended then and is about
+ * to be retried. Answers how to give the place back.
+ */
+export type ClaimExecution = (jobId: string, endedAt?: number | null) => Promise<() => Promise<void>>
+
+/** For engines that run no pipelines. */
+export const anyExecution: ClaimExecution = async () => async () => {}
+
+/** A retry of an execution needs a place again. Answers how to give it back; null: the job needs none. */
+export async function placeForRetry(
+  { id, plan, state }: LiveJob,
+  claim: ClaimExecution,
+): Promise<(() => Promise<void>) | null> {
+  const isToRun = jobHasEnded(state.status) && state.status !== "COMPLETED" && state.status !== "DELETED"
+  return plan.pipeline === null || !isToRun ? null : claim(id, state.finishedAt)
+}
+
+export const isFull = (error: unknown): error is UmbraError =>
+  error instanceof UmbraError && error.code === executionsFull
+
+/** No place for the child job of a node: the node waits for one. */
+export class NoPlaceError extends UmbraError {
+  readonly childId: string
+  readonly endedAt: number | null
+  readonly pipeline: string
+
+  constructor(cause: UmbraError, child: { childId: string; endedAt: number | null; pipeline: string }) {
+    super(executionsFull, cause.message, { cause, details: cause.details })
+    this.childId = child.childId
+    this.endedAt = child.endedAt
+    this.pipeline = child.pipeline
+  }
+
+  get fault(): Fault {
+    const details = { pipeline: this.pipeline, limit: Number(this.details.limit) }
+    const { code, message } = this
+    return { code, message, details, retryable: true }
+  }
+}
+
+/** Executions that end in other processes are noticed by asking: one question a second while a node waits. */
+const ASK_MS = 1000
+
+interface Waiter {
+  readonly jobId: string
+  readonly at: Attempted
+  readonly childId: string
+  readonly endedAt: number | null
+}
+
+export interface ExecutionQueueParts {
+  readonly claim: ClaimExecution
+  readonly owner: Owner
+  readonly recovery: Recovery
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * Nodes of this process that wait for a place for their execution, in the order in which they came.
+ *
+ * 1. That a node waits is a fact, with a time for its next dispatch. This queue makes it sooner and may be lost.
+ * 2. A place is claimed for the first that waits before its node is dispatched, which then finds it held.
+ */
+export class ExecutionQueue {
+  readonly #parts: ExecutionQueueParts
+  readonly #waiting = new Map<string, Waiter>()
+  #isServing = false
+  #isAskedAgain = false
+  #cancelTimer: (() => void) | null = null
+
+  constructor(parts: ExecutionQueueParts) {
+    this.#parts = parts
+  }
+
+  add(jobId: string, at: Attempted, { childId, endedAt }: NoPlaceError): void {
+    const key = `${jobId}/${taskKey(at)}`
+    this.#waiting.delete(key)
+    this.#waiting.set(key, { jobId, at, childId, endedAt })
+    this.#arm()
+  }
+
+  /** An execution has ended here. */
+  freed(): void {
+    if (this.#waiting.size > 0) void this.#serve()
+  }
+
+  stop(): void {
+    this.#waiting.clear()
+    this.#cancelTimer?.()
+  }
+
+  #arm(): void {
+    if (this.#waiting.size === 0 || this.#cancelTimer !== null) return
+    this.#cancelTimer = this.#parts.clock.after(ASK_MS, () => {
+      this.#cancelTimer = null
+      void this.#serve()
+    })
+  }
+
+  /** As many as there are places for. */
+  async #serve(): Promise<void> {
+    if (this.#isServing) {
+      this.#isAskedAgain = true
+      return
+    }
+    this.#isServing = true
+    try {
+      do {
+        this.#isAskedAgain = false
+        while (await this.#serveFirst());
+      } while (this.#isAskedAgain)
+    } catch (error) {
+      if (!isFull(error))
+        this.#parts.log.warn({ error: String(error) }, "could not look for a free execution; trying again")
+    } finally {
+      this.#isServing = false
+      this.#arm()
+    }
+  }
+
+  async #serveFirst(): Promise<boolean> {
+    const [first] = this.#waiting
+    if (first === undefined) return false
+    const [key, waiter] = first
+    const { claim, owner, recovery, clock } = this.#parts
+    const giveBack = await claim(waiter.childId, waiter.endedAt)
+    if (this.#waiting.get(key) === waiter) this.#waiting.delete(key)
+    const isHere = owner.holdings.has(partitionOf(waiter.jobId))
+    const job = isHere ? await recovery.load(waiter.jobId) : null
+    if (job !== null && waits(job, waiter.at)) owner.dispatchNow(job, waiter.at, clock.now())
+    else await giveBack()
+    if (job !== null) owner.letGo(job)
+    return true
+  }
+}
+
+function waits({ gone, state }: LiveJob, at: Attempted): boolean {
+  const place = placeOf(state, at)
+  if (gone || place === null || !place.state.retryAt.has(place.position)) return false
+  return place.state.faults.get(place.position)?.fault.code === executionsFull
+}

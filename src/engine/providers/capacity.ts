@@ -1,0 +1,188 @@
+import type { Task } from "../../broker/port.ts"
+import type { Command } from "../../core/commands.ts"
+import type { Fault } from "../../core/faults.ts"
+import { isCurrent, needsSlot, which } from "../../core/item-list.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { OperationName } from "../../journal/port/providers.ts"
+import type { Log } from "../../log.ts"
+import type { Clock } from "../clock.ts"
+import { type LiveJob, taskKey } from "../owner/live-job.ts"
+import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
+import { Pace, type RateRequest } from "./rate.ts"
+import type { Slots } from "./slots.ts"
+
+export interface CapacityParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly log: Log
+  readonly slots: Slots
+  readonly providers: Pick<Providers, "terms">
+  /** See the settings of the engine. */
+  readonly guardMs: number
+  /** Hands the task to a worker. */
+  readonly dispatch: (task: Task) => void
+  readonly command: (job: LiveJob, command: Command) => void
+  readonly durable: (job: LiveJob) => Promise<void>
+  readonly failed: (job: LiveJob, error: unknown) => void
+  /** There are messages in the inboxes of these partitions. */
+  readonly told: (partitions: readonly number[]) => void
+}
+
+/**
+ * A node with a provider goes to a worker when it has a slot and its place in the provider's rate (X5, X6).
+ *
+ * 1. Only such nodes come here: the others pay nothing.
+ * 2. A slot belongs to the node, not to a process: who asks again after a crash finds it held.
+ * 3. A node without a slot records that it waits and then asks once more: a grant that came in between was refused,
+ *    since nobody was known to wait.
+ */
+export class Capacity {
+  readonly #parts: CapacityParts
+  readonly #pace: Pace
+  readonly #timers = new Set<() => void>()
+
+  constructor(parts: CapacityParts) {
+    this.#parts = parts
+    this.#pace = new Pace({
+      ...parts,
+      patiently: ask => this.#patiently(ask),
+      until: at => this.#until(at),
+    })
+  }
+
+  admit(job: LiveJob, task: Task, terms: ProviderTerms): void {
+    this.#admit(job, task, terms).catch(error => this.#parts.failed(job, error))
+  }
+
+  async #admit(job: LiveJob, task: Task, terms: ProviderTerms): Promise<void> {
+    const { attempt } = task
+    if (usesSlots(terms) && !(await this.#hasSlot(job, task))) {
+      if (!isWanted(job, task)) return this.#giveBack(job, task)
+      job.running.delete(taskKey(task))
+      this.#parts.command(job, { type: "await_slot", ...which(task), attempt, provider: task.provider! })
+      await this.#parts.durable(job)
+      if (await this.#hasSlot(job, task)) await this.#remind(job, task)
+      return
+    }
+    await this.#pace.turn({ provider: task.provider!, owner: task.owner, ...terms })
+    if (isWanted(job, task)) this.#parts.dispatch(task)
+    else await this.#giveBack(job, task)
+  }
+
+  #hasSlot(job: LiveJob, task: Task): Promise<boolean> {
+    const { id: jobId, partition, state } = job
+    const request = { jobId, ...which(task), partition, owner: state.owner }
+    return this.#patiently(() => this.#parts.slots.request(task.provider!, request))
+  }
+
+  /** The job may have left memory by now: its inbox brings it back. */
+  async #remind(job: LiveJob, task: Task): Promise<void> {
+    const { journal, clock } = this.#parts
+    const { id, partition } = job
+    const command = JSON.stringify({ type: "grant_slot", ...which(task) } satisfies Command)
+    await this.#patiently(() =>
+      journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
+    )
+    this.#parts.told([partition])
+  }
+
+  /**
+   * Asked for after the job's end had released everything, or the node's own end: by the webhook of an operation that was
+   * about to be submitted again. A job that has only moved keeps its slot.
+   */
+  async #giveBack(job: LiveJob, task: Task): Promise<void> {
+    if (jobHasEnded(job.state.status))
+      await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
+    // Whether that end is durable, and still so, is for whoever has the job by now.
+    else if (!needsSlot(job.state, task)) await this.#remind(job, task)
+  }
+
+  /** For a request that is made, sooner or later. */
+  turn(request: RateRequest): Promise<void> {
+    return this.#pace.turn(request)
+  }
+
+  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
+  goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
+    return this.#pace.goAhead(request, maxWaitMs)
+  }
+
+  /**
+   * Before an operation is recorded: does it belong to this owner? It is claimed under every definition of the account, in
+   * one order, so that of two owners that claim at once one gets all.
+   */
+  async claims(owner: string, { provider, externalId }: OperationName): Promise<boolean> {
+    const { sameAccount = [] } = this.#parts.providers.terms(provider) ?? {}
+    for (const name of [provider, ...sameAccount].sort())
+      if (!(await this.#claim(owner, { provider: name, externalId }))) return false
+    return true
+  }
+
+  #claim(owner: string, operation: OperationName): Promise<boolean> {
+    const { journal, clock } = this.#parts
+    return this.#patiently(() => {
+      const at = clock.now()
+      return journal.providers.claimOperation({
+        ...operation,
+        owner,
+        at,
+        abandonedBefore: at - UNRECORDED_MS,
+      })
+    })
+  }
+
+  /** Answers how late it was by then, in ms. */
+  #until(at: number): Promise<number> {
+    const { clock } = this.#parts
+    const wait = at - clock.now()
+    if (wait <= 0) return Promise.resolve(-wait)
+    return new Promise(resolve => {
+      const cancel = clock.after(wait, () => {
+        this.#timers.delete(cancel)
+        resolve(clock.now() - at)
+      })
+      this.#timers.add(cancel)
+    })
+  }
+
+  /** Whoever waits for a time does so no more: an hour's `Retry-After` must not keep the process alive. */
+  stop(): void {
+    for (const cancel of this.#timers) cancel()
+    this.#timers.clear()
+  }
+
+  /** A request to the provider failed: written down for people, and heeded if it asked for time. */
+  complain(provider: string, what: string, fault: Fault): void {
+    const { journal, clock, log } = this.#parts
+    const at = clock.now()
+    const { code, message } = fault
+    Promise.all([
+      this.#pace.heed(provider, fault),
+      journal.providers.noteError({ provider, at, what, code, message }),
+    ]).catch(error =>
+      log.warn({ provider, error: String(error) }, "could not write down a provider's failure"),
+    )
+  }
+
+  /** As long as the store is away the node waits: nothing is wrong with it. */
+  async #patiently<T>(ask: () => Promise<T>): Promise<T> {
+    for (;;) {
+      try {
+        return await ask()
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final) throw error
+        await this.#until(this.#parts.clock.now() + AGAIN_MS)
+      }
+    }
+  }
+}
+
+const AGAIN_MS = 1000
+/** From an operation's claim to its record. After that another owner may have the claim: the process died in between. */
+const UNRECORDED_MS = 3600_000
+
+function isWanted(job: LiveJob, task: Task): boolean {
+  return !job.gone && isCurrent(job.state, task)
+}

@@ -1,0 +1,257 @@
+import type { Broker, Outcome, Task, TaskName } from "../../broker/port.ts"
+import { nameOf } from "../../broker/task-name.ts"
+import type { Attempted } from "../../core/commands.ts"
+import { isRateLimited } from "../../core/faults.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { SlotKey, UnseenSubmission } from "../../journal/port/providers.ts"
+import type { Log } from "../../log.ts"
+import type { Clock } from "../clock.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import type { Capacity } from "./capacity.ts"
+import type { Providers } from "./providers.ts"
+
+export interface LeftSubmissionsParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  readonly log: Log
+  readonly providers: Providers
+  readonly capacity: Pick<Capacity, "turn" | "claims">
+  readonly broker: () => Broker
+  readonly durable: (job: LiveJob) => Promise<void>
+  /** The task of a submission, made once more from the facts of its job; null: that is not possible. */
+  readonly taskOf: (submission: UnseenSubmission) => Promise<Task | null>
+  /** The outcome is known and durable. */
+  readonly settled: (provider: string, isToCancel: boolean) => void
+}
+
+interface Awaited {
+  readonly provider: string
+  /** Of the job. */
+  readonly owner: string
+  /** Does the handler do nothing but submit? Of other handlers an abort is the end. */
+  readonly isSubmission: boolean
+  readonly stopTimer: () => void
+}
+
+/**
+ * Submissions to providers whose job ended, or went on without them, while they were in flight.
+ *
+ * 1. Each is a row of `operations` with `unseen`, written in the append that ended the job. The row counts as a slot of the
+ *    provider until the outcome is known, at the latest until its lease ends.
+ * 2. The submission is not aborted before the provider's timeout. If it is answered, the operation is cancelled.
+ * 3. Without an answer it is repeated under its idempotency key where the provider honours keys, and only there: a second
+ *    operation is never begun. Otherwise an operation may be running unseen, and that is all that can be said.
+ */
+export class LeftSubmissions {
+  readonly #parts: LeftSubmissionsParts
+  readonly #awaited = new Map<string, Awaited>()
+  /** By submission: how often it was repeated, from this process; and those that were reported as unseen. */
+  readonly #repeats = new Map<string, { tries: number; stopTimer: () => void }>()
+  readonly #reported = new Set<string>()
+  /** Names of those whose outcome has arrived, and is not stored yet. */
+  readonly #settling = new Set<string>()
+  #isStopped = false
+
+  constructor(parts: LeftSubmissionsParts) {
+    this.#parts = parts
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    for (const { stopTimer } of [...this.#awaited.values(), ...this.#repeats.values()]) stopTimer()
+  }
+
+  /** Nobody wants the attempt any more, and that is durable. */
+  left(job: LiveJob, attempted: Attempted): void {
+    const task = { jobId: job.id, ...attempted }
+    const broker = this.#parts.broker()
+    // Its outcome came before that was durable: `finished` has it.
+    if (!broker.has(task)) return
+    const { handler, provider } = job.plan.nodes[attempted.node]!
+    if (broker.withdraw(task)) {
+      this.#settling.add(nameOf(task))
+      void this.#settle(task, null).finally(() => this.#settling.delete(nameOf(task)))
+    } else
+      this.#await(task, {
+        provider: provider!,
+        owner: job.state.owner,
+        isSubmission: submitting.has(handler),
+      })
+  }
+
+  /** A submission whose outcome is wanted although its job has left it; `isRepeated`: this engine has made it once more. */
+  awaited(task: TaskName): { provider: string; owner: string; isRepeated: boolean } | null {
+    const found = this.#awaited.get(nameOf(task))
+    if (found === undefined) return null
+    const { provider, owner } = found
+    return { provider, owner, isRepeated: task.attempt >= REPEATED }
+  }
+
+  /** The row of a submission is durable. One that nobody is about to answer was made by an earlier attempt. */
+  recorded({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): void {
+    const task = item === undefined ? { jobId, node, attempt } : { jobId, node, item, attempt }
+    const name = nameOf(task)
+    if (!this.#awaited.has(name) && !this.#settling.has(name)) void this.#unanswered(task)
+  }
+
+  /** The outcome of an attempt that its job does not want any more. `job`: it is in memory. */
+  async finished(job: LiveJob | null, task: TaskName, outcome: Outcome): Promise<void> {
+    const isAwaited = this.#forget(task)
+    // One that ended before its end was durable is not awaited yet, but its job is in memory.
+    if (!isAwaited && job === null && outcome.type !== "submitted") return
+    if (job !== null && job.plan.nodes[task.node]!.provider === null) return
+    const act = () => {
+      if (outcome.type === "submitted") return this.#settle(task, outcome.externalId)
+      const isUnanswered =
+        outcome.type === "failed" && outcome.fault.retryable && !isRateLimited(outcome.fault)
+      return isUnanswered ? this.#unanswered(task) : this.#settle(task, null)
+    }
+    // The row is written by the append that ended the job. If that is lost, another owner has the job.
+    this.#settling.add(nameOf(task))
+    const isDurable = job === null || (await this.#parts.durable(job).then(yes, no))
+    if (isDurable) await act()
+    this.#settling.delete(nameOf(task))
+  }
+
+  /** The process that had the task is gone, or does not do it. */
+  lost(task: TaskName): void {
+    if (this.#forget(task)) void this.#unanswered(task)
+  }
+
+  /** What another process, or this one before a restart, left behind. */
+  async sweep(partitions: readonly number[]): Promise<void> {
+    const { journal, clock } = this.#parts
+    const at = clock.now()
+    const awaited = new Set([...this.#awaited.keys()].map(name => name.slice(0, name.lastIndexOf("/"))))
+    for (const submission of await journal.providers.unseenSubmissions({ partitions, at })) {
+      const key = keyOf(submission)
+      const isInFlight = awaited.has(nameOf(submission).slice(0, nameOf(submission).lastIndexOf("/")))
+      if (isInFlight || this.#repeats.has(key)) continue
+      // Until then it may be in flight in another process.
+      if (at >= submission.since + this.#timeoutMs(submission.provider) + MARGIN_MS) this.#proceed(submission)
+    }
+  }
+
+  #timeoutMs(provider: string): number {
+    return (this.#parts.providers.terms(provider)?.timeoutSeconds ?? 30) * 1000
+  }
+
+  #await(task: TaskName, of: Omit<Awaited, "stopTimer">): void {
+    const { clock, broker } = this.#parts
+    const stopTimer = clock.after(this.#timeoutMs(of.provider), () => {
+      if (!this.#forget(task)) return
+      broker().cancel(task, "The job has ended, and its provider's time to answer is up.")
+      void (of.isSubmission ? this.#unanswered(task) : this.#settle(task, null))
+    })
+    this.#awaited.set(nameOf(task), { ...of, stopTimer })
+  }
+
+  #forget(task: TaskName): boolean {
+    const awaited = this.#awaited.get(nameOf(task))
+    awaited?.stopTimer()
+    return this.#awaited.delete(nameOf(task))
+  }
+
+  async #settle(task: TaskName, externalId: string | null): Promise<void> {
+    const { journal, clock, settled, log } = this.#parts
+    const { jobId, node, item } = task
+    const of: SlotKey = item === undefined ? { jobId, node } : { jobId, node, item }
+    const attempt = task.attempt % REPEATED
+    const key = keyOf({ ...of, attempt })
+    this.#repeats.get(key)?.stopTimer()
+    this.#repeats.delete(key)
+    try {
+      const isOwn = externalId === null || (await this.#isOwn(task, externalId))
+      const outcome = { ...of, attempt, externalId: isOwn ? externalId : null, at: clock.now() }
+      const found = await journal.providers.settleSubmission(outcome)
+      if (found !== null) settled(found.provider, found.isToCancel)
+    } catch (error) {
+      // The row stays, and with it the slot: the sweep proceeds as if there were no answer.
+      log.warn({ job_id: jobId, error: String(error) }, "could not store the outcome of a submission")
+    }
+  }
+
+  /** Storing the outcome claims the operation for its definition; here those of the same account are asked, if there are any. */
+  async #isOwn(task: TaskName, externalId: string): Promise<boolean> {
+    const { providers, capacity } = this.#parts
+    if (providers.names().every(name => providers.terms(name)?.sameAccount === undefined)) return true
+    const submission = await this.#unseen(task)
+    if (submission === undefined) return true
+    const { provider, owner } = submission
+    return capacity.claims(owner, { provider, externalId })
+  }
+
+  async #unseen({ jobId, node, item, attempt }: TaskName): Promise<UnseenSubmission | undefined> {
+    const all = await this.#parts.journal.providers.unseenSubmissions({ jobId })
+    return all.find(each => each.node === node && each.item === item && each.attempt === attempt % REPEATED)
+  }
+
+  async #unanswered(task: TaskName): Promise<void> {
+    const { log } = this.#parts
+    try {
+      const submission = await this.#unseen(task)
+      if (submission !== undefined) this.#proceed(submission)
+    } catch (error) {
+      log.warn({ job_id: task.jobId, error: String(error) }, "could not read a submission; the sweep does")
+    }
+  }
+
+  #proceed(submission: UnseenSubmission): void {
+    const { clock, providers } = this.#parts
+    if (this.#isStopped || clock.now() >= submission.slotUntil) return
+    const key = keyOf(submission)
+    if (providers.terms(submission.provider)?.honoursKeys !== true) {
+      this.#report(key, submission)
+      return
+    }
+    const tries = (this.#repeats.get(key)?.tries ?? 0) + 1
+    const wait = Math.min(MOST_WAIT_MS, LEAST_WAIT_MS * 2 ** (tries - 1))
+    const stopTimer = clock.after(wait, () => void this.#repeat(submission, tries))
+    this.#repeats.set(key, { tries, stopTimer })
+  }
+
+  async #repeat(submission: UnseenSubmission, tries: number): Promise<void> {
+    const { capacity, taskOf, broker, providers, clock, log } = this.#parts
+    const { provider, owner, attempt, operation } = submission
+    const terms = providers.terms(provider)
+    if (this.#isStopped || terms === undefined || clock.now() >= submission.slotUntil) return
+    try {
+      const task = await taskOf(submission)
+      if (task === null || !submitting.has(task.handler)) return this.#report(keyOf(submission), submission)
+      await capacity.turn({ provider, owner, ...terms })
+      if (this.#isStopped) return
+      // With a name of its own: a worker answers a name that it knows with what it reported before.
+      const { isolation: _, ...plain } = task
+      const repeated = { ...plain, attempt: attempt + tries * REPEATED, operation, announce: false }
+      this.#await(repeated, { provider, owner, isSubmission: true })
+      broker().dispatch(repeated)
+    } catch (error) {
+      this.#repeats.delete(keyOf(submission))
+      log.warn({ provider, error: String(error) }, "could not repeat a submission; the sweep tries again")
+    }
+  }
+
+  #report(key: string, { provider, jobId, node, slotUntil }: UnseenSubmission): void {
+    if (this.#reported.has(key)) return
+    this.#reported.add(key)
+    this.#parts.log.warn(
+      { provider, job_id: jobId, node, slot_until: new Date(slotUntil).toISOString() },
+      "a submission of a job that has ended got no answer: an operation may be running unseen, and holds its slot until the lease ends",
+    )
+  }
+}
+
+const yes = () => true
+const no = () => false
+
+/** Handlers that do nothing but submit, where the node has a provider. */
+const submitting = new Set(["external", "call_external_service"])
+/** Above every number of an attempt. */
+const REPEATED = 1_000_000
+const MARGIN_MS = 5000
+const LEAST_WAIT_MS = 500
+const MOST_WAIT_MS = 60_000
+
+function keyOf({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): string {
+  return `${jobId}/${node}/${item}/${attempt}`
+}

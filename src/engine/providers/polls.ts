@@ -1,0 +1,164 @@
+import type { RemoteWorkers } from "../../broker/port.ts"
+import type { Command, OperationResult } from "../../core/commands.ts"
+import type { Fault } from "../../core/faults.ts"
+import { placeOf } from "../../core/item-list.ts"
+import type { PollPolicy } from "../../core/plan.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { Clock } from "../clock.ts"
+import { type LiveJob, taskKey, taskOfKey } from "../owner/live-job.ts"
+import type { Capacity } from "./capacity.ts"
+import type { Operation, Providers } from "./providers.ts"
+import type { RateRequest } from "./rate.ts"
+
+export interface PollsParts {
+  readonly clock: Clock
+  readonly providers: Providers
+  readonly remote: () => RemoteWorkers | undefined
+  readonly capacity: Capacity
+  readonly command: (job: LiveJob, command: Command) => void
+  readonly failed: (job: LiveJob, error: unknown) => void
+  /** Looks at once. */
+  readonly concurrency: number
+  /** A look whose place in the rate is further away is put off, and its job may leave memory. */
+  readonly maxWaitMs: number
+}
+
+/** Looks at operations that are due (X3): bounded, at the provider's rate, and given up when a webhook was first. */
+export class Polls {
+  readonly #parts: PollsParts
+  readonly #queue: Look[] = []
+  #running = 0
+
+  constructor(parts: PollsParts) {
+    this.#parts = parts
+  }
+
+  /** At the operation of a node, or of one of its items. */
+  start(job: LiveJob, of: Place): void {
+    const look = { job, of, abort: new AbortController() }
+    job.looks ??= new Map()
+    job.looks.set(taskKey(of), look.abort)
+    this.#queue.push(look)
+    this.#pump()
+  }
+
+  /** X4, second layer: what a job does not wait for any more is not looked at any longer. */
+  drop(job: LiveJob): void {
+    for (const [key, abort] of job.looks ?? []) {
+      const place = placeOf(job.state, taskOfKey(key))
+      if (!job.gone && place?.state.polling.has(place.position)) continue
+      job.looks!.delete(key)
+      abort.abort()
+    }
+  }
+
+  #pump(): void {
+    while (this.#running < this.#parts.concurrency) {
+      const look = this.#queue.shift()
+      if (look === undefined) return
+      if (look.abort.signal.aborted) continue
+      this.#running++
+      this.#look(look)
+        .catch(error => this.#parts.failed(look.job, error))
+        .finally(() => {
+          this.#running--
+          this.#pump()
+        })
+    }
+  }
+
+  async #look({ job, of, abort }: Look): Promise<void> {
+    const operation = operationOf(job, of)
+    if (operation === null) return
+    const terms = this.#parts.providers.terms(operation.provider)
+    const result =
+      terms?.poll == null
+        ? ({ type: "error", fault: unknownProvider(operation.provider) } as const)
+        : await this.#ask(operation, { owner: job.state.owner, ...terms }, abort.signal)
+    if (abort.signal.aborted || job.gone) return
+    job.looks?.delete(taskKey(of))
+    const { externalId } = operation
+    const poll = terms?.poll ?? rarely
+    this.#parts.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })
+  }
+
+  /** As long as the store is away nobody is asked: nothing is wrong with the job. */
+  async #postponement(request: RateRequest): Promise<number | null> {
+    const { capacity, maxWaitMs, clock } = this.#parts
+    try {
+      return await capacity.goAhead(request, maxWaitMs)
+    } catch (error) {
+      if (!(error instanceof JournalUnavailableError)) throw error
+      return clock.now() + AWAY_MS
+    }
+  }
+
+  /** S1: by a worker that takes such looks, if there is one; else from here. */
+  async #poll(operation: Operation, request: RateRequest, signal: AbortSignal): Promise<OperationResult> {
+    const { providers, remote, clock, capacity } = this.#parts
+    const { provider, externalId, jobId, nodeId } = operation
+    const handler = pollQueue(provider)
+    const workers = remote()
+    if (workers?.answers(handler) !== true)
+      return providers.poll(operation, { signal, place: () => capacity.turn(request) })
+    const of = { jobId, nodeId, handler, owner: "", workflow: "", config: { external_id: externalId } }
+    const outcome = await workers.call(of, signal)
+    if (outcome === null || outcome === "lost") return { type: "postponed", until: clock.now() }
+    if (outcome.type === "completed") return outcome.output as unknown as OperationResult
+    if (outcome.type !== "failed") return { type: "error", fault: unknownProvider(provider) }
+    const { fault } = outcome
+    return fault.code === OUTPUT_TOO_LARGE ? { type: "failed", fault } : { type: "error", fault }
+  }
+
+  async #ask(
+    operation: Operation,
+    terms: Omit<RateRequest, "provider">,
+    signal: AbortSignal,
+  ): Promise<OperationResult> {
+    const { capacity } = this.#parts
+    const request = { ...terms, provider: operation.provider }
+    const later = await this.#postponement(request)
+    if (later !== null) return { type: "postponed", until: later }
+    if (signal.aborted) return { type: "hint" }
+    const result = await this.#poll(operation, request, signal)
+    if (result.type === "error" && !signal.aborted)
+      capacity.complain(operation.provider, "poll", result.fault)
+    return result
+  }
+}
+
+const AWAY_MS = 5000
+/** Of a look by a worker: the result fits by itself, but not with the few words around it. */
+const OUTPUT_TOO_LARGE = "E405"
+
+/** The queue of looks at a provider's operations: workers that know the provider serve it. */
+export function pollQueue(provider: string): string {
+  return `poll:${provider}`
+}
+
+type Place = Parameters<typeof placeOf>[1]
+
+interface Look {
+  readonly job: LiveJob
+  readonly of: Place
+  readonly abort: AbortController
+}
+
+/** For a provider that was taken away from this process, or cannot be asked any more: another release may know it. */
+const rarely: PollPolicy = { seconds: [120], jitter: 0.1, maxErrors: null }
+
+function unknownProvider(provider: string): Fault {
+  return {
+    code: "E423",
+    message: `This engine does not know how to ask provider "${provider}". Start it with --providers.`,
+    retryable: true,
+  }
+}
+
+function operationOf(job: LiveJob, of: Place): Operation | null {
+  const place = placeOf(job.state, of)
+  const waiting = place?.state.waiting.get(place.position)
+  if (waiting?.kind !== "external") return null
+  const { provider, external_id: externalId } = waiting
+  return { provider, externalId, jobId: job.id, nodeId: job.plan.nodes[of.node]!.id }
+}

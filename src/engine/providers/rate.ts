@@ -1,0 +1,231 @@
+import { type Fault, isRateLimited } from "../../core/faults.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { Clock } from "../clock.ts"
+
+export interface PaceParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  /** Asks until the store has answered. */
+  readonly patiently: <T>(ask: () => Promise<T>) => Promise<T>
+  /** Answers how late it was when the time had come, in ms. */
+  readonly until: (at: number) => Promise<number>
+  readonly guardMs: number
+}
+
+/** A request to a provider, made for one owner's operation. */
+export interface RateRequest {
+  readonly provider: string
+  readonly owner: string
+  /** Requests a second; null: no limit. */
+  readonly rate: number | null
+  readonly ratePerOwner: number | null
+}
+
+interface Waiting {
+  readonly resolve: () => void
+  readonly reject: (error: unknown) => void
+  /** Places that came too late for it. */
+  missed: number
+}
+
+/** Owners take turns: the first of the map is next, and goes to its end. */
+interface Queue {
+  readonly waiting: Map<string, Waiting[]>
+  /** Those that missed their place, before all others. */
+  readonly again: Waiting[]
+  isBusy: boolean
+}
+
+/**
+ * The outbound rate of providers (X6), shared by all processes.
+ *
+ * 1. Places are taken at most a second ahead, whoever waits: a provider that says "too many" is heeded by all who have
+ *    none yet, and in this process by those who have one, too.
+ * 2. Requests that wait here are served with one question at a time for each provider: owners in turn, those of one
+ *    owner in order.
+ * 3. An owner's own rate comes first: a request waits for its place in that before it asks for one in the provider's, so
+ *    that an owner over its rate holds up nobody else.
+ * 4. Places are (1 s + guard) / rate apart: a request that reaches the provider up to the guard later than another still
+ *    leaves no second with more than the rate. A place that could not be used in time, since the store or this process
+ *    was slow, is given up for another one.
+ * 5. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
+ *    that asks it looks once a second whether it has.
+ */
+export class Pace {
+  readonly #parts: PaceParts
+  /** By what the rate is of: a provider, or an owner at a provider. */
+  readonly #queues = new Map<string, Queue>()
+  /** By provider: nothing goes out from here before that. */
+  readonly #stopped = new Map<string, number>()
+  /** By provider without a rate: whether others were told to wait. */
+  readonly #looked = new Map<string, { readonly at: number; readonly done: Promise<void> }>()
+
+  constructor(parts: PaceParts) {
+    this.#parts = parts
+  }
+
+  /** For a request that is made, sooner or later. */
+  async turn({ provider, owner, rate, ratePerOwner }: RateRequest): Promise<void> {
+    const { patiently, until } = this.#parts
+    const place = () =>
+      rate === null ? patiently(() => this.#look(provider)) : this.#place(provider, owner, rate)
+    if (ratePerOwner !== null) await this.#place(ownKey(provider, owner), owner, ratePerOwner)
+    await place()
+    for (let stop = this.#stop(provider); stop !== null; stop = this.#stop(provider)) {
+      await until(stop)
+      await place()
+    }
+  }
+
+  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
+  async goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
+    const { clock, until } = this.#parts
+    const { provider, owner, rate, ratePerOwner } = request
+    const latest = clock.now() + maxWaitMs
+    if (ratePerOwner !== null) {
+      const later = await this.#placeBefore(latest, ownKey(provider, owner), ratePerOwner)
+      if (later !== null) return later
+    }
+    if (rate === null) await this.#look(provider)
+    else {
+      const later = await this.#placeBefore(latest, provider, rate)
+      if (later !== null) return later
+    }
+    const stop = this.#stop(provider)
+    if (stop === null) return null
+    if (rate !== null || stop > latest) return stop
+    await until(stop)
+    return null
+  }
+
+  async #placeBefore(latest: number, key: string, rate: number): Promise<number | null> {
+    const { clock, until } = this.#parts
+    for (let missed = 0; ; ) {
+      const maxWaitMs = Math.max(0, Math.min(latest - clock.now(), AHEAD_MS))
+      const { taken, at } = await this.#take(key, rate, maxWaitMs, missed)
+      if (!taken && at > latest) return at
+      const lateMs = await until(taken ? at : at - AHEAD_MS)
+      if (taken && !this.#isTooLate(lateMs, missed++)) return null
+    }
+  }
+
+  /** What is always late goes out at last: a process that is this slow sends nothing in a burst. */
+  #isTooLate(lateMs: number, missed: number): boolean {
+    return lateMs > this.#parts.guardMs / 2 && missed < MOST_MISSED
+  }
+
+  /** A request has failed. What asks for time is heeded, from now on, by everybody. */
+  async heed(provider: string, fault: Fault): Promise<void> {
+    const { journal, clock } = this.#parts
+    if (!isRateLimited(fault) && fault.retry_after_seconds === undefined) return
+    const asked = fault.retry_after_seconds ?? 0
+    const until = clock.now() + Math.min(Math.max(asked, LEAST_STOP_SECONDS), MOST_STOP_SECONDS) * 1000
+    this.#stopUntil(provider, until)
+    await journal.providers.slowDown({ provider, until })
+  }
+
+  #look(provider: string): Promise<void> {
+    const { clock, journal } = this.#parts
+    const now = clock.now()
+    const known = this.#looked.get(provider)
+    if (known !== undefined && now - known.at < AHEAD_MS) return known.done
+    const done = journal.providers.restUntil({ provider }).then(until => this.#stopUntil(provider, until))
+    this.#looked.set(provider, { at: now, done })
+    done.catch(() => this.#looked.delete(provider))
+    return done
+  }
+
+  #stopUntil(provider: string, until: number): void {
+    this.#stopped.set(provider, Math.max(until, this.#stopped.get(provider) ?? 0))
+  }
+
+  #stop(provider: string): number | null {
+    const until = this.#stopped.get(provider)
+    if (until === undefined) return null
+    if (until > this.#parts.clock.now()) return until
+    this.#stopped.delete(provider)
+    return null
+  }
+
+  #place(key: string, owner: string, rate: number): Promise<void> {
+    let queue = this.#queues.get(key)
+    if (queue === undefined) {
+      queue = { waiting: new Map(), again: [], isBusy: false }
+      this.#queues.set(key, queue)
+    }
+    const { waiting } = queue
+    const served = new Promise<void>((resolve, reject) => {
+      const own = waiting.get(owner)
+      if (own === undefined) waiting.set(owner, [{ resolve, reject, missed: 0 }])
+      else own.push({ resolve, reject, missed: 0 })
+    })
+    void this.#serve(key, rate, queue)
+    return served
+  }
+
+  /** Never rejects: what goes wrong is told to all who wait. */
+  async #serve(key: string, rate: number, queue: Queue): Promise<void> {
+    if (queue.isBusy) return
+    queue.isBusy = true
+    const { patiently, until } = this.#parts
+    try {
+      while (isWaitedFor(queue)) {
+        const missed = queue.again[0]?.missed ?? 0
+        const { taken, at } = await patiently(() => this.#take(key, rate, AHEAD_MS, missed))
+        if (taken) void this.#use(key, rate, queue, at)
+        else await until(at - AHEAD_MS)
+      }
+    } catch (error) {
+      while (isWaitedFor(queue)) takeNext(queue).reject(error)
+    } finally {
+      queue.isBusy = false
+    }
+  }
+
+  async #use(key: string, rate: number, queue: Queue, at: number): Promise<void> {
+    const next = takeNext(queue)
+    const lateMs = await this.#parts.until(at)
+    if (!this.#isTooLate(lateMs, next.missed)) {
+      next.resolve()
+      return
+    }
+    next.missed++
+    queue.again.push(next)
+    void this.#serve(key, rate, queue)
+  }
+
+  /** After places that came too late, which takes the store's time too, the next one is asked for some time ahead. */
+  #take(key: string, rate: number, maxWaitMs: number, missed: number) {
+    const { journal, clock, guardMs } = this.#parts
+    const intervalMs = (1000 + guardMs) / rate
+    const at = clock.now() + Math.min(AHEAD_MS, missed * LEAD_MS)
+    return journal.providers.takeRate({ provider: key, intervalMs, at, maxWaitMs })
+  }
+}
+
+/** No provider's name has a "/" in it. */
+function ownKey(provider: string, owner: string): string {
+  return `${provider}/${owner}`
+}
+
+function isWaitedFor({ waiting, again }: Queue): boolean {
+  return waiting.size + again.length > 0
+}
+
+function takeNext({ waiting, again }: Queue): Waiting {
+  const late = again.shift()
+  if (late !== undefined) return late
+  const [owner, own] = waiting.entries().next().value!
+  const next = own.shift()!
+  waiting.delete(owner)
+  if (own.length > 0) waiting.set(owner, own)
+  return next
+}
+
+const AHEAD_MS = 1000
+const LEAD_MS = 50
+const MOST_MISSED = 20
+/** Also where a provider asks for less: it has just said that it was too much. */
+const LEAST_STOP_SECONDS = 1
+/** A slip in one answer must not stop everybody for a year. */
+const MOST_STOP_SECONDS = 3600

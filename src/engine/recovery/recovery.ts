@@ -1,0 +1,224 @@
+import { failpoint } from "../../failpoints.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { DueJob } from "../../journal/port/journal.ts"
+import type { Log } from "../../log.ts"
+import type { Clock } from "../clock.ts"
+import { QUARANTINED_AT } from "../commit/batch.ts"
+import { partitionMoved } from "../commit/owned-partition.ts"
+import { partitionOf } from "../ids.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import type { Owner } from "../owner/owner.ts"
+import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
+
+/**
+ * Brings jobs from the journal into their owner's memory: at take-over, when their time has come, or on a command.
+ *
+ * 1. A job is read by one at a time: who else wants it waits. So what was read cannot be old when it is adopted.
+ * 2. What was read under one epoch is adopted under that epoch or not at all.
+ */
+export class Recovery {
+  readonly #parts: LoadParts
+  readonly #owner: Owner
+  readonly #clock: Clock
+  readonly #log: Log
+  readonly #loading = new Map<string, Promise<LiveJob | null>>()
+  /** Jobs of pages that are being woken. */
+  readonly #waking = new Map<string, Promise<void>>()
+  /** Jobs that are being purged. */
+  readonly #keptOut = new Map<string, Promise<void>>()
+  /** Partitions that are being recovered: nobody else may bring in a job whose lost tasks are not known yet. */
+  readonly #recovering = new Map<number, Promise<void>>()
+
+  constructor(parts: LoadParts & { owner: Owner; clock: Clock; log: Log }) {
+    this.#parts = parts
+    this.#owner = parts.owner
+    this.#clock = parts.clock
+    this.#log = parts.log
+  }
+
+  /** null: there is no such job. */
+  async load(id: string): Promise<LiveJob | null> {
+    for (let busy = this.#busyWith(id); busy !== undefined; busy = this.#busyWith(id)) await busy
+    const here = this.#owner.jobs.get(id)
+    if (here !== undefined) return here
+    const under = this.#loading.get(id)
+    if (under !== undefined) return under
+    const loading = this.#loadOne(id).finally(() => this.#loading.delete(id))
+    this.#loading.set(id, loading)
+    return loading
+  }
+
+  /** One read for all of them that nobody has in hand: whoever loads one while it is under way gets it from there. */
+  prefetch(ids: readonly string[]): void {
+    const free = [...new Set(ids)].filter(id => this.#isFree(id))
+    if (free.length < 2) return
+    const reading = readJobs(this.#parts, free)
+    for (const id of free) {
+      const loading = this.#adoptOne(id, reading).finally(() => this.#loading.delete(id))
+      loading.catch(nothing)
+      this.#loading.set(id, loading)
+    }
+  }
+
+  #isFree(id: string): boolean {
+    return !this.#owner.jobs.has(id) && !this.#loading.has(id) && this.#busyWith(id) === undefined
+  }
+
+  #busyWith(id: string): Promise<void> | undefined {
+    return this.#waking.get(id) ?? this.#keptOut.get(id) ?? this.#recovering.get(partitionOf(id))
+  }
+
+  /** Nobody brings these jobs in while `work` has them. Those that somebody is at already are left out. */
+  async keepOut<T>(ids: readonly string[], work: (free: readonly string[]) => Promise<T>): Promise<T> {
+    const free = ids.filter(id => this.#isFree(id))
+    const working = work(free)
+    const over = working.then(nothing, nothing)
+    for (const id of free) this.#keptOut.set(id, over)
+    try {
+      return await working
+    } finally {
+      for (const id of free) this.#keptOut.delete(id)
+    }
+  }
+
+  #loadOne(id: string): Promise<LiveJob | null> {
+    return this.#adoptOne(id, readJobs(this.#parts, [id]))
+  }
+
+  async #adoptOne(id: string, reading: ReturnType<typeof readJobs>): Promise<LiveJob | null> {
+    const epoch = this.#epoch(partitionOf(id))
+    const rows = (await reading).get(id)
+    const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
+    // Also when there is no such job: another owner may have made it since.
+    if (epoch === undefined || this.#epoch(partitionOf(id)) !== epoch) throw partitionMoved(partitionOf(id))
+    if (job !== null) {
+      const wasQuarantined = this.#owner.isQuarantined(id)
+      this.#owner.keep(job)
+      if (wasQuarantined) {
+        this.#owner.takeBack(job)
+        this.#owner.recover(job)
+      }
+    }
+    return job
+  }
+
+  #epoch(partition: number): number | undefined {
+    return this.#owner.holdings.get(partition)?.epoch
+  }
+
+  /** After take-over: everything that was in flight is lost with its process, and goes on here. Answers until when it looked. */
+  async recover(partitions: readonly number[]): Promise<number> {
+    const recovering = this.#recoverAll(partitions)
+    const over = recovering.then(nothing, nothing)
+    for (const partition of partitions) this.#recovering.set(partition, over)
+    try {
+      return await recovering
+    } finally {
+      for (const partition of partitions) this.#recovering.delete(partition)
+    }
+  }
+
+  async #recoverAll(partitions: readonly number[]): Promise<number> {
+    failpoint("recover.before")
+    const at = this.#clock.now()
+    await this.#eachDue({ partitions, at }, job => {
+      this.#owner.recover(job)
+      this.#owner.ring(job)
+    })
+    failpoint("recover.after")
+    return at
+  }
+
+  /** Jobs that left memory and whose time has come since `after`. Answers when the next one is due. */
+  async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
+    return this.#eachDue(query, job => this.#owner.ring(job))
+  }
+
+  async #eachDue(
+    query: { partitions: readonly number[]; after?: DueJob; at: number },
+    act: (job: LiveJob) => void,
+  ): Promise<number | null> {
+    let { after } = query
+    for (;;) {
+      const epochs = new Map(query.partitions.map(partition => [partition, this.#epoch(partition)]))
+      const due = await this.#parts.journal.dueJobs({
+        ...query,
+        ...(after === undefined ? {} : { after }),
+        limit: PAGE,
+      })
+      const found = due.jobs.map(job => job.id)
+      // What another brings in under an epoch that has passed is not adopted: it must be looked at again here. All must be
+      // free at once: while one is waited for, somebody may begin with another.
+      for (let busy = this.#broughtIn(found); busy !== undefined; busy = this.#broughtIn(found)) await busy
+      const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))
+      const ids = found.filter(id => !this.#owner.jobs.has(id))
+      if (ids.length > 0) await this.#wakePage(ids, { epochs, alarms }, act)
+      after = due.jobs.at(-1)
+      if (due.jobs.length < PAGE) return due.nextWakeAt
+    }
+  }
+
+  /** Somebody is at one of them. */
+  #broughtIn(ids: readonly string[]): Promise<unknown> | undefined {
+    for (const id of ids) {
+      const busy = this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing)
+      if (busy !== undefined) return busy
+    }
+    return undefined
+  }
+
+  async #wakePage(ids: readonly string[], asked: Asked, act: (job: LiveJob) => void): Promise<void> {
+    const waking = this.#wakeAll(ids, asked, act)
+    const over = waking.catch(nothing)
+    for (const id of ids) this.#waking.set(id, over)
+    try {
+      await waking
+    } finally {
+      for (const id of ids) this.#waking.delete(id)
+    }
+  }
+
+  async #wakeAll(
+    ids: readonly string[],
+    { epochs, alarms }: Asked,
+    act: (job: LiveJob) => void,
+  ): Promise<void> {
+    const rows = await readJobs(this.#parts, ids)
+    for (const id of ids) {
+      const job = await this.#fold(id, rows.get(id) ?? [], alarms.get(id))
+      const epoch = epochs.get(partitionOf(id))
+      if (job === null || epoch === undefined || this.#epoch(job.partition) !== epoch) continue
+      this.#owner.keep(job)
+      if (alarms.get(id) === QUARANTINED_AT) this.#owner.takeBack(job)
+      act(job)
+    }
+  }
+
+  async #fold(
+    id: string,
+    rows: Parameters<typeof foldJob>[1],
+    alarm: number | undefined,
+  ): Promise<LiveJob | null> {
+    try {
+      return toLiveJob(id, await foldJob(this.#parts, rows), alarm)
+    } catch (error) {
+      // The store is away, not the job broken: whoever asked tries again, or jobs would be left lying.
+      if (error instanceof JournalUnavailableError) throw error
+      // One job that cannot be folded must not stop the others.
+      this.#log.error({ job_id: id, error }, "job set aside: its journal cannot be folded")
+      return null
+    }
+  }
+}
+
+interface Asked {
+  /** From before the store was asked: what was due for an earlier owner may be lost for this one. */
+  readonly epochs: ReadonlyMap<number, number | undefined>
+  /** By job: when it was due, as its row says. */
+  readonly alarms: ReadonlyMap<string, number>
+}
+
+const nothing = () => {}
+
+/** Jobs read at once: their facts are in memory together. */
+const PAGE = 500

@@ -1,0 +1,183 @@
+import type { Command } from "../../core/commands.ts"
+import { needsSlot, which } from "../../core/item-list.ts"
+import { jobHasEnded } from "../../core/states.ts"
+import { UmbraError } from "../../errors.ts"
+import type { Journal, MessageRow } from "../../journal/port/journal.ts"
+import type { Log } from "../../log.ts"
+import { partitionMoved } from "../commit/owned-partition.ts"
+import type { LiveJob } from "../owner/live-job.ts"
+import type { Owner } from "../owner/owner.ts"
+import { type ClaimExecution, isFull, placeForRetry } from "../pipeline-places.ts"
+import type { Plans } from "../plans.ts"
+import type { Recovery } from "../recovery/recovery.ts"
+
+/** What an owner answered to a command; to a submission also when the job was made. */
+export type Answer = { readonly accepted: true; readonly created_at?: number } | { readonly refused: string }
+
+/** Commands that other processes sent to partitions owned here: carried out, and answered in the same commit. */
+export class Inbox {
+  readonly #journal: Journal
+  readonly #owner: Owner
+  readonly #plans: Plans
+  readonly #recovery: Recovery
+  readonly #log: Log
+  readonly #hasRoom: () => boolean
+  readonly #hideChildren: (jobId: string) => Promise<void>
+  readonly #claimExecution: ClaimExecution
+  readonly #freed: (providers: readonly string[]) => void
+  readonly #reading = new Set<number>()
+  readonly #again = new Set<number>()
+
+  constructor(parts: {
+    journal: Journal
+    owner: Owner
+    plans: Plans
+    recovery: Recovery
+    log: Log
+    /** May another job come into memory? */
+    hasRoom: () => boolean
+    /** Of a job that is about to be deleted. */
+    hideChildren: (jobId: string) => Promise<void>
+    claimExecution: ClaimExecution
+    /** A slot of these has come free. */
+    freed: (providers: readonly string[]) => void
+  }) {
+    this.#journal = parts.journal
+    this.#owner = parts.owner
+    this.#plans = parts.plans
+    this.#recovery = parts.recovery
+    this.#log = parts.log
+    this.#hasRoom = parts.hasRoom
+    this.#hideChildren = parts.hideChildren
+    this.#claimExecution = parts.claimExecution
+    this.#freed = parts.freed
+  }
+
+  /** There may be messages for this partition. */
+  async read(partition: number): Promise<void> {
+    if (this.#reading.has(partition)) {
+      this.#again.add(partition)
+      return
+    }
+    this.#reading.add(partition)
+    try {
+      do {
+        this.#again.delete(partition)
+        const epoch = this.#epochOf(partition)
+        await this.#carryOutAll(
+          await this.#journal.readMessages({ partitions: [partition], limit: 1000 }),
+          epoch,
+        )
+      } while (this.#again.has(partition))
+    } catch (error) {
+      this.#log.warn(
+        { partition, error: String(error) },
+        "could not read the inbox; the next beat tries again",
+      )
+    } finally {
+      this.#reading.delete(partition)
+    }
+  }
+
+  #epochOf(partition: number): number | undefined {
+    return this.#owner.holdings.get(partition)?.epoch
+  }
+
+  /** What was read under an epoch that has passed may have been carried out by another owner since. */
+  #mustHold(partition: number, epoch: number | undefined): void {
+    if (epoch === undefined || this.#epochOf(partition) !== epoch) throw partitionMoved(partition)
+  }
+
+  /**
+   * Those of one job in order, those of different jobs side by side: each waits for its commit, and one after the other a
+   * thousand webhooks would take a thousand of them. Nobody reads again before all are done, or one could be acted on twice.
+   */
+  async #carryOutAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
+    this.#recovery.prefetch(messages.map(({ jobId }) => jobId))
+    const byJob = new Map<string, MessageRow[]>()
+    for (const message of messages) {
+      const known = byJob.get(message.jobId)
+      if (known === undefined) byJob.set(message.jobId, [message])
+      else known.push(message)
+    }
+    const done = await Promise.allSettled(
+      [...byJob.values()].map(async list => {
+        for (const message of list) await this.#carryOut(message, epoch)
+      }),
+    )
+    for (const result of done) if (result.status === "rejected") throw result.reason
+  }
+
+  async #carryOut(message: MessageRow, epoch: number | undefined): Promise<void> {
+    const answer = await this.#decide(message, epoch).catch(error => this.#unreadable(message, error))
+    this.#owner.committer.answer(
+      { partition: message.partition, jobId: message.jobId },
+      message.id,
+      JSON.stringify(answer),
+    )
+    // The next message may be for the same job: it is read again unless this answer is durable first.
+    await this.#owner.committer.durable({ partition: message.partition, id: message.jobId })
+    // What was loaded to refuse something has no fact under way that would let it go.
+    const job = this.#owner.jobs.get(message.jobId)
+    if (job !== undefined) this.#owner.letGo(job)
+  }
+
+  async #decide(message: MessageRow, epoch: number | undefined): Promise<Answer> {
+    const command = JSON.parse(message.command) as Command
+    const plan =
+      command.type === "submit"
+        ? await this.#plans.get(command.owner, command.workflow, command.workflowVersion)
+        : null
+    if (command.type === "delete") await this.#hideChildren(message.jobId)
+    const loaded = await this.#recovery.load(message.jobId)
+    this.#mustHold(message.partition, epoch)
+    // Who waited for the same look, and went on first, may have submitted it.
+    const job = loaded ?? this.#owner.jobs.get(message.jobId)
+    if (job === undefined) {
+      if (command.type === "grant_slot") await this.#giveBack(message.jobId, command)
+      if (command.type !== "submit" || plan === null) return { refused: "no_such_job" }
+      if (!this.#hasRoom()) return { refused: "no_room" }
+      const { state } = this.#owner.submit(message.jobId, message.partition, plan, command)
+      return { accepted: true, created_at: state.createdAt }
+    }
+    if (command.type === "retry") return this.#retry(job, message, epoch)
+    const decided = await this.#owner.act(job, command)
+    if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job.state, command)) {
+      await this.#giveBack(job.id, command)
+      this.#freed(job.plan.providers)
+    }
+    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** An execution of a pipeline needs a place again. */
+  async #retry(loaded: LiveJob, message: MessageRow, epoch: number | undefined): Promise<Answer> {
+    const giveBack = await placeForRetry(loaded, this.#claimExecution).catch(error => {
+      if (!isFull(error)) throw error
+      return "none" as const
+    })
+    if (giveBack === "none") return { refused: "no_place" }
+    this.#mustHold(message.partition, epoch)
+    // It may have left memory while the place was asked for.
+    const job = loaded.gone ? await this.#recovery.load(message.jobId) : loaded
+    this.#mustHold(message.partition, epoch)
+    if (job === null) return { refused: "no_such_job" }
+    const decided = await this.#owner.act(job, { type: "retry" })
+    if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
+    return "refused" in decided ? { refused: decided.refused } : { accepted: true }
+  }
+
+  /** Asked for by a node while it or its job ended: nobody else would ever release it. */
+  async #giveBack(jobId: string, of: Parameters<typeof which>[0]): Promise<void> {
+    await this.#journal.providers.releaseSlot({ jobId, ...which(of) })
+  }
+
+  /** A job that cannot be folded must not stand in the way of the messages behind it. */
+  #unreadable(message: MessageRow, error: unknown): Answer {
+    if (!(error instanceof UmbraError && error.code === "E507")) throw error
+    this.#log.error(
+      { job_id: message.jobId, error },
+      "a command was refused: the job's journal cannot be read",
+    )
+    return { refused: "unreadable" }
+  }
+}

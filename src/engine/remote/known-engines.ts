@@ -1,0 +1,158 @@
+import type { EngineBeat, Pulse } from "../../journal/port/journal.ts"
+import { Peers, StaleBeats } from "../partitions/peers.ts"
+import { takesPartitions } from "../partitions/takes-partitions.ts"
+
+/**
+ * Which other engines live, and what they own, as the last beat told: for whoever hands jobs and commands to them. It is
+ * a hint. A message for an owner that has gone meanwhile waits for the next one.
+ */
+export class Owners {
+  readonly #peers: Peers
+  readonly #stale: StaleBeats
+  readonly #random: () => number
+  /** Who takes jobs and has partitions. */
+  #takers: readonly Taker[] = []
+  /** Of those that are not known to be silent, if there are any. */
+  #partitions: (readonly number[])[] = []
+  /** Who left a question without an answer, and the beat that was known then: one more, and it is asked again. */
+  readonly #silent = new Map<string, number>()
+  #anyLives = false
+  #hadTaker = false
+  #engines: Pulse["engines"] = []
+  #owned: Pulse["partitions"] = []
+  #isKnown = false
+  #isStopped = false
+  #waiters: (() => void)[] = []
+  #picks: number
+
+  constructor(parts: { leaseMs: number; beatMs: number; now: () => number; random: () => number }) {
+    const { leaseMs, beatMs } = parts
+    this.#peers = new Peers({ leaseMs, beatMs, now: () => performance.now() })
+    this.#stale = new StaleBeats({ deadMs: leaseMs, now: parts.now })
+    this.#random = parts.random
+    this.#picks = this.#anyPlace()
+  }
+
+  receive({ engines, partitions }: Pulse): void {
+    this.#engines = engines
+    this.#owned = partitions
+    const living = this.#peers.alive(engines)
+    this.#stale.receive(engines)
+    const isLive = (row: EngineBeat) => living.has(row.engine) && !this.#stale.has(row)
+    const live = engines.filter(isLive)
+    const takers = live.filter(({ place }) => takesPartitions(place))
+    const owned = new Map<string, number[]>(live.map(({ engine }) => [engine, []]))
+    for (const { owner, partition } of partitions) if (owner !== null) owned.get(owner)?.push(partition)
+    this.#takers = takers
+      .map(({ engine, beat }) => ({ engine, beat, partitions: owned.get(engine)! }))
+      .filter(taker => taker.partitions.length > 0)
+    this.#choose()
+    this.#hadTaker ||= this.hasTaker
+    // One that is about to end still answers.
+    this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
+    this.#isKnown = true
+    for (const wake of this.#waiters.splice(0)) wake()
+  }
+
+  /** Nobody answered for this partition. */
+  unanswered(partition: number): void {
+    const taker = this.#takers.find(({ partitions }) => partitions.includes(partition))
+    if (taker !== undefined) this.#silent.set(taker.engine, taker.beat)
+    this.#choose()
+  }
+
+  #choose(): void {
+    for (const [engine, beat] of this.#silent)
+      if (!this.#takers.some(taker => taker.engine === engine && taker.beat === beat))
+        this.#silent.delete(engine)
+    const heard = this.#takers.filter(({ engine }) => !this.#silent.has(engine))
+    this.#partitions = (heard.length > 0 ? heard : this.#takers).map(({ partitions }) => partitions)
+  }
+
+  /** Is there anybody who could answer, now or after a take-over? Before the first beat nobody knows. */
+  get mayAnswer(): boolean {
+    return this.#anyLives || !this.#isKnown
+  }
+
+  /** The last owner of a partition of which no live engine can know anything. null: an engine lives, or none is known yet. */
+  awayOwner(partition: number): AwayOwner | null {
+    if (this.mayAnswer) return null
+    const engine = this.#owned.find(row => row.partition === partition)?.owner ?? null
+    return { engine, beat: this.#engines.find(row => row.engine === engine)?.beat ?? null }
+  }
+
+  /** Does an engine that lives take jobs? */
+  get hasTaker(): boolean {
+    return this.#partitions.length > 0
+  }
+
+  /** Has one done so since this process started? */
+  get hadTaker(): boolean {
+    return this.#hadTaker
+  }
+
+  /**
+   * Resolves once a beat has told who is there; and while an engine lives that has not taken its partitions yet, as when
+   * all processes start together, once it has, or after `patienceMs`.
+   */
+  async whenKnown(patienceMs: number): Promise<void> {
+    const until = performance.now() + patienceMs
+    while (!this.#isKnown && !this.#isStopped) await this.#nextBeat()
+    while (!this.hasTaker && this.#anyLives && !this.#isStopped && performance.now() < until)
+      await this.#nextBeat(until - performance.now())
+  }
+
+  /** Resolves with the first beat, or after `patienceMs`. */
+  async whenHeard(patienceMs: number): Promise<void> {
+    if (!this.#isKnown && !this.#isStopped) await this.#nextBeat(patienceMs)
+  }
+
+  #nextBeat(atMostMs?: number): Promise<void> {
+    return new Promise(resolve => {
+      const timer = atMostMs === undefined ? undefined : setTimeout(resolve, atMostMs)
+      this.#waiters.push(() => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
+  }
+
+  /** For whoever waits while this process ends. */
+  stop(): void {
+    this.#isStopped = true
+    for (const wake of this.#waiters.splice(0)) wake()
+  }
+
+  /**
+   * Where a new job goes: the engines have them by turns. Within an engine a run of jobs goes to one partition before
+   * the next has its turn, because an append over few partitions costs less (ownership.ts).
+   */
+  pick(): number | null {
+    const engines = this.#partitions
+    if (engines.length === 0) return null
+    const own = engines[this.#picks % engines.length]!
+    const turn = Math.floor(this.#picks++ / engines.length / JOBS_PER_TURN)
+    return own[turn % own.length]!
+  }
+
+  /** Several processes that hand out jobs begin at different places. */
+  #anyPlace(): number {
+    return Math.floor(this.#random() * PLACES)
+  }
+}
+
+/** An engine that owned a job, and does not live any more; `engine` null: it stopped in order. */
+export interface AwayOwner {
+  readonly engine: string | null
+  /** The time of its last beat, by its own clock; null: not known. */
+  readonly beat: number | null
+}
+
+interface Taker {
+  readonly engine: string
+  readonly beat: number
+  readonly partitions: readonly number[]
+}
+
+const JOBS_PER_TURN = 256
+const PLACES = 2 ** 24

@@ -1,0 +1,195 @@
+import type { Broker, PipelineNeeds, TaskName } from "../../broker/port.ts"
+import { placeOf } from "../../core/item-list.ts"
+import { type JobState, QUEUED, RUNNING, WAITING } from "../../core/state.ts"
+import type { LiveGraph, LiveItem, LiveItems, LiveNode, LiveTask } from "../../core/view/live-view.ts"
+import { workerWait } from "../../core/view/view.ts"
+import { needsOf, withLacking } from "../dispatch/pipeline-needs.ts"
+import { currentTask, type LiveJob, taskKey } from "../owner/live-job.ts"
+import type { AwayOwner } from "./known-engines.ts"
+
+/** The overlay of a job's nodes, or of a page of the items of one of them. */
+export interface OverlayQuestion {
+  readonly jobId: string
+  /** By position; absent: the nodes of the job. */
+  readonly node?: number
+  readonly after?: number
+  readonly limit?: number
+}
+
+export type Overlay = LiveGraph | LiveItems
+
+export interface OverlayParts {
+  readonly broker: Pick<Broker, "runningTask" | "waits" | "remote">
+  /** What of a pipeline's needs is not in this process. */
+  readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
+  readonly now: () => number
+}
+
+/** Tasks that wait are listed up to this many: the rest is QUEUED by the graph alone. */
+const MOST_QUEUED = 500
+
+type TaskPlace = { readonly node: number; readonly item?: number }
+
+/**
+ * The live overlay (core/view/live-view.ts) of jobs that this process owns. `job` undefined: it is not in memory, so nothing
+ * of it is in flight.
+ */
+export function overlayOf(
+  job: LiveJob | undefined,
+  question: OverlayQuestion,
+  parts: OverlayParts,
+): LiveGraph | LiveItems {
+  const at = parts.now()
+  if (job === undefined) return question.node === undefined ? { at, nodes: [] } : { at, items: [] }
+  return overlay(new Tasks(job, at, inFlight(job, parts, at)), question, at)
+}
+
+export interface AwayParts {
+  readonly owner: AwayOwner
+  /** The live worker that has the task in hand; null: none is known. */
+  readonly holder: (task: TaskName) => string | null
+  readonly now: number
+}
+
+/**
+ * The overlay of a job that no live engine owns. A recorded start counts as running only while a live worker has the task:
+ * all that the owner's own process ran has ended with it.
+ */
+export function awayOverlay(state: JobState, question: OverlayQuestion, parts: AwayParts): Overlay {
+  const { owner, holder, now } = parts
+  const { engine, beat } = owner
+  const cause =
+    engine === null ? "no engine runs" : `${engine} has stopped reporting, and no other engine runs`
+  const wait = { reason: "owner_away", last_seen_at: beat, cause } as const
+  const of = (task: TaskPlace): LiveTask => {
+    const { state: own, position } = placeOf(state, task)!
+    const isStarted = own.nodeStatus[position] === RUNNING
+    const attempt = own.attempt[position]!
+    const worker = isStarted ? holder({ jobId: question.jobId, ...task, attempt }) : null
+    if (worker !== null)
+      return { ...idle, status: "RUNNING", worker, started_at: own.startedAt[position] || null }
+    return { ...idle, waiting_on: { ...workerWait(state.graph.nodes[task.node]!), ...wait } }
+  }
+  return overlay(new Tasks({ state, progress: null }, now, of), question, now)
+}
+
+function overlay(tasks: Tasks, question: OverlayQuestion, at: number): Overlay {
+  const { node } = question
+  return node === undefined
+    ? { at, nodes: nodesOf(tasks) }
+    : { at, items: itemsOf(tasks, { ...question, node }) }
+}
+
+function nodesOf(tasks: Tasks): LiveNode[] {
+  const { nodes } = tasks.job.state.graph
+  const found: LiveNode[] = []
+  for (let node = 0; node < nodes.length; node++) {
+    const live = tasks.hasItems(node) ? tasks.list(node) : tasks.task({ node })
+    if (live !== null) found.push({ id: nodes[node]!.id, ...live })
+  }
+  return bounded(found)
+}
+
+function itemsOf(
+  tasks: Tasks,
+  { node, after = -1, limit = 100 }: OverlayQuestion & { readonly node: number },
+): LiveItem[] {
+  const size = tasks.job.state.lists.get(node)?.items.length ?? 0
+  const found: LiveItem[] = []
+  for (let index = after + 1; index < Math.min(size, after + 1 + limit); index++) {
+    const live = tasks.task({ node, item: index })
+    if (live !== null) found.push({ index, ...live })
+  }
+  return bounded(found)
+}
+
+function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
+  let queued = 0
+  return tasks.filter(({ status }) => status !== "QUEUED" || ++queued <= MOST_QUEUED)
+}
+
+/** What a task that is ready, and has not ended, does. One answer's: queues are ordered once for all tasks of the job. */
+function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskPlace) => LiveTask {
+  const { plan, unserved } = job
+  const waits = broker.waits()
+  const lacking = plan.pipeline === null ? null : lacks(needsOf(plan.pipeline))
+  return task => {
+    const current = currentTask(job, task)!
+    const running = broker.runningTask(current)
+    if (running !== null)
+      return {
+        ...idle,
+        status: "RUNNING",
+        worker: running.worker,
+        started_at: now - Math.round(running.ranMs),
+      }
+    const recorded = broker.remote?.isUncertain(current) === true ? recordedStart(job, task) : undefined
+    if (recorded !== undefined)
+      return { ...idle, status: "RUNNING", worker: recorded.worker, started_at: recorded.at }
+    const node = plan.nodes[task.node]!
+    const wait = waits.of(current, node.handler, unserved?.has(taskKey(task)) === true)
+    const waiting = { ...workerWait(node), ...wait }
+    return { ...idle, waiting_on: lacking === null ? waiting : withLacking(waiting, lacking) }
+  }
+}
+
+function recordedStart({ state }: LiveJob, task: TaskPlace) {
+  const place = placeOf(state, task)!
+  return place.state.started.get(place.position)
+}
+
+/** One look at the tasks of one job. */
+class Tasks {
+  readonly job: Pick<LiveJob, "state" | "progress">
+  readonly #now: number
+  readonly #inFlight: (task: TaskPlace) => LiveTask
+
+  constructor(job: Tasks["job"], now: number, inFlight: (task: TaskPlace) => LiveTask) {
+    this.job = job
+    this.#now = now
+    this.#inFlight = inFlight
+  }
+
+  hasItems(node: number): boolean {
+    const { lists, nodeStatus } = this.job.state
+    return nodeStatus[node] === WAITING && lists.has(node)
+  }
+
+  /** null: nothing of it is in flight, and nothing is known of it but what the facts say. */
+  task(task: TaskPlace): LiveTask | null {
+    const place = placeOf(this.job.state, task)
+    if (place === null) return null
+    const { state, position } = place
+    const status = state.nodeStatus[position]
+    const progress = this.job.progress?.get(taskKey(task)) ?? null
+    if (status === WAITING) return progress === null ? null : { ...idle, status: "WAITING", progress }
+    if (status !== QUEUED && status !== RUNNING) return null
+    if (state.awaitingSlot.has(position) || (state.retryAt.get(position) ?? 0) > this.#now) return null
+    const live = this.#inFlight(task)
+    return live.status === "RUNNING" ? { ...live, progress } : live
+  }
+
+  /** A node with `for_each`: that of its items which has run longest, or else that which waits first. */
+  list(node: number): Omit<LiveNode, "id"> | null {
+    const { state } = this.job.state.lists.get(node)!
+    const progress = this.job.progress?.get(node) ?? null
+    let first: LiveTask | null = null
+    let running = 0
+    for (let item = 0; item < state.nodeStatus.length; item++) {
+      if (state.nodeStatus[item] !== QUEUED && state.nodeStatus[item] !== RUNNING) continue
+      const live = this.task({ node, item })
+      if (live === null) continue
+      if (live.status === "RUNNING") running++
+      if (first === null || isBefore(live, first)) first = live
+    }
+    if (first === null) return progress === null ? null : { ...idle, status: "WAITING", progress }
+    return { ...first, progress, items: { running } }
+  }
+}
+
+const idle: LiveTask = { status: "QUEUED", worker: null, started_at: null, progress: null, waiting_on: null }
+
+function isBefore(a: LiveTask, b: LiveTask): boolean {
+  if (a.status !== b.status) return a.status === "RUNNING"
+  return (a.started_at ?? 0) < (b.started_at ?? 0)
+}

@@ -1,0 +1,209 @@
+import type { Command } from "../../core/commands.ts"
+import { UmbraError } from "../../errors.ts"
+import { JournalDataError, JournalUnavailableError } from "../../journal/errors.ts"
+import type { Journal, NewMessage } from "../../journal/port/journal.ts"
+import type { Clock } from "../clock.ts"
+import { partitionOf } from "../ids.ts"
+import type { Answer } from "./inbox.ts"
+
+/**
+ * Commands for jobs of partitions that another process owns: sent as messages, and their answers waited for. It needs
+ * no engine here.
+ *
+ * 1. While one statement is under way the next collects: a hundred questions at once cost a few statements, not hundreds.
+ * 2. A question ends with its answer, or with its message taken back: then nothing has happened, and nothing will.
+ * 3. A message whose answer is known here is removed: it holds a job's input, and nobody else will ever read it.
+ */
+export interface QuestionParts {
+  readonly journal: Journal
+  readonly clock: Clock
+  /** false: nobody lives who could answer, so there is no use in waiting. */
+  readonly mayAnswer?: () => boolean
+}
+
+interface Question {
+  readonly message: NewMessage
+  readonly deadline: number
+  readonly resolve: (answer: Answer) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface Sent extends Question {
+  readonly id: number
+  /** When it is looked for next, and how long after that again. */
+  due: number
+  wait: number
+}
+
+export class Questions {
+  readonly #parts: QuestionParts
+  readonly #unsent: Question[] = []
+  readonly #sent = new Map<number, Sent>()
+  #known: number[] = []
+  #isSending = false
+  #isLooking = false
+  #isForgetting = false
+  #wake = () => {}
+
+  constructor(parts: QuestionParts) {
+    this.#parts = parts
+  }
+
+  /** Throws E610 when nobody is there to ask, E613 when nobody answered in time. */
+  ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
+    const sentAt = this.#parts.clock.now()
+    const message = { partition: partitionOf(jobId), jobId, command: JSON.stringify(command), sentAt }
+    return new Promise((resolve, reject) => {
+      this.#unsent.push({ message, deadline: sentAt + timeoutMs, resolve, reject })
+      if (!this.#isSending) void this.#sendAll()
+    })
+  }
+
+  async #sendAll(): Promise<void> {
+    this.#isSending = true
+    // Whoever asks in the same turn of the event loop is in the same statement.
+    await null
+    while (this.#unsent.length > 0) await this.#send(this.#nextBatch())
+    this.#isSending = false
+  }
+
+  #nextBatch(): Question[] {
+    let bytes = 0
+    const count = this.#unsent.findIndex(({ message }, index) => {
+      bytes += message.command.length
+      return index === MOST_MESSAGES || (index > 0 && bytes > MOST_BYTES)
+    })
+    return this.#unsent.splice(0, count < 0 ? this.#unsent.length : count)
+  }
+
+  async #send(batch: readonly Question[]): Promise<void> {
+    try {
+      const ids = await this.#parts.journal.sendMessages(batch.map(({ message }) => message))
+      const now = this.#parts.clock.now()
+      batch.forEach((question, index) => {
+        const id = ids[index]!
+        this.#sent.set(id, { ...question, id, due: now + FIRST_LOOK_MS, wait: FIRST_LOOK_MS })
+      })
+      this.#wake()
+      if (!this.#isLooking) void this.#lookUntilDone()
+    } catch (error) {
+      // One that cannot be stored must not stand in the way of the others.
+      if (error instanceof JournalDataError && batch.length > 1)
+        for (const question of batch) await this.#send([question])
+      else for (const { reject } of batch) reject(error)
+    }
+  }
+
+  async #lookUntilDone(): Promise<void> {
+    this.#isLooking = true
+    while (this.#sent.size > 0) {
+      await this.#untilDue()
+      await this.#look().catch(error => this.#lookFailed(error))
+      await this.#takeBackLate()
+    }
+    this.#isLooking = false
+    this.#forgetSoon()
+  }
+
+  /** Or until another question has been sent, which may be due earlier. */
+  #untilDue(): Promise<void> | undefined {
+    const { clock } = this.#parts
+    let first = Number.POSITIVE_INFINITY
+    for (const { due } of this.#sent.values()) first = Math.min(first, due)
+    const ms = first - clock.now()
+    if (ms <= 0) return undefined
+    return new Promise(resolve => {
+      const cancel = clock.after(ms, resolve)
+      this.#wake = () => {
+        cancel()
+        resolve()
+      }
+    })
+  }
+
+  /** Looks for all of them: one more in the list costs next to nothing. */
+  async #look(): Promise<void> {
+    const forget = this.#known
+    this.#known = []
+    const answers = await this.#parts.journal.readAnswers({ messageIds: [...this.#sent.keys()], forget })
+    for (const [id, answer] of answers) this.#settle(id, answer)
+    this.#putOff(question => question.wait * LATER)
+  }
+
+  #lookFailed(error: unknown): void {
+    if (error instanceof JournalUnavailableError && error.final) {
+      for (const { reject } of this.#sent.values()) reject(error)
+      this.#sent.clear()
+    }
+    this.#putOff(() => LONGEST_LOOK_MS)
+  }
+
+  #putOff(wait: (question: Sent) => number): void {
+    const now = this.#parts.clock.now()
+    for (const question of this.#sent.values()) {
+      if (question.due > now) continue
+      question.wait = Math.min(wait(question), LONGEST_LOOK_MS)
+      question.due = now + question.wait
+    }
+  }
+
+  /** Usually the next look takes them along. What a process that ends leaves behind goes with what is older than retention. */
+  #forgetSoon(): void {
+    if (this.#isForgetting) return
+    this.#isForgetting = true
+    this.#parts.clock.after(FORGET_MS, () => {
+      this.#isForgetting = false
+      const forget = this.#known
+      this.#known = []
+      if (forget.length > 0) void this.#parts.journal.readAnswers({ messageIds: [], forget }).catch(() => {})
+    })
+  }
+
+  #settle(id: number, answer: string): void {
+    const question = this.#sent.get(id)
+    this.#sent.delete(id)
+    this.#known.push(id)
+    question?.resolve(JSON.parse(answer) as Answer)
+  }
+
+  async #takeBackLate(): Promise<void> {
+    const { clock, mayAnswer } = this.#parts
+    const isHopeless = mayAnswer?.() === false
+    const late = [...this.#sent.values()].filter(({ deadline }) => isHopeless || clock.now() >= deadline)
+    for (const question of late) {
+      this.#sent.delete(question.id)
+      await this.#takeBack(question, isHopeless).catch(question.reject)
+    }
+  }
+
+  async #takeBack({ id, resolve, reject }: Sent, isHopeless: boolean): Promise<void> {
+    const { journal } = this.#parts
+    if (await journal.withdrawMessage(id)) return reject(isHopeless ? nobodyThere() : nobodyAnswered())
+    const answer = (await journal.readAnswers({ messageIds: [id] })).get(id)
+    this.#known.push(id)
+    if (answer === undefined) reject(nobodyAnswered())
+    else resolve(JSON.parse(answer) as Answer)
+  }
+}
+
+/** There is no engine to send anything to. */
+export function nobodyThere(): UmbraError {
+  return new UmbraError(
+    "E610",
+    "No engine that lives owns a partition at the moment. Start one on this database (`umbra serve --roles engine,worker`), or try again shortly.",
+  )
+}
+
+function nobodyAnswered(): UmbraError {
+  return new UmbraError(
+    "E613",
+    "No engine answered in time; the command was taken back. Start an engine on this database and send it again.",
+  )
+}
+
+const FIRST_LOOK_MS = 2
+const LATER = 1.5
+const LONGEST_LOOK_MS = 250
+const FORGET_MS = 200
+const MOST_MESSAGES = 500
+const MOST_BYTES = 4 * 1024 * 1024

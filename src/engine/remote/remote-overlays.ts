@@ -1,0 +1,114 @@
+import { randomUUID } from "node:crypto"
+import type { JournalFeed } from "../../journal/port/feed.ts"
+import { FreshAnswers } from "../single-flight.ts"
+import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
+
+/**
+ * Live overlays of jobs that other processes own. Question and answer travel as notifications of the store's feed:
+ * nothing is stored, and nothing is appended. A process without an answer within `ANSWER_MS` says null.
+ *
+ * 1. One question about the same thing is in flight at a time, however many callers there are.
+ * 2. Only the owner of the job's partition answers.
+ */
+export class RemoteOverlays {
+  readonly #feed: JournalFeed
+  readonly #answer: (question: OverlayQuestion) => Overlay | null
+  readonly #questions = new FreshAnswers<Overlay | null>()
+  readonly #waiting = new Map<string, Waiting>()
+  readonly #id = randomUUID().slice(0, 13)
+  #asked = 0
+  #listening: Promise<() => Promise<void>> | null = null
+
+  /** `answer`: null, if this process does not own the job. */
+  constructor(feed: JournalFeed, answer: (question: OverlayQuestion) => Overlay | null) {
+    this.#feed = feed
+    this.#answer = answer
+  }
+
+  async start(): Promise<void> {
+    if (this.#feed.listen === null) return
+    this.#listening ??= this.#feed.listen(text => this.#hear(text))
+    await this.#listening
+  }
+
+  async stop(): Promise<void> {
+    const listening = this.#listening
+    this.#listening = null
+    for (const { resolve } of this.#waiting.values()) resolve(null)
+    await (await listening)?.()
+  }
+
+  ask(question: OverlayQuestion): Promise<Overlay | null> {
+    if (this.#feed.listen === null) return Promise.resolve(null)
+    const answer = this.#questions.ask(JSON.stringify(question), () => this.#send(question))
+    return withinTime(answer)
+  }
+
+  async #send(question: OverlayQuestion): Promise<Overlay | null> {
+    await this.start()
+    const id = `${this.#id}-${++this.#asked}`
+    const answer = new Promise<Overlay | null>(resolve =>
+      this.#waiting.set(id, { parts: new Map(), resolve }),
+    )
+    this.#feed.tell(`${ASK} ${id} ${JSON.stringify(question)}`)
+    return withinTime(answer).finally(() => this.#waiting.delete(id))
+  }
+
+  /** The channel is shared: whatever cannot be read here is not a question or an answer. */
+  #hear(text: string): void {
+    const [word, id = "", at, count] = text.split(" ", 4)
+    try {
+      if (word === ASK) this.#reply(id, text.slice(`${ASK} ${id} `.length))
+      else if (word === ANSWER)
+        this.#take(id, Number(at), Number(count), text.slice(`${ANSWER} ${id} ${at} ${count} `.length))
+    } catch (error) {
+      if (!(error instanceof SyntaxError)) throw error
+    }
+  }
+
+  #reply(id: string, question: string): void {
+    if (id.startsWith(this.#id)) return
+    const overlay = this.#answer(JSON.parse(question) as OverlayQuestion)
+    if (overlay === null) return
+    const parts = slices(ascii(JSON.stringify(overlay)))
+    for (const [at, part] of parts.entries()) this.#feed.tell(`${ANSWER} ${id} ${at} ${parts.length} ${part}`)
+  }
+
+  #take(id: string, at: number, count: number, part: string): void {
+    const waiting = this.#waiting.get(id)
+    if (waiting === undefined) return
+    waiting.parts.set(at, part)
+    if (waiting.parts.size < count) return
+    const parts = Array.from({ length: count }, (_, place) => waiting.parts.get(place))
+    waiting.resolve(JSON.parse(parts.join("")) as Overlay)
+  }
+}
+
+interface Waiting {
+  readonly parts: Map<number, string>
+  readonly resolve: (overlay: Overlay | null) => void
+}
+
+function withinTime(answer: Promise<Overlay | null>): Promise<Overlay | null> {
+  return new Promise((resolve, reject) => {
+    const timer = setTimeout(() => resolve(null), ANSWER_MS)
+    answer.then(resolve, reject).finally(() => clearTimeout(timer))
+  })
+}
+
+/** A notification holds bytes, and a slice must not cut a character. */
+function ascii(text: string): string {
+  return text.replace(/[\u0080-\uffff]/g, c => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`)
+}
+
+function slices(text: string): string[] {
+  const found: string[] = []
+  for (let from = 0; from < text.length; from += MOST_BYTES) found.push(text.slice(from, from + MOST_BYTES))
+  return found
+}
+
+const ASK = "live?"
+const ANSWER = "live!"
+const ANSWER_MS = 500
+/** PostgreSQL takes 7,999 bytes; the rest is for the words before. */
+const MOST_BYTES = 7800

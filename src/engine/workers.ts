@@ -1,0 +1,174 @@
+import type { RemoteWorker, RemoteWorkers } from "../broker/port.ts"
+import type { Pulse } from "../journal/port/journal.ts"
+import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
+import { Peers, StaleBeats } from "./partitions/peers.ts"
+import type { TakesPartitions } from "./partitions/takes-partitions.ts"
+
+/**
+ * The workers that share this store (S5), as the last beat told. A process says of its worker what others may know with
+ * every beat; who is silent for `deadMs` is dead. That is for people to see: who takes jobs over is decided by
+ * ownership.ts, with a lease of its own.
+ */
+export class Fleet {
+  readonly #parts: FleetParts
+  readonly #peers: Peers
+  readonly #stale: StaleBeats
+  #others: readonly WorkerView[] = []
+  #counts: WorkerCounts
+
+  constructor(parts: FleetParts) {
+    this.#parts = parts
+    const { deadMs, beatMs } = parts
+    this.#peers = new Peers({ leaseMs: deadMs, beatMs, now: () => performance.now() })
+    this.#stale = new StaleBeats({ deadMs, now: () => parts.now() })
+    this.#counts = { live: this.#own(), dead: 0 }
+  }
+
+  receive({ engines, partitions }: Pulse): void {
+    const living = this.#peers.alive(engines)
+    this.#stale.receive(engines)
+    const owned = new Map<string, number>()
+    for (const { owner } of partitions) if (owner !== null) owned.set(owner, (owned.get(owner) ?? 0) + 1)
+    this.#others = engines.flatMap(({ engine, place, beat }) => {
+      const said = saidBy(place)
+      if (said === null || said.worker.handlers.length === 0) return []
+      const isLive = living.has(engine) && !this.#stale.has({ engine, beat })
+      return [workerView({ engine, said, beat, partitions: owned.get(engine) ?? 0, isLive })]
+    })
+    const dead = this.#others.filter(({ state }) => state === "dead").length
+    this.#counts = { live: this.#own() + this.#others.length - dead, dead }
+  }
+
+  /** Cheap: nothing is asked for it. */
+  get counts(): WorkerCounts {
+    const remote = this.#parts.remote()
+    if (remote === undefined) return this.#counts
+    const { live, dead } = this.#counts
+    return {
+      live: live + remote.live.length,
+      dead: dead + remote.dead.length,
+      ...(remote.outdated.length === 0 ? {} : { outdated: remote.outdated.length }),
+    }
+  }
+
+  workers(): WorkerView[] {
+    const { engine, worker, partitions, now } = this.#parts
+    const said = { ...ownIdentity(), worker: worker() }
+    const own = workerView({ engine, said, beat: now(), partitions: partitions(), isLive: true })
+    return [...(said.worker.handlers.length === 0 ? [] : [own]), ...this.#others, ...this.#remote()]
+  }
+
+  #remote(): WorkerView[] {
+    const { live, dead, outdated } = this.#parts.remote() ?? { live: [], dead: [], outdated: [] }
+    return [
+      ...live.map(worker => remoteView(worker, "live")),
+      ...dead.map(worker => remoteView(worker, "dead")),
+      ...outdated.map(worker => remoteView(worker, "outdated")),
+    ]
+  }
+
+  /** What this process says with its beat: where it runs, and of its worker. */
+  place(): string {
+    const { worker, takesPartitions } = this.#parts
+    const said: Said & TakesPartitions = {
+      ...ownIdentity(),
+      worker: worker(),
+      takes_partitions: takesPartitions(),
+    }
+    return JSON.stringify(said)
+  }
+
+  #own(): number {
+    return this.#parts.worker().handlers.length === 0 ? 0 : 1
+  }
+}
+
+interface FleetParts {
+  readonly engine: string
+  readonly worker: () => WorkerFacts
+  /** Those that are reached through Redis. */
+  readonly remote: () => RemoteWorkers | undefined
+  readonly partitions: () => number
+  readonly takesPartitions: () => boolean
+  readonly deadMs: number
+  readonly beatMs: number
+  readonly now: () => number
+}
+
+/** What a process says of its worker. */
+export interface WorkerFacts {
+  readonly version: string
+  readonly handlers: readonly string[]
+  readonly concurrency: number
+  readonly running: number
+  readonly queued: number
+}
+
+export interface WorkerCounts {
+  readonly live: number
+  readonly dead: number
+  /** Of an earlier release: they live, and get no tasks. Absent: there are none. */
+  readonly outdated?: number
+}
+
+interface Said extends ProcessIdentity {
+  readonly worker: WorkerFacts
+}
+
+export interface WorkerView extends WorkerFacts {
+  readonly id: string
+  readonly host: string
+  readonly pid: number
+  /** Partitions that its process owns. */
+  readonly partitions: number
+  readonly last_beat: string
+  /** outdated: of an earlier release; it lives, and gets no tasks. */
+  readonly state: "live" | "dead" | "outdated"
+}
+
+/** Beyond it there are no dates, and somebody else's row must not end us. */
+const LAST_TIME = 8.64e15
+
+function workerView(found: {
+  engine: string
+  said: Said
+  beat: number
+  partitions: number
+  isLive: boolean
+}): WorkerView {
+  const { engine, said, beat, partitions, isLive } = found
+  const { host, pid, worker } = said
+  const { version, handlers, concurrency, running, queued } = worker
+  const last_beat = new Date(Math.min(beat, LAST_TIME)).toISOString()
+  const state = isLive ? "live" : "dead"
+  return {
+    id: engine,
+    host,
+    pid,
+    version,
+    state,
+    last_beat,
+    handlers,
+    concurrency,
+    running,
+    queued,
+    partitions,
+  }
+}
+
+/** A worker that is reached through Redis. */
+function remoteView(worker: RemoteWorker, state: WorkerView["state"]): WorkerView {
+  const { id, host, pid, version, handlers, concurrency, running, queued, at } = worker
+  const last_beat = new Date(Math.min(at, LAST_TIME)).toISOString()
+  return { id, host, pid, version, state, last_beat, handlers, concurrency, running, queued, partitions: 0 }
+}
+
+/** null: another release says it in another way. */
+function saidBy(place: string): Said | null {
+  try {
+    const said = JSON.parse(place) as Partial<Said>
+    return Array.isArray(said.worker?.handlers) && typeof said.host === "string" ? (said as Said) : null
+  } catch {
+    return null
+  }
+}

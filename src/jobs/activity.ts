@@ -1,0 +1,52 @@
+import type { PipelineNeeds } from "../broker/port.ts"
+import type { Progress } from "../core/view/view.ts"
+import { needsOf } from "../engine/dispatch/pipeline-needs.ts"
+import { type LiveJob, taskOfKey } from "../engine/owner/live-job.ts"
+
+type TaskPlace = ReturnType<typeof taskOfKey>
+
+export interface JobActivity {
+  /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
+  readonly isHere: boolean
+  readonly running: readonly {
+    readonly node: string
+    readonly item?: number
+    readonly progress: Progress | null
+  }[]
+  /**
+   * Ready nodes with a handler that is not registered here; `provider`: it is, but their provider is not. `lacks`: of a
+   * pipeline, what of its needs is not here.
+   */
+  readonly unserved: readonly {
+    readonly node: string
+    readonly handler: string
+    readonly provider: string | null
+    readonly lacks?: PipelineNeeds
+  }[]
+}
+
+/** What workers of this process do for a job right now, and what nobody here can do. */
+export function activityOf(
+  live: LiveJob | undefined,
+  knows: {
+    readonly isRunning: (job: LiveJob, task: TaskPlace) => boolean
+    readonly hasHandler: (name: string) => boolean
+    readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
+  },
+): JobActivity {
+  if (live === undefined) return { isHere: false, running: [], unserved: [] }
+  const { nodes, pipeline } = live.plan
+  const lacking = pipeline === null ? {} : { lacks: knows.lacks(needsOf(pipeline)) }
+  const running = [...live.running].filter(key => knows.isRunning(live, taskOfKey(key)))
+  return {
+    isHere: true,
+    running: running.map(key => {
+      const { node, ...item } = taskOfKey(key)
+      return { node: nodes[node]!.id, ...item, progress: live.progress?.get(key) ?? null }
+    }),
+    unserved: [...(live.unserved ?? [])].map(key => {
+      const { id, handler, provider } = nodes[taskOfKey(key).node]!
+      return { node: id, handler, provider: knows.hasHandler(handler) ? provider : null, ...lacking }
+    }),
+  }
+}

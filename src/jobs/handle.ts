@@ -1,0 +1,65 @@
+import type { Json } from "../core/json.ts"
+import type { JobEvent } from "../core/view/events.ts"
+import type { GraphView } from "../core/view/view.ts"
+import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+
+/** What can be asked for a job, by id. */
+export interface JobCommands {
+  wait(jobId: string, options?: { readonly timeoutMs?: number }): Promise<JobSnapshot>
+  watch(jobId: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent>
+  job(jobId: string): Promise<JobSnapshot>
+  graph(jobId: string): Promise<GraphView>
+  cancel(jobId: string, reason?: string): Promise<void>
+  retry(jobId: string): Promise<void>
+  delete(jobId: string): Promise<void>
+  signal(jobId: string, name: string, data?: Json, options?: SignalOptions): Promise<void>
+}
+
+export interface SignalOptions {
+  /** Of the job's graph: refused if the job has been resumed since. */
+  readonly resumeToken?: string
+}
+
+/** A submitted job, with the commands that concern it. */
+export class JobHandle<Output = Json> {
+  readonly id: string
+  readonly #commands: JobCommands
+
+  constructor(commands: JobCommands, id: string) {
+    this.#commands = commands
+    this.id = id
+  }
+
+  wait(options?: { readonly timeoutMs?: number }): Promise<JobSnapshot & { readonly output: Output }> {
+    return this.#commands.wait(this.id, options) as Promise<JobSnapshot & { readonly output: Output }>
+  }
+
+  watch(options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent> {
+    return this.#commands.watch(this.id, options)
+  }
+
+  status(): Promise<JobSnapshot> {
+    return this.#commands.job(this.id)
+  }
+
+  graph(): Promise<GraphView> {
+    return this.#commands.graph(this.id)
+  }
+
+  cancel(reason?: string): Promise<void> {
+    return this.#commands.cancel(this.id, reason)
+  }
+
+  retry(): Promise<void> {
+    return this.#commands.retry(this.id)
+  }
+
+  /** Hides the job, which must have ended. */
+  delete(): Promise<void> {
+    return this.#commands.delete(this.id)
+  }
+
+  signal(name: string, data?: Json, options?: SignalOptions): Promise<void> {
+    return this.#commands.signal(this.id, name, data, options)
+  }
+}

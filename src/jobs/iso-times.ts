@@ -1,0 +1,136 @@
+/** Views as programs read them, over HTTP and with `--json`: times are ISO 8601 text, as those of a job are. */
+
+import type { Json, JsonObject } from "../core/json.ts"
+import type { AttemptView } from "../core/view/attempt-history.ts"
+import type { AttemptFields } from "../core/view/attempt-view.ts"
+import type { JobEvent } from "../core/view/events.ts"
+import type { ItemView } from "../core/view/item-view.ts"
+import type { LiveGraph, LiveItems, LiveTask } from "../core/view/live-view.ts"
+import type { GraphView, NodeView, WaitingOn } from "../core/view/view.ts"
+import { isoTime } from "../engine/iso-time.ts"
+import type { ItemPage, NodeDetails } from "./queries.ts"
+
+export function isoGraph({ live, ...graph }: GraphView) {
+  return {
+    ...graph,
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+    nodes: graph.nodes.map(node => isoNode(node)),
+    waiting_for: graph.waiting_for.map(({ node, ...waiting }) => ({ node, ...isoWaiting(waiting) })),
+    ...(graph.unseen_operations === undefined
+      ? {}
+      : {
+          unseen_operations: graph.unseen_operations.map(({ since, held_until, ...of }) => {
+            return { ...of, since: isoTime(since), held_until: isoTime(held_until) }
+          }),
+        }),
+  }
+}
+
+function isoNode(node: NodeView) {
+  return { ...node, ...isoAttempt(node) }
+}
+
+/** `GET /jobs/{job}/nodes/{node}` */
+export function isoNodeDetails({ live, ...node }: NodeDetails) {
+  return {
+    ...node,
+    ...isoAttempt(node),
+    attempts: node.attempts.map(isoAttemptView),
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveNodes(live) }),
+  }
+}
+
+function isoItem(item: ItemView) {
+  return { ...item, ...isoAttempt(item) }
+}
+
+function isoAttempt(node: AttemptFields & Pick<NodeView, "waiting_on">) {
+  const { queued_at, started_at, finished_at, last_attempt, waiting_on } = node
+  return {
+    queued_at: maybeTime(queued_at),
+    started_at: maybeTime(started_at),
+    finished_at: maybeTime(finished_at),
+    waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
+    ...(last_attempt === undefined
+      ? {}
+      : {
+          last_attempt: {
+            ...last_attempt,
+            started_at: maybeTime(last_attempt.started_at),
+            ended_at: isoTime(last_attempt.ended_at),
+          },
+        }),
+  }
+}
+
+export function isoItems({ items, next, live }: ItemPage) {
+  return {
+    items: items.map(isoItem),
+    next,
+    ...(live === undefined ? {} : { live: live === null ? null : isoLiveItems(live) }),
+  }
+}
+
+function isoLiveNodes({ at, nodes }: LiveGraph) {
+  return { at: isoTime(at), nodes: nodes.map(isoTask) }
+}
+
+function isoLiveItems({ at, items }: LiveItems) {
+  return { at: isoTime(at), items: items.map(isoTask) }
+}
+
+function isoTask<T extends LiveTask>(task: T) {
+  const { started_at, waiting_on } = task
+  return {
+    ...task,
+    started_at: maybeTime(started_at),
+    waiting_on: waiting_on === null ? null : isoWaiting(waiting_on),
+  }
+}
+
+function isoAttemptView(attempt: AttemptView) {
+  const { queued_at, started_at, ended_at, waits } = attempt
+  return {
+    ...attempt,
+    queued_at: isoTime(queued_at),
+    started_at: maybeTime(started_at),
+    ended_at: maybeTime(ended_at),
+    waits: waits.map(wait => ({ ...wait, from: isoTime(wait.from), until: maybeTime(wait.until) })),
+  }
+}
+
+export function isoEvent(event: JobEvent) {
+  return { ...event, at: isoTime(event.at), payload: isoPayload(event.payload) }
+}
+
+function isoWaiting(waiting: WaitingOn) {
+  if (waiting.kind === "retry") return { ...waiting, at: isoTime(waiting.at) }
+  if (waiting.kind === "external") {
+    const { next_poll_at, until } = waiting
+    return { ...waiting, next_poll_at: maybeTime(next_poll_at), until: maybeTime(until) }
+  }
+  if (waiting.kind === "worker") {
+    const { last_seen_at, ...rest } = waiting
+    return last_seen_at === undefined ? rest : { ...rest, last_seen_at: maybeTime(last_seen_at) }
+  }
+  return "until" in waiting ? { ...waiting, until: maybeTime(waiting.until) } : waiting
+}
+
+/** What is a user's own (an output, a signal's data) stays as it is: only what the engine calls a time is one. */
+function isoPayload(payload: JsonObject): JsonObject {
+  const told = isoFields(payload, ["expires_at", "retry_at", "started_at", "next_poll_at"])
+  const { waiting } = told
+  return waiting === undefined
+    ? told
+    : { ...told, waiting: isoFields(waiting as JsonObject, ["until", "next_poll_at"]) }
+}
+
+function isoFields(values: JsonObject, names: readonly string[]): JsonObject {
+  const told: Record<string, Json> = { ...values }
+  for (const name of names) if (typeof told[name] === "number") told[name] = isoTime(told[name])
+  return told
+}
+
+function maybeTime(ms: number | null): string | null {
+  return ms === null ? null : isoTime(ms)
+}

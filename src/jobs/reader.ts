@@ -1,0 +1,174 @@
+import type { JobEvent } from "../core/view/events.ts"
+import type { GraphView } from "../core/view/view.ts"
+import { systemClock } from "../engine/clock.ts"
+import { isJobId, partitionOf } from "../engine/ids.ts"
+import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import { Plans } from "../engine/plans.ts"
+import type { JobCommand } from "../engine/remote/commands.ts"
+import { type AwayOwner, Owners } from "../engine/remote/known-engines.ts"
+import { refusalError } from "../engine/remote/refusals.ts"
+import { Questions } from "../engine/remote/remote-commands.ts"
+import { RemoteOverlays } from "../engine/remote/remote-overlays.ts"
+import { engineSettings } from "../engine/settings.ts"
+import { UmbraError } from "../errors.ts"
+import { openJournal } from "../journal/open.ts"
+import type { JobFilter, JobRow, Journal } from "../journal/port/journal.ts"
+import { checkCommand, checkFilter } from "./arguments.ts"
+import { type NodeDetails, Queries } from "./queries.ts"
+import { Watchers } from "./watchers.ts"
+
+/** A little more than a beat: an engine that lives has read its inbox by then, even if it missed the wake-up. */
+const ANSWER_MS = 5_000
+
+/**
+ * Opens the store to look at it. Owns nothing and runs nothing, so it disturbs no engine that works on the same
+ * PostgreSQL; a folder can still be open in one process only.
+ */
+export async function openReader(location: string, options: ReaderOptions = {}): Promise<Reader> {
+  return new Reader(await openJournal(location), options)
+}
+
+export interface ReaderOptions {
+  /** What a signal may carry; 16 MiB unless told, which is what an output may have. */
+  readonly maxSignalBytes?: number
+}
+
+export class Reader {
+  readonly #journal: Journal
+  readonly #queries: Queries
+  readonly #questions: Questions
+  readonly #overlays: RemoteOverlays
+  readonly #maxSignalBytes: number
+
+  constructor(journal: Journal, { maxSignalBytes = 16 * 1024 * 1024 }: ReaderOptions = {}) {
+    const { largeOutputBytes } = engineSettings()
+    this.#journal = journal
+    this.#questions = new Questions({ journal, clock: systemClock })
+    this.#maxSignalBytes = maxSignalBytes
+    this.#overlays = new RemoteOverlays(journal.feed, () => null)
+    this.#queries = new Queries({
+      journal,
+      plans: new Plans(journal),
+      largeOutputBytes,
+      live: () => undefined,
+      overlay: question => this.#overlays.ask(question),
+      now: () => systemClock.now(),
+      awayOwner: jobId => this.#awayOwner(jobId),
+    })
+  }
+
+  /** Can only one process at a time have this store open? */
+  get isExclusive(): boolean {
+    return this.#journal.capabilities.exclusive
+  }
+
+  job(jobId: string): Promise<JobSnapshot> {
+    return this.#queries.job(mustBeJobId(jobId))
+  }
+
+  /** Newest first, of every owner unless one is named. */
+  async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
+    checkFilter(filter)
+    return this.#queries.snapshots(await this.#queries.list({ limit: 50, ...filter }))
+  }
+
+  graph(jobId: string): Promise<GraphView> {
+    return this.#queries.graph(mustBeJobId(jobId))
+  }
+
+  node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
+    return this.#queries.node(mustBeJobId(jobId), node, of)
+  }
+
+  events(jobId: string): Promise<JobEvent[]> {
+    return this.#queries.events(mustBeJobId(jobId))
+  }
+
+  /** Every event from the job's beginning until it has ended, as each becomes durable. Looks four times a second. */
+  watch(
+    jobId: string,
+    options: { readonly signal?: AbortSignal } = {},
+  ): AsyncGenerator<JobEvent, void, undefined> {
+    return this.#queries.watch(mustBeJobId(jobId), new Watchers(), options)
+  }
+
+  /** J18: what differs between the job's journal, folded, and its projection. */
+  async verify(jobId: string): Promise<string[]> {
+    return this.#queries.verify(await this.#queries.row(mustBeJobId(jobId)))
+  }
+
+  /** Every job of the store, deleted ones too, in pages. */
+  async *verifyAll(): AsyncGenerator<{ readonly jobId: string; readonly differences: string[] }> {
+    let after: string | undefined
+    for (;;) {
+      const rows: JobRow[] = await this.#queries.list({
+        limit: VERIFY_PAGE,
+        deleted: true,
+        ...(after === undefined ? {} : { after }),
+      })
+      for (const row of rows) yield { jobId: row.id, differences: await this.#verified(row) }
+      if (rows.length < VERIFY_PAGE) return
+      after = rows.at(-1)!.id
+    }
+  }
+
+  /**
+   * Asks the engine that owns the job to carry out a command. false: nobody owns it, or nobody answered; then the
+   * command has been taken back.
+   */
+  async ask(jobId: string, wanted: JobCommand): Promise<boolean> {
+    const command = checkCommand(wanted, this.#maxSignalBytes)
+    await this.#queries.row(mustBeJobId(jobId))
+    const partitions = await this.#journal.readPartitions()
+    const owned = partitions.some(row => row.partition === partitionOf(jobId) && row.owner !== null)
+    if (!owned || this.isExclusive) return false
+    try {
+      const answer = await this.#questions.ask(jobId, command, ANSWER_MS)
+      if ("refused" in answer) throw refusalError(answer.refused, jobId)
+      return true
+    } catch (error) {
+      if (error instanceof UmbraError && error.code === "E613") return false
+      throw error
+    }
+  }
+
+  /** A store that only one process can open has no engine while this one has it. */
+  async #awayOwner(jobId: string): Promise<AwayOwner | null> {
+    if (this.isExclusive) return { engine: null, beat: null }
+    const { leaseSeconds, beatSeconds } = engineSettings()
+    const [engines, partitions] = await Promise.all([
+      this.#journal.readEngines(),
+      this.#journal.readPartitions(),
+    ])
+    const { now, random } = systemClock
+    const owners = new Owners({ leaseMs: leaseSeconds * 1000, beatMs: beatSeconds * 1000, now, random })
+    owners.receive({ engines, partitions, inbox: [] })
+    return owners.awayOwner(partitionOf(jobId))
+  }
+
+  async close(): Promise<void> {
+    await this.#overlays.stop()
+    await this.#journal.close()
+  }
+
+  /** A job that cannot be folded is a difference of its own; the others are looked at all the same. */
+  async #verified(row: JobRow): Promise<string[]> {
+    try {
+      return await this.#queries.verify(row)
+    } catch (error) {
+      if (error instanceof UmbraError) return [`${error.code} ${error.message}`]
+      throw error
+    }
+  }
+}
+
+const VERIFY_PAGE = 200
+
+export function mustBeJobId(text: string): string {
+  if (!isJobId(text))
+    throw new UmbraError(
+      "E301",
+      `"${text}" is not a job id: one looks like 0198c0de-7a11-7012-9abc-0123456789ab.`,
+    )
+  return text
+}

@@ -1,0 +1,204 @@
+import type { AdapterCatalog } from "../definition/adapter.ts"
+import { compileWorkflow, type HandlerCatalog, loadInTurns, type Plan } from "../definition/index.ts"
+import { invalidWorkflow } from "../definition/problem.ts"
+import type { Definition, Workflow } from "../definition/typed/builder.ts"
+import type { Plans } from "../engine/plans.ts"
+import { Versions } from "../engine/versions.ts"
+import type { Journal } from "../journal/port/journal.ts"
+
+/** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
+export type WorkflowSource = Workflow | Definition | string
+
+/** A document as text, YAML or JSON. A class of its own: whoever passes on names that others send never stores one. */
+export class WorkflowText {
+  readonly text: string
+
+  constructor(text: string) {
+    this.text = text
+  }
+}
+
+/** No name has a line break; a document that has none is JSON or YAML in braces. */
+export function isWorkflowText(source: string): boolean {
+  return source.includes("\n") || source.trimStart().startsWith("{")
+}
+
+type Given = Exclude<WorkflowSource, string> | WorkflowText
+
+/** Texts whose version is remembered: submitted again they are not compiled again. */
+const REMEMBERED = 100
+
+export interface Registered {
+  readonly name: string
+  readonly version: number
+  readonly hash: string
+  /** The latest version has this content already. */
+  readonly unchanged: boolean
+}
+
+export interface StoredPlan {
+  readonly owner: string
+  readonly name: string
+  readonly version: number
+  readonly plan: Plan
+}
+
+interface NewlyStored extends StoredPlan {
+  readonly unchanged: boolean
+}
+
+/** What an object that was given as a workflow said at the time, and what was stored of it. */
+interface Known {
+  readonly text: string
+  readonly byOwner: Map<string, Promise<NewlyStored>>
+}
+
+export interface RegistrationsParts {
+  readonly journal: Journal
+  readonly plans: Plans
+  readonly handlers: HandlerCatalog
+  readonly adapters?: AdapterCatalog
+  readonly now: () => number
+  /** Throws if the plan uses a provider that is not for jobs of this owner. */
+  readonly mustBeFor?: (plan: Plan, owner: string) => void
+  /** For aliases with weights. */
+  readonly random?: () => number
+}
+
+/** From what is given as a workflow to the stored version that jobs run. */
+export class Registrations {
+  readonly #parts: RegistrationsParts
+  /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
+  readonly #byObject = new WeakMap<object, Known>()
+  readonly #texts = new Map<string, WorkflowText>()
+  readonly #versions: Versions
+
+  constructor(parts: RegistrationsParts) {
+    this.#parts = parts
+    this.#versions = new Versions(parts.journal, parts.random)
+  }
+
+  /** The same object for the same text. */
+  text(text: string): WorkflowText {
+    const known = this.#texts.get(text)
+    if (known !== undefined) return known
+    if (this.#texts.size >= REMEMBERED) this.#texts.clear()
+    const added = new WorkflowText(text)
+    this.#texts.set(text, added)
+    return added
+  }
+
+  async register(source: Given, owner: string): Promise<Registered> {
+    return registered(await this.#storeOnce(source, owner, true))
+  }
+
+  /** As `register`, for whoever has compiled it. */
+  async registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
+    return registered(await this.#store(plan, owner, pushedBy))
+  }
+
+  /** What `register` would refuse for this owner alone. */
+  check(plan: Plan, owner: string): void {
+    this.#parts.mustBeFor?.(plan, owner)
+  }
+
+  resolve(source: WorkflowSource | WorkflowText, owner: string): Promise<StoredPlan> {
+    return typeof source === "string" ? this.#byName(source, owner) : this.#storeOnce(source, owner, false)
+  }
+
+  /** `again`: look at the store also when this very object was stored before. */
+  #storeOnce(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
+    const byOwner = this.#knownAs(source)
+    let stored = again ? undefined : byOwner.get(owner)
+    if (stored === undefined) {
+      stored = this.#storeFamily(source, owner, again)
+      byOwner.set(owner, stored)
+      // What failed is tried anew, not remembered.
+      stored.catch(() => byOwner.delete(owner))
+    }
+    return stored
+  }
+
+  /** What its nodes run first: a job may come to them at once. */
+  async #storeFamily(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
+    const plan = await planOf(source, this.#parts)
+    if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
+    return this.#store(plan, owner)
+  }
+
+  #knownAs(source: Given): Known["byOwner"] {
+    // What the builder made cannot be changed, nor can a text. A definition can; and what is no definition is refused by the compiler.
+    const text = isMade(source) || source instanceof WorkflowText ? "" : textOf(source)
+    if (text === null) return new Map()
+    let known = this.#byObject.get(source)
+    if (known?.text !== text) {
+      known = { text, byOwner: new Map() }
+      this.#byObject.set(source, known)
+    }
+    return known.byOwner
+  }
+
+  async #byName(reference: string, owner: string): Promise<StoredPlan> {
+    const { name, version } = await this.#versions.resolve(owner, reference)
+    return { owner, name, version, plan: await this.#parts.plans.get(owner, name, version) }
+  }
+
+  async #store(plan: Plan, owner: string, pushedBy = "local"): Promise<NewlyStored> {
+    this.#parts.mustBeFor?.(plan, owner)
+    const definition = JSON.stringify(plan.document)
+    const row = await this.#parts.journal.putWorkflow({
+      owner,
+      name: plan.name,
+      hash: plan.hash,
+      definition,
+      createdAt: this.#parts.now(),
+      pushedBy,
+      rules: plan.rules,
+    })
+    const { name, version, unchanged } = row
+    const { plans } = this.#parts
+    // A version that was stored under earlier rules keeps them, whoever pushes the same content again.
+    const inForce = row.rules === plan.rules ? plans.add(row, plan) : await plans.get(owner, name, version)
+    return { owner, name, version, plan: inForce, unchanged }
+  }
+}
+
+const problemsInMessage = 100
+
+async function planOf(
+  source: Given,
+  { handlers, adapters }: Pick<RegistrationsParts, "handlers" | "adapters">,
+): Promise<Plan> {
+  const options = { handlers, ...(adapters === undefined ? {} : { adapters }) }
+  const compiled =
+    source instanceof WorkflowText
+      ? await loadInTurns(source.text, options)
+      : compileWorkflow(isMade(source) ? source.definition : source, options)
+  const { plan, problems } = compiled
+  if (plan !== undefined) return plan
+  const lines = problems.slice(0, problemsInMessage).map(({ code, path, message, line, column }) => {
+    const place = line === undefined ? path : `${line}:${column} ${path}`
+    return `  ${code} ${place.trim()}: ${message}`
+  })
+  if (problems.length > lines.length) lines.push(`  and ${problems.length - lines.length} more`)
+  throw invalidWorkflow(problems, { end: `:\n${lines.join("\n")}` })
+}
+
+/** Made with the builder? Callers need not have types: what is given may be anything. */
+function isMade(source: unknown): source is Workflow {
+  return typeof source === "object" && source !== null && "definition" in source
+}
+
+/** null: this is no definition. */
+function textOf(source: unknown): string | null {
+  if (typeof source !== "object" || source === null) return null
+  try {
+    return JSON.stringify(source)
+  } catch {
+    return null
+  }
+}
+
+function registered({ name, version, plan, unchanged }: NewlyStored): Registered {
+  return { name, version, hash: plan.hash, unchanged }
+}

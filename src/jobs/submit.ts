@@ -1,0 +1,205 @@
+import { createHash } from "node:crypto"
+import type { Submit } from "../core/commands.ts"
+import type { Json } from "../core/json.ts"
+import type { RetryPolicy } from "../core/plan.ts"
+import { sortedCopy } from "../definition/document/json-value.ts"
+import { type CheckedRequest, checkSubmission, type Plan } from "../definition/index.ts"
+import type { MustFit } from "../engine/dispatch/pipeline-needs.ts"
+import type { Engine } from "../engine/engine.ts"
+import type { Stored } from "../engine/owner/snapshot.ts"
+import { anyExecution, type ClaimExecution } from "../engine/pipeline-places.ts"
+import type { Hurry } from "../engine/remote/remote-engines.ts"
+import { UmbraError } from "../errors.ts"
+import type { Journal } from "../journal/port/journal.ts"
+import { checkOptions } from "./arguments.ts"
+import {
+  Registrations,
+  type RegistrationsParts,
+  type StoredPlan,
+  type WorkflowSource,
+  type WorkflowText,
+} from "./register.ts"
+
+export interface SubmitOptions {
+  readonly owner?: string
+  /** The same key gives the same job; the same key with other content is refused. */
+  readonly idempotencyKey?: string
+  /** Overrides the workflow's; null: never expires. */
+  readonly ttlSeconds?: number | null
+  /** Higher goes first. */
+  readonly priority?: number
+  readonly labels?: { readonly [key: string]: string }
+  /** W3C Trace Context of whoever submits: the job's spans belong to that trace. */
+  readonly traceparent?: string
+  /** By whose API token or JWT, for limits that count such jobs. */
+  readonly submittedBy?: string
+}
+
+/** As the server submits. */
+export interface AcceptOptions extends SubmitOptions {
+  /** Submissions of one request share the time for checking their inputs. */
+  readonly request?: CheckedRequest
+}
+
+/** Whether a job that is new may be stored; one that is there already is nobody's question. */
+export type Admit = (jobId: string, store: () => Promise<void>) => Promise<void>
+
+export interface Submitted {
+  readonly jobId: string
+  /** false: the idempotency key was used before, and this is that job. */
+  readonly isNew: boolean
+  /** A new job, when it was. */
+  readonly stored: Stored | null
+}
+
+/** The way in: from a workflow and an input to a durable job. */
+export class Submissions {
+  readonly #journal: Journal
+  readonly #engine: Engine
+  readonly #claimExecution: ClaimExecution
+  readonly #mustFit: MustFit
+  readonly #ttlSeconds: number | null
+  readonly #retryDefaults: RetryPolicy | undefined
+  readonly #now: () => number
+  readonly #turns = new Map<string, Promise<Submitted>>()
+  readonly registrations: Registrations
+
+  constructor(
+    parts: Omit<RegistrationsParts, "plans"> & {
+      engine: Engine
+      claimExecution?: ClaimExecution
+      mustFit?: MustFit
+      ttlSeconds: number | null
+      retryDefaults?: RetryPolicy | undefined
+    },
+  ) {
+    this.#now = parts.now
+    this.#journal = parts.journal
+    this.registrations = new Registrations({ ...parts, plans: parts.engine.plans })
+    this.#engine = parts.engine
+    this.#claimExecution = parts.claimExecution ?? anyExecution
+    this.#mustFit = parts.mustFit ?? (() => {})
+    this.#ttlSeconds = parts.ttlSeconds
+    this.#retryDefaults = parts.retryDefaults
+  }
+
+  async submit(
+    source: WorkflowSource | WorkflowText,
+    input: unknown,
+    options: AcceptOptions & { owner: string },
+    admit: Admit = (_, store) => store(),
+  ): Promise<Submitted> {
+    this.#engine.mustBeOpen()
+    checkOptions(options)
+    const stored = await this.registrations.resolve(source, options.owner)
+    this.#mustFit(stored.plan, options.owner)
+    const checked = await checkSubmission(stored.plan, input, options)
+    await this.#engine.whenReady()
+    const command = this.#command(stored, checked, options)
+    if (options.idempotencyKey !== undefined)
+      return this.#inTurn(JSON.stringify([options.owner, options.idempotencyKey]), async () => {
+        const content =
+          typeof source === "string" ? [source, input ?? null] : [stored.name, stored.version, checked]
+        const jobId = await this.#claim(content, options)
+        if (await this.#exists(jobId)) return { jobId, isNew: false, stored: null }
+        return this.#admitted(jobId, { plan: stored.plan, admit }, () =>
+          this.#engine.requests.submitOnce(jobId, stored.plan, command),
+        )
+      })
+    const asNew = (hurry?: Hurry) => {
+      const jobId = this.#engine.newJobId()
+      const store = () => this.#engine.requests.submit(jobId, stored.plan, command, hurry)
+      return this.#admitted(jobId, { plan: stored.plan, admit }, store)
+    }
+    // Nobody has been told the id: if its engine does not answer, another has the job under another id.
+    return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
+  }
+
+  async #admitted(
+    jobId: string,
+    { plan, admit }: { plan: Plan; admit: Admit },
+    store: () => Promise<Stored | null>,
+  ): Promise<Submitted> {
+    let stored: Stored | null = null
+    let isRefused = true
+    const giveBack = plan.pipeline === null ? null : await this.#claimExecution(jobId)
+    try {
+      await admit(jobId, async () => {
+        isRefused = false
+        stored = await store()
+      })
+    } catch (error) {
+      // Whether a job that was sent to the store is there nobody knows; one that was not needs no place.
+      if (isRefused) await giveBack?.()
+      throw error
+    }
+    return { jobId, isNew: stored !== null, stored }
+  }
+
+  #command(stored: StoredPlan, input: Json, options: SubmitOptions & { owner: string }): Submit {
+    return {
+      type: "submit",
+      owner: options.owner,
+      workflow: stored.name,
+      workflowVersion: stored.version,
+      input,
+      ttlSeconds:
+        options.ttlSeconds === undefined ? (stored.plan.ttlSeconds ?? this.#ttlSeconds) : options.ttlSeconds,
+      priority: options.priority ?? 0,
+      ...(options.labels === undefined ? {} : { labels: { ...options.labels } }),
+      ...(options.traceparent === undefined ? {} : { traceparent: options.traceparent }),
+      ...(options.submittedBy === undefined ? {} : { submittedBy: options.submittedBy }),
+      ...(this.#retryDefaults === undefined ? {} : { retryDefaults: this.#retryDefaults }),
+    }
+  }
+
+  /** One at a time per key: of two that come together, the second must find the first one's job. */
+  async #inTurn(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
+    const turn = (this.#turns.get(key) ?? Promise.resolve()).then(submit, submit)
+    this.#turns.set(key, turn)
+    try {
+      return await turn
+    } finally {
+      if (this.#turns.get(key) === turn) this.#turns.delete(key)
+    }
+  }
+
+  /**
+   * The first to come with a key decides the job's id; the others get it. A name is compared as it was written: between
+   * two sendings of one submission an alias may have moved. The order of keys says nothing.
+   */
+  async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
+    const { owner, idempotencyKey } = options
+    const content = [...submitted, options.labels ?? {}, options.priority ?? 0, options.ttlSeconds ?? null]
+    const fingerprint = createHash("sha256")
+      .update(JSON.stringify(sortedCopy(content)))
+      .digest("hex")
+    const claim = {
+      owner,
+      key: idempotencyKey!,
+      jobId: this.#engine.newJobId(),
+      fingerprint,
+      createdAt: this.#now(),
+    }
+    const winner = await this.#journal.claimKey(claim)
+    if (winner.fingerprint !== fingerprint)
+      throw new UmbraError(
+        "E306",
+        `Idempotency key "${idempotencyKey}" was used for another submission (job ${winner.jobId}). Use a new key for new content.`,
+      )
+    return winner.jobId
+  }
+
+  /** Of one that another process has just asked for here, once it is durable: nobody is told of it before. */
+  async #exists(id: string): Promise<boolean> {
+    const live = this.#engine.live(id)
+    if (live === undefined) return (await this.#journal.readJob(id)) !== null
+    await this.#engine.owner.committer.durable(live)
+    return true
+  }
+}
+
+/** The submission was taken back. */
+function isUnanswered(error: unknown): boolean {
+  return error instanceof UmbraError && error.code === "E613"
+}

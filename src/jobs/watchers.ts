@@ -1,0 +1,56 @@
+import type { EngineObserver } from "../engine/engine-parts.ts"
+import type { LiveJob } from "../engine/owner/live-job.ts"
+import { type JobSnapshot, snapshotOfEnd } from "../engine/owner/snapshot.ts"
+
+/** Beyond this setTimeout fires at once; nobody waits for weeks without news. */
+const LONGEST_TIMER_MS = 2 ** 31
+
+/** Who waits for news of which job. Jobs owned here push; for others the watcher looks again after a moment. */
+export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "progressed"> {
+  readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
+
+  changed(job: LiveJob): void {
+    if (this.#byJob.size > 0 && this.#byJob.has(job.id)) this.tell(job.id, null)
+  }
+
+  ended(job: LiveJob): void {
+    if (this.#byJob.size > 0 && this.#byJob.has(job.id))
+      this.tell(job.id, job.gone ? null : snapshotOfEnd(job))
+  }
+
+  progressed(job: LiveJob): void {
+    this.changed(job)
+  }
+
+  /**
+   * Settles at the next news of the job, or after `timeoutMs`: its last state if it ended here, else null. Ask before
+   * looking at the job, so that nothing happens unseen in between.
+   */
+  next(jobId: string, timeoutMs: number): { readonly settled: Promise<JobSnapshot | null>; cancel(): void } {
+    let settle: (ended: JobSnapshot | null) => void = () => {}
+    const settled = new Promise<JobSnapshot | null>(resolve => {
+      settle = resolve
+    })
+    const waiting = this.#byJob.get(jobId) ?? new Set()
+    this.#byJob.set(jobId, waiting)
+    let timer: NodeJS.Timeout | undefined
+    const done = (ended: JobSnapshot | null) => {
+      clearTimeout(timer)
+      waiting.delete(done)
+      if (waiting.size === 0 && this.#byJob.get(jobId) === waiting) this.#byJob.delete(jobId)
+      settle(ended)
+    }
+    if (timeoutMs < LONGEST_TIMER_MS) timer = setTimeout(done, Math.max(timeoutMs, 0), null)
+    waiting.add(done)
+    return { settled, cancel: () => done(null) }
+  }
+
+  close(): void {
+    for (const jobId of [...this.#byJob.keys()]) this.tell(jobId, null)
+  }
+
+  /** `ended`: its last state; null: look at it. */
+  tell(jobId: string, ended: JobSnapshot | null): void {
+    for (const done of [...(this.#byJob.get(jobId) ?? [])]) done(ended)
+  }
+}

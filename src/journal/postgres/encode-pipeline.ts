@@ -1,0 +1,112 @@
+/**
+ * How a commit travels to `pipeline_commit.sql`, and how lineage is stored: the invocations of one attempt at a message,
+ * each "adapter,at,µs,c|f;emitted;error", joined by U+001F in one text. The error is JSON, which may hold ";", so it comes
+ * last; neither it nor a body holds U+001E or U+001F raw, and a text that does is refused (encode.ts).
+ */
+
+import { settled } from "../pipeline-rules.ts"
+import type { LineageRow, MessageKey, NewMessageRow, ParkedRow, PipelineCommit } from "../port/pipelines.ts"
+import type { Parameters } from "./database.ts"
+import { arrayLiteral, FIELD, json, plain, records, textArrayLiteral } from "./encode.ts"
+
+export function encodeCommit(commit: PipelineCommit): Parameters {
+  const { fence, execution, progress, messages, lineage } = commit
+  const { parked, unparked, stored } = settled(commit)
+  return [
+    `${fence.partition}`,
+    `${fence.epoch}`,
+    `${execution}`,
+    `${commit.commit}`,
+    progress,
+    ...messageColumns(messages),
+    ...lineageColumns(lineage),
+    ...parkedColumns(parked),
+    ...keyColumns(unparked),
+    textArrayLiteral(stored.map(([key]) => key)),
+    records(stored, ([, value]) => json(value)),
+  ]
+}
+
+export function keyColumns(keys: readonly MessageKey[]): [routes: string, seqs: string] {
+  return [arrayLiteral(keys.map(({ route }) => route)), arrayLiteral(keys.map(({ seq }) => seq))]
+}
+
+function messageColumns(messages: readonly NewMessageRow[]): string[] {
+  return [
+    ...keyColumns(messages),
+    arrayLiteral(messages.map(({ parent }) => parent?.route ?? "NULL")),
+    arrayLiteral(messages.map(({ parent }) => parent?.seq ?? "NULL")),
+    arrayLiteral(messages.map(({ root }) => root)),
+    arrayLiteral(messages.map(({ hops }) => hops)),
+    arrayLiteral(messages.map(({ at }) => at)),
+    records(messages, ({ body }) => json(body)),
+  ]
+}
+
+function parkedColumns(parked: readonly ParkedRow[]): string[] {
+  return [
+    ...keyColumns(parked),
+    arrayLiteral(parked.map(({ attempts }) => attempts)),
+    arrayLiteral(parked.map(({ dueAt }) => dueAt ?? "NULL")),
+    arrayLiteral(parked.map(({ at }) => at)),
+    records(parked, ({ error }) => json(error)),
+  ]
+}
+
+/** One attempt at a message, or a part of it, as it is stored. */
+export interface AttemptRow extends MessageKey {
+  readonly attempt: number
+  readonly into: number | null
+  steps: string
+}
+
+function lineageColumns(lineage: readonly LineageRow[]): string[] {
+  const attempts = attemptsOf(lineage)
+  return [
+    ...keyColumns(attempts),
+    arrayLiteral(attempts.map(({ attempt }) => attempt)),
+    arrayLiteral(attempts.map(({ into }) => into ?? "NULL")),
+    records(attempts, ({ steps }) => steps),
+  ]
+}
+
+/** The invocations of an attempt nearly always follow each other; those that do not make rows of their own. */
+export function attemptsOf(lineage: readonly LineageRow[]): AttemptRow[] {
+  const attempts: AttemptRow[] = []
+  let last: AttemptRow | undefined
+  for (const row of lineage) {
+    const { route, seq, attempt, into } = row
+    const isSame = last?.seq === seq && last.route === route && last.attempt === attempt && last.into === into
+    if (isSame) last!.steps += FIELD + stepOf(row)
+    else {
+      last = { route, seq, attempt, into, steps: stepOf(row) }
+      attempts.push(last)
+    }
+  }
+  return attempts
+}
+
+function stepOf({ adapter, at, durationUs, status, emitted, error }: LineageRow): string {
+  const letter = status === "failed" ? "f" : "c"
+  const [sent, fault] = [emitted === null ? "" : plain(emitted), error === null ? "" : json(error)]
+  return `${adapter},${at},${durationUs},${letter};${sent};${fault}`
+}
+
+/** The invocations of a stored attempt. */
+export function lineageRows({ route, seq, attempt, into, steps }: AttemptRow): LineageRow[] {
+  return steps.split(FIELD).map(step => ({ route, seq, attempt, into, ...invocation(step) }))
+}
+
+function invocation(step: string): Omit<LineageRow, "route" | "seq" | "attempt" | "into"> {
+  const head = step.indexOf(";")
+  const tail = step.indexOf(";", head + 1)
+  const [adapter, at, durationUs, letter] = step.slice(0, head).split(",")
+  return {
+    adapter: Number(adapter),
+    at: Number(at),
+    durationUs: Number(durationUs),
+    status: letter === "f" ? "failed" : "completed",
+    emitted: step.slice(head + 1, tail) || null,
+    error: step.slice(tail + 1) || null,
+  }
+}

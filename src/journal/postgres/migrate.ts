@@ -1,0 +1,61 @@
+/**
+ * Forward-only migrations. Everything happens in one transaction behind one advisory lock: processes that start
+ * together wait for the first and then find nothing to do, and a migration that fails leaves no trace.
+ */
+import { UmbraError } from "../../errors.ts"
+import type { Database, Session } from "./database.ts"
+import { number, text } from "./rows.ts"
+import { migrations as released, sql } from "./sql.generated.ts"
+
+export interface Migration {
+  readonly id: number
+  readonly name: string
+  readonly sql: string
+  readonly checksum: string
+}
+
+export async function migrate(
+  database: Database,
+  migrations: readonly Migration[] = released,
+): Promise<void> {
+  await database.transaction(async session => {
+    await session.query("migrationsLock", [])
+    const [exists] = await session.query("migrationsExist", [])
+    if (text(exists, 0) !== "t") await session.script(sql.migrationsBegin)
+    const applied = await session.query("migrationsApplied", [])
+    checkHistory(
+      applied.map(row => ({ id: number(row, 0), name: text(row, 1), checksum: text(row, 2) })),
+      migrations,
+      database.label,
+    )
+    for (const migration of migrations.slice(applied.length)) await apply(session, migration)
+  })
+}
+
+async function apply(session: Session, { id, name, sql: script, checksum }: Migration): Promise<void> {
+  await session.script(script)
+  await session.query("migrationsRecord", [String(id), name, checksum])
+}
+
+type Applied = Omit<Migration, "sql">
+
+function checkHistory(applied: readonly Applied[], known: readonly Migration[], label: string): void {
+  const latest = known.length
+  const newest = applied.at(-1)
+  if (newest && newest.id > latest) {
+    throw new UmbraError(
+      "E505",
+      `${label} is at migration ${newest.id} (${newest.name}), this release of Umbra knows ${latest}. A newer release has used it: start that one, or restore a backup.`,
+      { details: { database: newest.id, release: latest } },
+    )
+  }
+  applied.forEach((row, index) => {
+    const migration = known[index]
+    if (row.id === migration?.id && row.checksum === migration.checksum) return
+    throw new UmbraError(
+      "E505",
+      `${label} was migrated by something else: its migration ${row.id} (${row.name}) is not the one of this release. Use the release that made it, or an empty database.`,
+      { details: { migration: row.id, name: row.name } },
+    )
+  })
+}

@@ -1,0 +1,30 @@
+import { labelOf } from "../location.ts"
+import type { Journal } from "../port/journal.ts"
+import { retryDefaults } from "../retry.ts"
+import { type PostgresOptions, postgresDefaults } from "../settings.ts"
+import { SqlJournal } from "./journal.ts"
+import { migrate } from "./migrate.ts"
+import { PostgresWakeUps } from "./notify.ts"
+import { PostgresDatabase } from "./postgres-database.ts"
+
+/** Opens the journal in the schema `umbra` of this database, which is made or migrated as needed. */
+export async function openPostgres(url: string, options: PostgresOptions = {}): Promise<Journal> {
+  const label = labelOf(url)
+  const retry = { ...retryDefaults, ...options.retry }
+  const settings = { ...postgresDefaults, ...options, url, label, retry }
+  const database = new PostgresDatabase(settings)
+  try {
+    await migrate(database)
+    const { appendLanes } = settings
+    const partitions = (await database.query("readPartitions", [])).length
+    const wakeUps = new PostgresWakeUps({ ...settings, database, partitions })
+    return new SqlJournal(database, {
+      capabilities: { exclusive: false, durable: true, label, partitions, appendLanes, retry },
+      wakeUps,
+      feedNews: wakeUps.feed,
+    })
+  } catch (error) {
+    await database.close()
+    throw error
+  }
+}

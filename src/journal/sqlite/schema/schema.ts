@@ -1,0 +1,202 @@
+/**
+ * The tables of the embedded database, in steps: `user_version` of a file counts the steps it has. A step that was
+ * released is never changed; a change is a new step. Times are milliseconds since 1970, given by the caller. JSON is
+ * stored as the text it came as. Every index costs throughput; each one says what it is for.
+ */
+import { randomUUID } from "node:crypto"
+import { UmbraError } from "../../../errors.ts"
+import type { Connection } from "../database.ts"
+import { pipelineTables } from "./pipelines.ts"
+import { providerTables } from "./providers.ts"
+
+/** "Umbr": how our files are told from other SQLite databases. */
+export const APPLICATION_ID = 0x556d6272
+
+const journalTables = `
+-- Fencing: epoch changes only at take-over.
+create table partitions (
+  id integer primary key,
+  owner text,
+  epoch integer not null
+) strict;
+
+-- Liveness: beat rises while the engine lives. purged_beat is the beat the last purge saw.
+create table engines (
+  id text primary key,
+  place text not null,
+  beat integer not null,
+  follows integer not null,
+  purged_beat integer
+) strict, without rowid;
+
+create table workflows (
+  owner text not null,
+  name text not null,
+  version integer not null,
+  hash text not null,
+  created_at integer not null,
+  deleted_at integer,
+  pushed_by text,
+  rules integer not null,
+  definition text not null,
+  primary key (owner, name, version)
+) strict;
+
+-- The latest version of each workflow: a list takes one step per workflow, not per version.
+create index workflows_latest on workflows (owner, name, version desc) where deleted_at is null;
+
+create table aliases (
+  owner text not null,
+  name text not null,
+  alias text not null,
+  moved_at integer not null,
+  moved_by text not null,
+  targets text not null,
+  primary key (owner, name, alias)
+) strict, without rowid;
+
+create table alias_moves (
+  id integer primary key autoincrement,
+  owner text not null,
+  name text not null,
+  alias text not null,
+  moved_at integer not null,
+  moved_by text not null,
+  moved_from text,
+  moved_to text
+) strict;
+
+create index alias_moves_alias on alias_moves (owner, name, alias, id);
+
+-- The text of a token is never stored: hash is the sha256 of it, last_four what a person recognises it by.
+create table tokens (
+  id text primary key,
+  hash text not null unique,
+  owner text not null,
+  scopes text not null,
+  last_four text not null,
+  created_at integer not null,
+  revoked_at integer,
+  rate_limit real,
+  max_unfinished_jobs integer,
+  max_body_bytes integer
+) strict, without rowid;
+
+create index tokens_owner on tokens (owner, id);
+
+-- One row per job, written with its facts. Large columns come last, so that the others are read without them.
+create table jobs (
+  id text primary key,
+  seq integer not null,
+  created_at integer not null,
+  updated_at integer not null,
+  finished_at integer,
+  wake_at integer,
+  partition integer not null,
+  workflow_version integer not null,
+  priority integer not null,
+  status text not null,
+  owner text not null,
+  workflow text not null,
+  parent_id text,
+  submitted_by text,
+  labels text,
+  error text,
+  output text
+) strict, without rowid;
+
+-- Due jobs of a partition in order, without looking at those that wait.
+create index jobs_wake_at on jobs (partition, wake_at, id) where wake_at is not null;
+-- Retention. Holds finished jobs only, so a running job never touches it.
+create index jobs_finished_at on jobs (finished_at) where finished_at is not null;
+-- One owner's list, newest first, however many jobs other owners have.
+create index jobs_owner on jobs (owner, id);
+-- An owner's jobs that have not ended, however many have: what a stream begins with.
+create index jobs_unfinished on jobs (owner, id) where finished_at is null;
+
+-- The truth. seq is epoch × 2^34 + counter. bytes is the size of data, so that a large output is passed over unread.
+create table journal (
+  job_id text not null,
+  seq integer not null,
+  at integer not null,
+  partition integer not null,
+  bytes integer not null,
+  type text not null,
+  data text not null,
+  primary key (job_id, seq)
+) strict, without rowid;
+
+-- Facts of a partition in the order they were committed, for live streams.
+create index journal_feed on journal (partition, seq);
+
+-- Commands to a partition owned elsewhere. cause recognises a message that is sent again. An id is never used twice.
+create table inbox (
+  id integer primary key autoincrement,
+  partition integer not null,
+  job_id text not null,
+  sent_at integer not null,
+  withdrawn integer not null default 0,
+  cause text not null unique,
+  command text not null,
+  answer text
+) strict;
+
+-- Open messages only: it is empty nearly always.
+create index inbox_open on inbox (partition, id) where answer is null and withdrawn = 0;
+
+create table idempotency_keys (
+  owner text not null,
+  key text not null,
+  job_id text not null,
+  fingerprint text not null,
+  created_at integer not null,
+  primary key (owner, key)
+) strict, without rowid;
+
+create index idempotency_keys_created_at on idempotency_keys (created_at);
+
+-- Which store this is: positions of another one mean nothing here.
+create table store (id text not null) strict;
+`
+
+const steps: readonly string[] = [[journalTables, providerTables, pipelineTables].join("\n")]
+
+/** Makes or completes the tables. Refuses a file of a later version, and leaves it alone. */
+export function prepareSchema(connection: Connection, file: string, partitions = 64): void {
+  const version = schemaVersion(connection, file)
+  if (version === steps.length) return
+  connection.transaction(() => {
+    for (const step of steps.slice(version)) connection.database.exec(step)
+    if (version === 0) fill(connection, partitions)
+    connection.database.exec(
+      `pragma application_id = ${APPLICATION_ID}; pragma user_version = ${steps.length}`,
+    )
+  })
+}
+
+function fill(connection: Connection, partitions: number): void {
+  for (let id = 0; id < partitions; id++)
+    connection.run("insert into partitions (id, owner, epoch) values (?, null, 0)", id)
+  connection.run("insert into store (id) values (?)", randomUUID())
+}
+
+/** How many steps the file has. Reads the list of tables, so that one that is damaged is found now. */
+export function schemaVersion(connection: Connection, file: string): number {
+  connection.get("select name from sqlite_schema limit 1")
+  const { user_version: version } = connection.get<{ user_version: number }>("pragma user_version")!
+  if (version > steps.length)
+    throw new UmbraError(
+      "E505",
+      `${file} was written by a later version of Umbra (its tables are at step ${version}, this version knows ${steps.length}). It was left as it is. Update this installation.`,
+    )
+  return version
+}
+
+/** For a connection that cannot complete the tables. */
+export function mustBeCurrent(connection: Connection, file: string): void {
+  if (schemaVersion(connection, file) < steps.length)
+    throw new UmbraError(
+      "E505",
+      `${file} was written by an earlier version of Umbra. Open it once with \`umbra serve\` of this version, which completes its tables.`,
+    )
+}

@@ -1,0 +1,167 @@
+/** The adapters of one route, and what their calls have in common. */
+import type { Json } from "../../core/json.ts"
+import type { Breaker, BreakerState } from "../../core/pipeline/breaker.ts"
+import type { RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { MessageKey } from "../../journal/port/pipelines.ts"
+import type { Log } from "../../log.ts"
+import type { Redactor } from "../../worker/redact.ts"
+import type { Delivery } from "../commit/delivery.ts"
+import type { LiveMessage } from "../commit/live-message.ts"
+import type { PreparedAdapter, PreparedRoute } from "../registry/prepared-adapter.ts"
+import type { PipelineSettings } from "../settings.ts"
+import type { OpensStorage } from "../storage.ts"
+import { Passage, type PassageEvents } from "./delivery-run.ts"
+import { Gatherers } from "./gathering.ts"
+
+/** What all routes of an execution share. */
+export interface ExecutionScene {
+  readonly jobId: string
+  readonly owner: string
+  readonly pipeline: string
+  readonly input: Json
+  readonly signal: AbortSignal
+  readonly log: Log
+  readonly storage: OpensStorage
+  readonly settings: PipelineSettings
+  readonly now: () => number
+  /** Can nobody have taken over yet? */
+  readonly isSure: () => boolean
+  readonly after: (ms: number, fire: () => void) => () => void
+  readonly submit: (workflow: string, input: Json | undefined, key: string) => Promise<string>
+  readonly nameOf: (key: MessageKey) => string
+}
+
+/** What takes messages of one route through its adapters, here or elsewhere. */
+export interface RouteChain {
+  /** By adapter; null: it has none. */
+  readonly breakers: readonly (Breaker | null)[]
+  /** When a message may be begun, as far as it can say; a time that has passed: now. */
+  mayBeginAt(now: number): number
+  deliver(delivery: Delivery): void
+  /** The message with this number, if it is in hand. */
+  live(seq: number): LiveMessage | null
+  stop(): void
+}
+
+export interface ChainEvents extends PassageEvents {
+  breakerChanged(adapter: number, state: BreakerState): void
+}
+
+export class Chain implements RouteChain {
+  readonly route: number
+  readonly plan: RoutePlan
+  readonly adapters: readonly PreparedAdapter[]
+  readonly redactor: Redactor | null
+  readonly events: ChainEvents
+  readonly log: Log
+  /** What an adapter answers for the next one: it may be larger than a message on a queue, and is not without bounds. */
+  readonly passedOn: { readonly maxBytes: number; readonly what: string }
+  readonly #scene: ExecutionScene
+  readonly #gatherers: Gatherers
+  readonly #inHand = new Map<number, Passage>()
+
+  constructor(
+    route: { readonly position: number; readonly plan: RoutePlan; readonly prepared: PreparedRoute },
+    scene: ExecutionScene,
+    events: ChainEvents,
+  ) {
+    this.route = route.position
+    this.plan = route.plan
+    this.adapters = route.prepared.adapters
+    this.redactor = route.prepared.redactor
+    this.events = events
+    this.log = scene.log.child({ route: route.plan.name })
+    this.passedOn = { maxBytes: scene.settings.maxEmittedBytes, what: "message for the next adapter" }
+    this.#scene = scene
+    this.#gatherers = new Gatherers(scene, scene.settings.maxGathered)
+  }
+
+  get jobId(): string {
+    return this.#scene.jobId
+  }
+
+  get owner(): string {
+    return this.#scene.owner
+  }
+
+  get pipeline(): string {
+    return this.#scene.pipeline
+  }
+
+  get input(): Json {
+    return this.#scene.input
+  }
+
+  get signal(): AbortSignal {
+    return this.#scene.signal
+  }
+
+  get storage(): OpensStorage {
+    return this.#scene.storage
+  }
+
+  get settings(): PipelineSettings {
+    return this.#scene.settings
+  }
+
+  now(): number {
+    return this.#scene.now()
+  }
+
+  isSure(): boolean {
+    return this.#scene.isSure()
+  }
+
+  after(ms: number, fire: () => void): void {
+    this.#scene.after(ms, fire)
+  }
+
+  nameOf(key: MessageKey): string {
+    return this.#scene.nameOf(key)
+  }
+
+  submit(workflow: string, input: Json | undefined, key: string): Promise<string> {
+    return this.#scene.submit(workflow, input, key)
+  }
+
+  deliver(delivery: Delivery): void {
+    const passage = new Passage(this, delivery)
+    this.#inHand.set(delivery.seq, passage)
+    passage.advance()
+  }
+
+  live(seq: number): LiveMessage | null {
+    return this.#inHand.get(seq)?.live ?? null
+  }
+
+  /** Its delivery is over, with those of the messages that were gathered into it. */
+  left({ delivery, members }: Passage): void {
+    this.#inHand.delete(delivery.seq)
+    for (const member of members) this.#inHand.delete(member.delivery.seq)
+  }
+
+  /** The message waits here, or goes on with a group. */
+  gather(passage: Passage, prepared: PreparedAdapter): void {
+    this.#gatherers.add(passage, prepared)
+  }
+
+  get breakers(): readonly (Breaker | null)[] {
+    return this.adapters.map(({ breaker }) => breaker)
+  }
+
+  mayBeginAt(now: number): number {
+    let at = 0
+    for (const { breaker } of this.adapters) if (breaker !== null) at = Math.max(at, breaker.mayCallAt(now))
+    return at
+  }
+
+  breakerChanged(adapter: number, type: string, state: BreakerState): void {
+    this.log.warn({ adapter: type, breaker: state }, `circuit breaker is ${state}`)
+    this.events.breakerChanged(adapter, state)
+  }
+
+  /** Groups that wait are left as they are: their messages are delivered again. */
+  stop(): void {
+    this.#gatherers.stop()
+  }
+}

@@ -1,0 +1,334 @@
+/**
+ * One message on its way through the adapters of its route (P3).
+ *
+ * 1. Total: whatever an adapter does, the passage ends once, in one of the ways of `PassageEvents`.
+ * 2. What was emitted and put is handed over with the end, and only if that is an acknowledgement.
+ * 3. No promise where no adapter needs one.
+ */
+import { faultOf } from "../../core/faults.ts"
+import type { Json } from "../../core/json.ts"
+import { UmbraError } from "../../errors.ts"
+import { checkOutput, mustBeJson } from "../../worker/output.ts"
+import { type Emission, EmittedMessage } from "../adapter.ts"
+import type { Acknowledged, Delivery, Emitted, Ending, Invocation, Member } from "../commit/delivery.ts"
+import type { LiveMessage } from "../commit/live-message.ts"
+import { CircuitOpenError } from "../errors.ts"
+import { AdapterCall } from "../registry/adapter-call.ts"
+import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
+import type { DeliveryStorage } from "../storage.ts"
+import type { Chain } from "./chain.ts"
+
+/** While somebody else may have taken over, nothing more is done: what is in hand may be theirs, and done already. */
+const UNSURE_MS = 50
+
+/** A message on its way, with those that were gathered into it. */
+export interface Travelling {
+  readonly delivery: Delivery
+  /** `performance.now()` */
+  readonly begunAt: number
+  readonly members: readonly { readonly delivery: Delivery }[]
+}
+
+export interface PassageEvents {
+  ended(passage: Travelling, ending: Ending): void
+  /** An adapter's breaker is open: it is to be delivered again, as if it had not been. */
+  held(passage: Travelling): void
+  /** It waits to be gathered: nobody works on it. */
+  waits(passage: Travelling): void
+  goesOn(passage: Travelling): void
+}
+
+export class Passage implements Travelling {
+  readonly chain: Chain
+  readonly delivery: Delivery
+  begunAt: number
+  readonly members: Passage[] = []
+  body: Json
+  #at = 0
+  readonly #invocations: Invocation[] = []
+  readonly #emitted: Emitted[] = []
+  #emittedBytes = 0
+  #storage: DeliveryStorage | undefined
+  #call: AdapterCall | null = null
+  #callBegunAt = 0
+  /** What its breaker knows the call by. */
+  #trial = 0
+  #hasEnded = false
+
+  constructor(chain: Chain, delivery: Delivery) {
+    this.chain = chain
+    this.delivery = delivery
+    this.begunAt = performance.now()
+    this.body = JSON.parse(delivery.body) as Json
+  }
+
+  get id(): string {
+    return this.chain.nameOf(this.delivery)
+  }
+
+  get storage(): DeliveryStorage {
+    this.#storage ??= this.chain.storage.open(this.id)
+    return this.#storage
+  }
+
+  /** The adapter it is at. */
+  get adapter(): number {
+    return this.#at
+  }
+
+  /** Its delivery so far, for those who look. */
+  get live(): LiveMessage {
+    const { route, seq, attempts } = this.delivery
+    const attempt = attempts + 1
+    const begunAt = this.#callBegunAt === 0 ? this.begunAt : this.#callBegunAt
+    const durationUs = Math.round((performance.now() - begunAt) * 1000)
+    return {
+      rows: this.#invocations.map(call => ({ route, seq, attempt, emitted: null, ...call })),
+      running: {
+        ...{ adapter: this.#at, attempt, durationUs },
+        at: Math.round(this.chain.now() - durationUs / 1000),
+        emitted: this.#emitted.filter(({ adapter }) => adapter === this.#at).length,
+      },
+    }
+  }
+
+  /** Goes on until an adapter takes its time, or the end is reached. */
+  advance(): void {
+    const { adapters } = this.chain
+    while (!this.#hasEnded && this.#at < adapters.length) {
+      const prepared = adapters[this.#at]!
+      if (prepared.adapter.gather !== undefined) {
+        if (this.delivery.isAlone) this.advanceGathered()
+        else this.chain.gather(this, prepared)
+        return
+      }
+      if (!this.#step(prepared)) return
+    }
+    if (!this.#hasEnded) this.#acknowledge()
+  }
+
+  /** The group that this message is the first of is complete. */
+  advanceGathered(): void {
+    const { body } = this
+    // The wait for the others is not the work.
+    this.begunAt = performance.now()
+    this.body = [body, ...this.members.map(member => member.body)]
+    if (this.#step(this.chain.adapters[this.#at]!, body)) this.advance()
+  }
+
+  /** True: the adapter has answered, and the chain may go on. `read` is what templates of its config read as message. */
+  #step(prepared: PreparedAdapter, read = this.body): boolean {
+    const { chain } = this
+    if (chain.signal.aborted) {
+      this.#hold()
+      return false
+    }
+    if (!chain.isSure()) {
+      chain.after(UNSURE_MS, () => this.#step(prepared, read) && this.advance())
+      return false
+    }
+    const now = chain.now()
+    if (prepared.breaker !== null && prepared.breaker.mayCallAt(now) > now) {
+      this.#hold(new CircuitOpenError(prepared.type))
+      return false
+    }
+    this.#trial = prepared.breaker?.begin(now) ?? 0
+    this.#callBegunAt = performance.now()
+    try {
+      const config = prepared.configFor(read)
+      const answer =
+        config instanceof Promise
+          ? config.then(late => this.#ask(prepared, late))
+          : this.#ask(prepared, config)
+      if (!isPromiseLike(answer)) return this.#answered(prepared, answer)
+      answer.then(
+        late => this.#total(prepared, () => this.#answered(prepared, late)) && this.advance(),
+        thrown => this.#threw(prepared, thrown),
+      )
+      return false
+    } catch (thrown) {
+      this.#threw(prepared, thrown)
+      return false
+    }
+  }
+
+  #ask(prepared: PreparedAdapter, config: unknown): unknown {
+    this.#call = new AdapterCall(this, this.#at, config)
+    const answer = prepared.adapter.process({ id: this.id, body: this.body }, this.#call)
+    return isStream(answer) ? this.#consume(answer) : answer
+  }
+
+  /** What is yielded is emitted; nothing goes on to the next adapter. */
+  async #consume(stream: AsyncIterable<Emission> | IterableIterator<Emission>): Promise<undefined> {
+    for await (const each of stream) {
+      if (this.#hasEnded) break
+      if (each instanceof EmittedMessage) this.emit(each.body, each.kind, this.#at)
+      else this.emit(each, "default", this.#at)
+    }
+    return undefined
+  }
+
+  #answered(prepared: PreparedAdapter, answer: unknown): boolean {
+    if (this.#hasEnded) return false
+    const isNothing = answer === undefined || answer === null
+    const isLast = this.#at === this.chain.adapters.length - 1
+    // First, since either may fail: then the call has.
+    if (!isNothing) {
+      if (!isLast) mustBeJson(answer, this.chain.passedOn)
+      else if (this.chain.plan.outbound.has("default")) this.emit(answer as Json, "default", this.#at)
+    }
+    this.#called("completed", null)
+    this.#tell(prepared, false)
+    if (!isNothing) this.body = answer as Json
+    this.#at = isNothing ? this.chain.adapters.length : this.#at + 1
+    return true
+  }
+
+  #total(prepared: PreparedAdapter, step: () => boolean): boolean {
+    try {
+      return step()
+    } catch (thrown) {
+      this.#threw(prepared, thrown)
+      return false
+    }
+  }
+
+  /** It could not even be gathered. */
+  fail(prepared: PreparedAdapter, thrown: unknown): void {
+    this.#callBegunAt = performance.now()
+    this.#threw(prepared, thrown)
+  }
+
+  #threw(prepared: PreparedAdapter, thrown: unknown): void {
+    if (this.#hasEnded) return
+    if (this.chain.signal.aborted) {
+      prepared.breaker?.forget(this.#trial)
+      this.#hold()
+      return
+    }
+    const { redactor } = this.chain
+    const fault = faultOf(thrown, {
+      now: this.chain.now(),
+      thrower: "adapter",
+      ...(redactor === null ? {} : { clean: redactor.clean }),
+    })
+    if (thrown instanceof Error && !(thrown instanceof UmbraError))
+      this.chain.log.debug(
+        { message: this.id, code: fault.code, stack: String(thrown.stack) },
+        "the adapter threw",
+      )
+    this.#called("failed", JSON.stringify(fault))
+    // What would fail again is the message's fault, and not that of what is behind the adapter.
+    this.#tell(prepared, fault.retryable)
+    this.#end({ fault })
+  }
+
+  #called(status: "completed" | "failed", error: string | null): void {
+    this.#call?.end()
+    const durationUs = Math.round((performance.now() - this.#callBegunAt) * 1000)
+    this.#invocations.push({ adapter: this.#at, at: this.chain.now(), durationUs, status, into: null, error })
+  }
+
+  #tell({ breaker, type }: PreparedAdapter, isFailure: boolean): void {
+    const changed = breaker?.ended(this.#trial, isFailure, this.chain.now()) ?? null
+    if (changed !== null) this.chain.breakerChanged(this.#at, type, changed)
+  }
+
+  emit(body: Json, kind: string, adapter: number): void {
+    const route = this.chain.plan.outbound.get(kind)
+    if (route === undefined)
+      throw new UmbraError(
+        "E703",
+        `Adapter "${this.chain.adapters[adapter]!.type}" emitted a message of kind "${kind}", and route "${this.chain.plan.name}" has no outbound queue for it.`,
+      )
+    this.#send({ route, adapter, body: this.#textOf(body), isContinuation: false })
+  }
+
+  continueWith(body: Json, adapter: number): void {
+    this.#send({ route: this.chain.route, adapter, body: this.#textOf(body), isContinuation: true })
+  }
+
+  #send(emitted: Emitted): void {
+    const { maxEmitted, maxEmittedBytes } = this.chain.settings
+    this.#emittedBytes += emitted.body.length
+    if (this.#emitted.length >= maxEmitted || this.#emittedBytes > maxEmittedBytes)
+      throw new UmbraError(
+        "E705",
+        `Message ${this.id} emits more than ${maxEmitted} messages (UMBRA_MAX_EMITTED) or ${maxEmittedBytes} bytes ` +
+          "(UMBRA_MAX_EMITTED_BYTES). Emit them in steps, with context.continueWith.",
+      )
+    this.#emitted.push(emitted)
+  }
+
+  #textOf(body: Json): string {
+    const { redactor, settings } = this.chain
+    const checked = checkOutput(body, { maxBytes: settings.maxMessageBytes, what: "message" })
+    return redactor === null ? checked.text : JSON.stringify(redactor.value(checked.value))
+  }
+
+  /** Processed as a part of another message from here on: what came of that came of this. */
+  #asMemberOf(first: Passage, result: Ending["result"]): Member {
+    const end =
+      "fault" in result
+        ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)
+        : ({ status: "completed", error: null } as const)
+    const { at, durationUs } = first.#invocations.find(({ adapter }) => adapter === this.#at)!
+    const begunAt = Math.round(at - durationUs / 1000)
+    const call = { adapter: this.#at, at: begunAt, durationUs: 0, into: first.delivery.seq, ...end }
+    const invocations = [...this.#invocations, call]
+    return { delivery: this.delivery, invocations, emitted: this.#emitted }
+  }
+
+  #acknowledge(): void {
+    this.#end({ emitted: this.#emitted, stored: this.#storedByAll() })
+  }
+
+  #storedByAll(): Acknowledged["stored"] {
+    const own = this.#storage?.changes ?? []
+    if (this.members.length === 0) return own
+    return [...own, ...this.members.flatMap(member => member.#storage?.changes ?? [])]
+  }
+
+  /** To be delivered again, as if it had not been. */
+  hold(): void {
+    this.#hold()
+  }
+
+  #hold(error?: CircuitOpenError): void {
+    if (error !== undefined) this.chain.log.debug({ message: this.id, code: error.code }, error.message)
+    this.#close()
+    this.chain.left(this)
+    this.chain.events.held(this)
+  }
+
+  #end(result: Ending["result"]): void {
+    if ("fault" in result) this.#close()
+    this.#hasEnded = true
+    this.chain.left(this)
+    this.chain.events.ended(this, {
+      delivery: this.delivery,
+      invocations: this.#invocations,
+      members: this.members.map(member => member.#asMemberOf(this, result)),
+      result,
+    })
+  }
+
+  #close(): void {
+    this.#hasEnded = true
+    this.#call?.end()
+    for (const passage of [this, ...this.members]) passage.#storage?.release()
+  }
+}
+
+function isPromiseLike(value: unknown): value is PromiseLike<unknown> {
+  return (
+    typeof value === "object" && value !== null && typeof (value as { then?: unknown }).then === "function"
+  )
+}
+
+/** Generators, and whatever else is read once. Lists are bodies; a Map or a Buffer is a value too, and no JSON. */
+function isStream(value: unknown): value is AsyncIterable<Emission> | IterableIterator<Emission> {
+  if (typeof value !== "object" || value === null) return false
+  if (Symbol.asyncIterator in value) return true
+  return Symbol.iterator in value && typeof (value as { next?: unknown }).next === "function"
+}

@@ -1,0 +1,260 @@
+/**
+ * All executions of this process (P1): the tasks of nodes with handler `routes`, which are not run by a worker but here,
+ * by the owner of their job, for as long as they take.
+ *
+ * 1. One run of a job at a time: the next begins when nothing of the one before is on its way to the store.
+ * 2. What is lost with the process goes on in the next: from the progress in the store, not from the beginning.
+ */
+import type {
+  BrokerHost,
+  Outcome,
+  PipelineNeeds,
+  RemoteWorkers,
+  RunningTask,
+  Task,
+  TaskName,
+} from "../../broker/port.ts"
+import type { TaskLane } from "../../broker/routed.ts"
+import { nameOf } from "../../broker/task-name.ts"
+import { type Fault, faultOf } from "../../core/faults.ts"
+import type { Json } from "../../core/json.ts"
+import { routesHandler } from "../../definition/pipeline/compile.ts"
+import type { Clock } from "../../engine/clock.ts"
+import { partitionOf } from "../../engine/ids.ts"
+import type { Plans } from "../../engine/plans.ts"
+import { UmbraError } from "../../errors.ts"
+import type { SubmitOptions } from "../../jobs/submit.ts"
+import type { Journal } from "../../journal/port/journal.ts"
+import type { MessageKey } from "../../journal/port/pipelines.ts"
+import type { Log } from "../../log.ts"
+import type { SecretSource } from "../../worker/secrets.ts"
+import type { LiveMessage } from "../commit/live-message.ts"
+import { TooManyConcurrentExecutionsError } from "../errors.ts"
+import type { PipelineMeasures } from "../metrics.ts"
+import { routeSecrets } from "../registry/prepared-adapter.ts"
+import type { AdapterRegistry } from "../registry/registry.ts"
+import { replayedJob } from "../replay-label.ts"
+import type { PipelineSettings } from "../settings.ts"
+import { ExecutionStorage } from "../storage.ts"
+import type { ChainEvents, RouteChain } from "./chain.ts"
+import { RemoteChain } from "./remote-chain.ts"
+import { queueOf } from "./route-call.ts"
+import { PipelineRun, type RunParts } from "./run.ts"
+
+export interface ExecutionsParts {
+  readonly journal: Journal
+  readonly plans: Pick<Plans, "get">
+  readonly adapters: AdapterRegistry
+  /** undefined: this process has no fleet. */
+  readonly workers: () => RemoteWorkers | undefined
+  readonly secrets: SecretSource
+  readonly settings: PipelineSettings
+  readonly lossLimit: number
+  readonly host: BrokerHost
+  readonly measures: PipelineMeasures
+  /** It begins none: they wait for another process. */
+  readonly isIdle: boolean
+  readonly clock: Clock
+  readonly log: Log
+  readonly submit: (
+    workflow: string,
+    input: Json | undefined,
+    options: Pick<SubmitOptions, "submittedBy"> & { readonly owner: string; readonly idempotencyKey: string },
+  ) => Promise<string>
+}
+
+interface Current {
+  readonly task: Task
+  run: PipelineRun | null
+  isWanted: boolean
+  /** By the monotonic clock. */
+  readonly begunAt: number
+}
+
+/** A place that was claimed for a job which never came is free again after this. */
+export const CLAIM_MS = 60_000
+
+export class Executions implements TaskLane {
+  readonly #parts: ExecutionsParts
+  readonly #current = new Map<string, Current>()
+  /** By job: the end of the last run. */
+  readonly #ends = new Map<string, Promise<void>>()
+  #isDraining = false
+
+  constructor(parts: ExecutionsParts) {
+    this.#parts = parts
+  }
+
+  runs(handler: string, needs?: PipelineNeeds): boolean {
+    if (handler !== routesHandler || this.#parts.isIdle) return false
+    if (needs === undefined) return true
+    const { adapters, redis } = this.lacks(needs)
+    return adapters.length === 0 && !redis
+  }
+
+  lacks({ adapters, redis }: PipelineNeeds): PipelineNeeds {
+    return {
+      adapters: adapters.filter(type => this.#parts.adapters.get(type) === undefined),
+      redis: redis && this.#parts.workers() === undefined,
+    }
+  }
+
+  runningTask(task: TaskName): RunningTask | null {
+    const current = this.#current.get(nameOf(task))
+    if (current === undefined) return null
+    return { worker: this.#parts.host.id, ranMs: performance.now() - current.begunAt }
+  }
+
+  /** A message that is in hand here, or whose end is not durable yet. */
+  live(jobId: string, key: MessageKey): LiveMessage | null {
+    for (const { task, run } of this.#current.values())
+      if (task.jobId === jobId) return run?.live(key) ?? null
+    return null
+  }
+
+  dispatch(task: Task): void {
+    const key = nameOf(task)
+    if (this.#isDraining || this.#current.has(key)) return
+    const current: Current = { task, run: null, isWanted: true, begunAt: performance.now() }
+    this.#current.set(key, current)
+    const before = this.#ends.get(task.jobId) ?? Promise.resolve()
+    void before
+      .then(() => this.#start(current))
+      .catch(error => this.#finish(current, this.#faultOutcome(error)))
+  }
+
+  async #start(current: Current): Promise<void> {
+    const { task } = current
+    const { journal, plans, clock, settings, host, log } = this.#parts
+    const partition = partitionOf(task.jobId)
+    const epoch = host.epoch(partition)
+    if (epoch === undefined || !current.isWanted) return
+    const { pipeline } = await plans.get(task.owner, task.workflow, task.workflowVersion)
+    if (pipeline === null) throw new UmbraError("E707", `Workflow "${task.workflow}" has no routes.`)
+    const execution = await this.#executionOf(task.jobId)
+    const row = await journal.readJob(task.jobId)
+    const here = pipeline.routes.filter(({ runOn }) => runOn !== "workers")
+    const secrets = await routeSecrets(here, this.#parts.secrets, task.owner)
+    if (!current.isWanted || row === null || this.#isDraining) return
+    const job = jobNames(task, row.createdAt)
+    const names = { input: task.input, job }
+    const submitted = {
+      owner: task.owner,
+      ...(row.submittedBy === null ? {} : { submittedBy: row.submittedBy }),
+    }
+    const run = new PipelineRun({
+      ...{ plan: pipeline, execution, settings, names, isReplay: replayedJob(row) !== null },
+      fence: { partition, epoch },
+      store: journal.pipelines,
+      storage: new ExecutionStorage(journal.pipelines, execution.execution),
+      retry: journal.capabilities.retry,
+      adapters: this.#parts.adapters,
+      secrets,
+      random: () => clock.random(),
+      lossLimit: this.#parts.lossLimit,
+      elsewhere: (route, events) => this.#elsewhere({ owner: task.owner, job }, route, events),
+      scene: {
+        jobId: task.jobId,
+        owner: task.owner,
+        pipeline: task.workflow,
+        input: task.input,
+        log: log.child({ job_id: task.jobId, pipeline: task.workflow }),
+        now: () => clock.now(),
+        isSure: () => host.isSure(),
+        after: (ms, fire) => clock.after(ms, fire),
+        submit: (workflow, input, idempotencyKey) =>
+          this.#parts.submit(workflow, input, { ...submitted, idempotencyKey }),
+      },
+      events: {
+        drained: output => this.#finish(current, { type: "completed", output, text: JSON.stringify(output) }),
+        failed: fault => this.#finish(current, { type: "failed", fault: { ...fault, retryable: false } }),
+        broken: error => this.#finish(current, this.#faultOutcome(error)),
+        fenced: () => this.#forget(current),
+        progressed: message => host.events.progress(task, { percent: null, message }),
+      },
+    })
+    current.run = run
+    this.#parts.measures.begun(run)
+    // That it has begun is for people; whoever comes next begins it in any case.
+    host.events.started({ ...task, announce: false }, host.id).catch(() => {})
+    await run.start()
+  }
+
+  #elsewhere(
+    of: { readonly owner: string; readonly job: Json },
+    route: Parameters<RunParts["elsewhere"]>[0],
+    events: ChainEvents,
+  ): RouteChain {
+    const { workers, lossLimit, adapters } = this.#parts
+    const queue = queueOf(route.plan, type => adapters.isBuiltin(type))
+    return new RemoteChain({ ...route, ...of, queue, lossLimit, workers }, events)
+  }
+
+  async #executionOf(jobId: string) {
+    const { journal, clock, settings } = this.#parts
+    // One that has ended and is retried needs a place again.
+    const limit = settings.maxExecutions
+    const claim = { jobId, at: clock.now(), limit, claimMs: CLAIM_MS }
+    if ((await journal.pipelines.claimExecution(claim)) === null)
+      throw new TooManyConcurrentExecutionsError(limit)
+    return (await journal.pipelines.readExecution(jobId))!
+  }
+
+  #finish(current: Current, outcome: Outcome): void {
+    if (!this.#forget(current)) return
+    const { host, journal, clock, log } = this.#parts
+    const ranMs = performance.now() - current.begunAt
+    host.events.finished(current.task, outcome, { worker: host.id, heldMs: 0, ranMs })
+    if (outcome.type !== "completed") return
+    // A place that is not given back now is free once the job has ended.
+    journal.pipelines
+      .endExecution({ jobId: current.task.jobId, at: clock.now() })
+      .catch(error =>
+        log.debug({ job_id: current.task.jobId, error }, "could not note the end of an execution"),
+      )
+  }
+
+  /** True: somebody still waited for it. */
+  #forget(current: Current): boolean {
+    const wasWanted = current.isWanted
+    current.isWanted = false
+    this.#current.delete(nameOf(current.task))
+    if (current.run !== null) this.#parts.measures.ended(current.run)
+    this.#end(current, current.run?.stop() ?? Promise.resolve())
+    return wasWanted
+  }
+
+  #end({ task: { jobId } }: Current, end: Promise<void>): void {
+    const all = Promise.all([this.#ends.get(jobId), end]).then(() => {
+      if (this.#ends.get(jobId) === all) this.#ends.delete(jobId)
+    })
+    this.#ends.set(jobId, all)
+  }
+
+  #faultOutcome(error: unknown): Outcome {
+    const fault: Fault = faultOf(error, { now: this.#parts.clock.now() })
+    this.#parts.log.error({ error }, "a pipeline execution cannot go on")
+    return { type: "failed", fault }
+  }
+
+  cancel(task: TaskName): void {
+    const current = this.#current.get(nameOf(task))
+    if (current !== undefined) this.#forget(current)
+  }
+
+  /** Messages in hand may end; the rest is left to whoever owns the jobs next. */
+  async drain(graceMs: number): Promise<void> {
+    this.#isDraining = true
+    await Promise.all([...this.#current.values()].map(({ run }) => run?.drain(graceMs)))
+  }
+}
+
+function jobNames(task: Task, createdAt: number): Json {
+  return {
+    id: task.jobId,
+    workflow: task.workflow,
+    workflow_version: task.workflowVersion,
+    owner: task.owner,
+    created_at: new Date(createdAt).toISOString(),
+  }
+}

@@ -1,0 +1,82 @@
+/** Messages that wait at an adapter until there are enough of them to be processed as one. */
+import { UmbraError } from "../../errors.ts"
+import type { Gathering } from "../adapter.ts"
+import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
+import type { Passage } from "./delivery-run.ts"
+
+interface Group {
+  readonly passages: Passage[]
+  readonly count: number
+  readonly cancelTimer: () => void
+}
+
+export class Gatherers {
+  readonly #clock: { after(ms: number, fire: () => void): () => void }
+  readonly #max: number
+  /** By adapter and key; the oldest first. */
+  readonly #groups = new Map<string, Group>()
+  #waiting = 0
+  #isStopped = false
+
+  constructor(clock: { after(ms: number, fire: () => void): () => void }, max: number) {
+    this.#clock = clock
+    this.#max = max
+  }
+
+  /** The message waits, or goes on with its group. */
+  add(passage: Passage, prepared: PreparedAdapter): void {
+    if (this.#isStopped) {
+      passage.hold()
+      return
+    }
+    let terms: Gathering
+    try {
+      terms = termsOf(prepared, passage)
+    } catch (error) {
+      passage.fail(prepared, error)
+      return
+    }
+    const name = `${passage.adapter}/${terms.key ?? ""}`
+    const group = this.#groups.get(name) ?? this.#open(name, terms)
+    group.passages.push(passage)
+    this.#waiting += 1
+    passage.chain.events.waits(passage)
+    if (group.passages.length >= group.count) this.#complete(name)
+    else if (this.#waiting > this.#max) this.#complete(this.#groups.keys().next().value!)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    for (const { cancelTimer } of this.#groups.values()) cancelTimer()
+    this.#groups.clear()
+    this.#waiting = 0
+  }
+
+  #open(name: string, terms: Gathering): Group {
+    const cancelTimer = this.#clock.after(terms.seconds * 1000, () => this.#complete(name))
+    const group = { passages: [], count: terms.count, cancelTimer }
+    this.#groups.set(name, group)
+    return group
+  }
+
+  #complete(name: string): void {
+    const group = this.#groups.get(name)
+    if (group === undefined) return
+    this.#groups.delete(name)
+    group.cancelTimer()
+    this.#waiting -= group.passages.length
+    const [first, ...others] = group.passages
+    first!.members.push(...others)
+    first!.chain.events.goesOn(first!)
+    first!.advanceGathered()
+  }
+}
+
+function termsOf(prepared: PreparedAdapter, { body }: Passage): Gathering {
+  const config = prepared.configFor(body)
+  if (!(config instanceof Promise)) return prepared.adapter.gather!(config)
+  throw new UmbraError(
+    "E720",
+    `The config schema of adapter "${prepared.type}" is asynchronous, and an adapter that gathers needs its config at once.`,
+  )
+}

@@ -1,0 +1,40 @@
+import { UmbraError } from "../../errors.ts"
+import type { MessageKey } from "../../journal/port/pipelines.ts"
+import type { RunParts } from "./run.ts"
+
+export interface InitialMessage {
+  readonly route: number
+  /** JSON */
+  readonly body: string
+}
+
+type Of = Pick<RunParts, "plan" | "store" | "names" | "isReplay" | "scene">
+
+/** Their bodies may be large. */
+const PAGE = 50
+
+/** What an execution begins with: the dead letters it replays, or what its definition says. The same in every process. */
+export async function* initialMessages(of: Of): AsyncGenerator<InitialMessage> {
+  if (of.isReplay) {
+    yield* deadLetters(of)
+    return
+  }
+  const scope = { names: { ...of.names }, node: () => undefined, nodeIds: () => [] }
+  for (const { route, body } of of.plan.init) yield { route, body: JSON.stringify(body.render(scope)) }
+}
+
+async function* deadLetters({ store, scene: { jobId } }: Of): AsyncGenerator<InitialMessage> {
+  let after: (MessageKey & { readonly execution: number }) | undefined
+  for (;;) {
+    const from = after === undefined ? {} : { after }
+    const page = await store.readReplayed({ replayedBy: jobId, limit: PAGE, ...from })
+    if (after === undefined && page.length === 0)
+      throw new UmbraError(
+        "E708",
+        `The dead letters that job ${jobId} was to begin with are gone, with their job.`,
+      )
+    for (const { route, body } of page) yield { route, body }
+    after = page.at(-1)
+    if (page.length < PAGE) return
+  }
+}

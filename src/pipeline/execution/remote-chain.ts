@@ -1,0 +1,147 @@
+/**
+ * The adapters of a route with `run_on: workers`: messages go to workers elsewhere and come back with what was emitted.
+ * What a worker took and was lost with it is delivered again; nothing of it counts.
+ */
+import type { CallAnswer, RemoteWorkers } from "../../broker/port.ts"
+import type { Json } from "../../core/json.ts"
+import { Breaker } from "../../core/pipeline/breaker.ts"
+import type { RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { Delivery, Invocation } from "../commit/delivery.ts"
+import type { LiveMessage } from "../commit/live-message.ts"
+import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
+import type { Travelling } from "./delivery-run.ts"
+import { type RouteAnswer, type RouteCall, routeOf } from "./route-call.ts"
+
+export interface RemoteChainParts {
+  readonly position: number
+  readonly plan: RoutePlan
+  readonly queue: string
+  readonly owner: string
+  readonly job: Json
+  readonly scene: ExecutionScene
+  readonly lossLimit: number
+  /** undefined: this process has no fleet. */
+  readonly workers: () => RemoteWorkers | undefined
+}
+
+/** With nobody to send to, how soon to look again. */
+const LOOK_AGAIN_MS = 500
+
+export class RemoteChain implements RouteChain {
+  readonly breakers: readonly (Breaker | null)[]
+  readonly #parts: RemoteChainParts
+  readonly #events: ChainEvents
+  readonly #route: RouteCall["route"]
+  /** Deliveries that were lost with their worker, by message, while it is in memory. */
+  readonly #losses = new Map<number, number>()
+  readonly #inHand = new Set<number>()
+  /** That nobody is there. */
+  #isTold = false
+
+  constructor(parts: RemoteChainParts, events: ChainEvents) {
+    const { plan, position } = parts
+    this.#parts = parts
+    this.#events = events
+    this.#route = routeOf(plan, position)
+    this.breakers = plan.adapters.map(() => (plan.breaker === null ? null : new Breaker(plan.breaker)))
+  }
+
+  mayBeginAt(now: number): number {
+    if (!this.#isServed()) return now + LOOK_AGAIN_MS
+    return this.breakers.reduce((at, breaker) => Math.max(at, breaker?.mayCallAt(now) ?? 0), 0)
+  }
+
+  #isServed(): boolean {
+    const { workers, queue, scene, plan } = this.#parts
+    const isServed = workers()?.answers(queue) === true
+    if (!isServed && !this.#isTold)
+      scene.log.warn(
+        { route: plan.name, queue },
+        "no worker can be reached that takes messages of this route",
+      )
+    this.#isTold = !isServed
+    return isServed
+  }
+
+  live(seq: number): LiveMessage | null {
+    return this.#inHand.has(seq) ? { rows: [], running: null } : null
+  }
+
+  deliver(delivery: Delivery): void {
+    this.#inHand.add(delivery.seq)
+    const { scene, queue, plan, owner, workers } = this.#parts
+    const begunAt = performance.now()
+    const trials = this.breakers.map(breaker => breaker?.begin(scene.now()) ?? 0)
+    const of = { jobId: scene.jobId, nodeId: plan.name, handler: queue, owner, workflow: scene.pipeline }
+    const call = { ...of, config: this.#call(delivery) as unknown as Json }
+    void workers()!
+      .call(call, scene.signal)
+      .then(answer => this.#answered({ delivery, begunAt, members: [] }, trials, answer))
+  }
+
+  #answered(passage: Travelling, trials: readonly number[], answer: CallAnswer): void {
+    const { delivery } = passage
+    this.#inHand.delete(delivery.seq)
+    const end = this.#endOf(delivery, answer)
+    if (end === null) {
+      for (const [i, breaker] of this.breakers.entries()) breaker?.forget(trials[i]!)
+      this.#events.held(passage)
+      return
+    }
+    this.#losses.delete(delivery.seq)
+    this.#tellBreakers(trials, end)
+    this.#events.ended(passage, { delivery, members: [], ...end })
+  }
+
+  /** null: it is delivered once more, and nothing of it counts. */
+  #endOf({ seq }: Delivery, answer: CallAnswer): RouteAnswer | null {
+    if (answer === null) return null
+    if (answer !== "lost") {
+      if (answer.type === "completed") return this.#onOurClock(answer.output as unknown as RouteAnswer)
+      return answer.type === "failed" ? { invocations: [], result: { fault: answer.fault } } : null
+    }
+    const losses = (this.#losses.get(seq) ?? 0) + 1
+    this.#losses.set(seq, losses)
+    if (losses < this.#parts.lossLimit) return null
+    const message = `${losses} workers were lost while they had this message; it is not tried again.`
+    return { invocations: [], result: { fault: { code: "E709", message, retryable: false } } }
+  }
+
+  /** Times of calls come from the worker's clock. They are moved so that the last call ended when the answer arrived. */
+  #onOurClock({ invocations, result }: RouteAnswer): RouteAnswer {
+    const shift = this.#parts.scene.now() - (invocations.at(-1)?.at ?? 0)
+    const moved = invocations.map((call): Invocation => ({ ...call, at: call.at + shift }))
+    return { invocations: moved, result }
+  }
+
+  #call(delivery: Delivery): RouteCall {
+    const { scene, job } = this.#parts
+    return {
+      pipeline: scene.pipeline,
+      job,
+      input: scene.input,
+      route: this.#route,
+      message: delivery,
+      id: scene.nameOf(delivery),
+      parent: delivery.parent === null ? null : scene.nameOf(delivery.parent),
+    }
+  }
+
+  #tellBreakers(trials: readonly number[], { invocations, result }: RouteAnswer): void {
+    const { scene } = this.#parts
+    const isFailure = "fault" in result && result.fault.retryable
+    for (const [adapter, breaker] of this.breakers.entries()) {
+      const call = invocations.find(each => each.adapter === adapter)
+      if (call === undefined) breaker?.forget(trials[adapter]!)
+      const changed =
+        call === undefined
+          ? null
+          : breaker?.ended(trials[adapter]!, call.status === "failed" && isFailure, scene.now())
+      if (changed != null) this.#events.breakerChanged(adapter, changed)
+    }
+  }
+
+  stop(): void {
+    this.#losses.clear()
+  }
+}

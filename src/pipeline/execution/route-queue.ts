@@ -1,0 +1,189 @@
+/**
+ * The messages of a route that are ready in memory: handed over as they become durable while the route keeps up, read
+ * from the store in pages when it does not, and those whose next try is due.
+ */
+import type { RouteProgress } from "../../core/pipeline/progress.ts"
+import { JournalUnavailableError } from "../../journal/errors.ts"
+import type { MessageRow, ParkedState, PipelineStore } from "../../journal/port/pipelines.ts"
+import type { Delivery } from "../commit/delivery.ts"
+
+export interface InletParts {
+  readonly store: PipelineStore
+  readonly execution: number
+  readonly route: number
+  readonly prefetch: number
+  readonly pageBytes: number
+  readonly progress: RouteProgress
+  readonly now: () => number
+  readonly after: (ms: number, fire: () => void) => () => void
+  readonly arrived: () => void
+  /** The store answers what cannot be. */
+  readonly broken: (error: unknown) => void
+}
+
+const AGAIN_MS = 1000
+
+export class Inlet {
+  readonly #parts: InletParts
+  #ready: Delivery[] = []
+  /** Index of the first in `#ready`: taking from the front must not move the others. */
+  #head = 0
+  /** Messages of the queue up to this one are settled, in hand or in memory. */
+  #readTo: number
+  /** Of the last one that is durable. */
+  #tail: number
+  #isReading = false
+  #isStopped = false
+  /** Seqs of messages whose try is in memory, or whose end or failure is not known to be durable. */
+  readonly #tried = new Set<number>()
+  #cancelAlarm: (() => void) | null = null
+  /** More may be due than there was room for. */
+  #hasMoreDue = false
+  #isLooking = false
+  /** Somebody asked while a look was on its way, which may not have seen what they meant. */
+  #isAskedAgain = false
+  /** Seqs whose end has become durable since the look on its way began: it may find them as they were. */
+  readonly #overtaken = new Set<number>()
+
+  constructor(parts: InletParts) {
+    this.#parts = parts
+    this.#readTo = parts.progress.settled.upTo
+    this.#tail = parts.progress.tail
+  }
+
+  get ready(): number {
+    return this.#ready.length - this.#head
+  }
+
+  take(): Delivery | undefined {
+    if (this.#head === this.#ready.length) return undefined
+    const delivery = this.#ready[this.#head]!
+    this.#head += 1
+    if (this.#head === this.#ready.length || this.#head > 1000) {
+      this.#ready = this.#ready.slice(this.#head)
+      this.#head = 0
+    }
+    return delivery
+  }
+
+  putBack(deliveries: readonly Delivery[]): void {
+    this.#ready = [...deliveries, ...this.#ready.slice(this.#head)]
+    this.#head = 0
+  }
+
+  /** New in the queue, and durable. If the route keeps up they need not be read again. */
+  arrived(messages: readonly MessageRow[], tail: number): void {
+    if (!this.#isReading && messages.length > 0 && this.#readTo === messages[0]!.seq - 1)
+      for (const message of messages) {
+        if (this.ready >= this.#parts.prefetch) break
+        this.#push(message)
+      }
+    this.#tail = tail
+  }
+
+  #push(message: MessageRow): void {
+    this.#readTo = message.seq
+    if (this.#parts.progress.settled.has(message.seq)) return
+    this.#ready.push({ ...message, attempts: 0, dueAt: null, isAlone: false })
+  }
+
+  /** Reads on in the queue if little is left. */
+  fill(): void {
+    if (this.#isStopped) return
+    const { prefetch } = this.#parts
+    if (this.ready > prefetch >> 1) return
+    if (this.#hasMoreDue) this.look()
+    if (this.#isReading || this.#readTo >= this.#tail) return
+    this.#isReading = true
+    this.#untilAnswered(() => this.#readPage(prefetch - this.ready))
+      .catch(error => this.#parts.broken(error))
+      .finally(() => {
+        this.#isReading = false
+        if (!this.#isStopped) this.#parts.arrived()
+      })
+  }
+
+  async #readPage(limit: number): Promise<void> {
+    const { store, execution, route, pageBytes, progress } = this.#parts
+    // What is settled need not be read, and may be gone.
+    const next = progress.settled.nextUnsettled(this.#readTo)
+    if (next > this.#tail) {
+      this.#readTo = this.#tail
+      return
+    }
+    const page = await store.readMessages({ execution, route, after: next - 1, limit, maxBytes: pageBytes })
+    if (page[0]?.seq !== next) throw new Error(`message ${next} of route ${route} is not in the store`)
+    for (const message of page) this.#push(message)
+  }
+
+  /** Messages that wait for another try are looked for when the first of them is due. */
+  wakeAt(dueAt: number): void {
+    if (this.#isStopped) return
+    this.#cancelAlarm?.()
+    this.#cancelAlarm = this.#parts.after(Math.max(0, dueAt - this.#parts.now()), () => this.look())
+  }
+
+  /** Takes those that are due, and sets the alarm for the next. */
+  look(): void {
+    this.#isAskedAgain = this.#isLooking
+    if (this.#isLooking || this.#isStopped || this.#parts.progress.waiting === 0) return
+    this.#isLooking = true
+    this.#untilAnswered(() => this.#look())
+      .catch(error => this.#parts.broken(error))
+      .finally(() => {
+        this.#isLooking = false
+        if (this.#isStopped) return
+        this.#parts.arrived()
+        if (this.#isAskedAgain) this.look()
+      })
+  }
+
+  async #look(): Promise<void> {
+    const { store, execution, route, prefetch, pageBytes: maxBytes } = this.#parts
+    this.#overtaken.clear()
+    const now = this.#parts.now()
+    const room = Math.max(0, prefetch - this.ready)
+    const of = { execution, route, maxBytes }
+    const due = await store.readRetries({ ...of, dueBy: now, limit: room + this.#tried.size + 1 })
+    const fresh = due.filter(({ seq }) => !this.#tried.has(seq) && !this.#overtaken.has(seq))
+    for (const each of fresh.slice(0, room)) this.#try(each)
+    // Others may be due that found no room, here or in the page: they come when there is some.
+    this.#hasMoreDue = fresh.length > 0
+    const dueBy = Number.MAX_SAFE_INTEGER
+    const [next] = await store.readRetries({ ...of, dueBy, after: { dueAt: now, seq: dueBy }, limit: 1 })
+    if (next !== undefined) this.wakeAt(next.dueAt)
+  }
+
+  #try(message: MessageRow & ParkedState): void {
+    this.#tried.add(message.seq)
+    this.#ready.push({ ...message, isAlone: false })
+  }
+
+  /** It is to wait for another try. The store may show it before we know that it is durable. */
+  failing(seq: number): void {
+    this.#tried.add(seq)
+  }
+
+  /** The end of a try is durable. */
+  tried(seq: number): void {
+    this.#tried.delete(seq)
+    if (this.#isLooking) this.#overtaken.add(seq)
+  }
+
+  stop(): void {
+    this.#isStopped = true
+    this.#cancelAlarm?.()
+  }
+
+  /** As long as the store is away the route waits. */
+  async #untilAnswered(ask: () => Promise<void>): Promise<void> {
+    while (!this.#isStopped) {
+      try {
+        return await ask()
+      } catch (error) {
+        if (!(error instanceof JournalUnavailableError) || error.final) throw error
+        await new Promise<void>(resolve => this.#parts.after(AGAIN_MS, resolve))
+      }
+    }
+  }
+}

@@ -1,0 +1,231 @@
+/**
+ * One route of a running execution: takes messages from its queue, has as many in hand as are worth it, and tells what
+ * came of them.
+ *
+ * 1. In memory are those in hand, at most `prefetch` that are ready, and those that wait to be gathered; all others are
+ *    rows.
+ * 2. A message is begun only if it is durable, and nobody works on it or has settled it.
+ */
+import { isOverload } from "../../core/faults.ts"
+import type { BreakerState } from "../../core/pipeline/breaker.ts"
+import { Concurrency } from "../../core/pipeline/concurrency.ts"
+import type { RouteProgress } from "../../core/pipeline/progress.ts"
+import type { RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { MessageRow } from "../../journal/port/pipelines.ts"
+import type { Delivery, Ending } from "../commit/delivery.ts"
+import type { LiveMessage } from "../commit/live-message.ts"
+import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
+import type { Travelling } from "./delivery-run.ts"
+import { RouteFigures } from "./route-metrics.ts"
+import { Inlet, type InletParts } from "./route-queue.ts"
+import { Pace } from "./route-rate.ts"
+import type { Suspects } from "./suspects.ts"
+
+export interface RouteRunParts {
+  readonly position: number
+  readonly plan: RoutePlan
+  readonly chain: (events: ChainEvents) => RouteChain
+  readonly progress: RouteProgress
+  readonly scene: ExecutionScene
+  readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
+  /** Is there room behind it? */
+  readonly mayBegin: () => boolean
+  readonly ended: (ending: Ending) => void
+  /** For whoever watches the job. */
+  readonly news: (message: string) => void
+  readonly suspects: Suspects
+}
+
+const sliceMs = 10
+
+export class RouteRun implements ChainEvents {
+  readonly plan: RoutePlan
+  readonly progress: RouteProgress
+  readonly figures: RouteFigures
+  readonly inlet: Inlet
+  readonly #parts: RouteRunParts
+  readonly #chain: RouteChain
+  readonly #concurrency: Concurrency
+  readonly #pace: Pace
+  #inHand = 0
+  /** Of those in hand: not delivered yet. */
+  readonly #announcing = new Set<Delivery>()
+  #gathered = 0
+  /** Of those in hand or waiting to be gathered: in a later try than the first. */
+  #retrying = 0
+  #isPumping = false
+  #isStopped = false
+  #cancelTimer: (() => void) | null = null
+
+  constructor(parts: RouteRunParts) {
+    const { plan, position, progress, scene } = parts
+    this.#parts = parts
+    this.plan = plan
+    this.progress = progress
+    this.figures = new RouteFigures(scene.now)
+    const { adaptive, minConcurrency: min, tolerance } = plan.backpressure
+    this.#concurrency = new Concurrency({ adaptive, min, max: plan.concurrency, tolerance })
+    this.#pace = new Pace(plan.rate)
+    this.#chain = parts.chain(this)
+    this.inlet = new Inlet({
+      ...parts.inlet,
+      route: position,
+      prefetch: plan.prefetch,
+      progress,
+      arrived: () => this.pump(),
+    })
+  }
+
+  /** The message with this number, if it is in hand. */
+  live(seq: number): LiveMessage | null {
+    return this.#chain.live(seq)
+  }
+
+  get inHand(): number {
+    return this.#inHand
+  }
+
+  get limit(): number {
+    return this.#concurrency.limit
+  }
+
+  /** The state of the breaker of each adapter; null: it has none. */
+  get breakers(): readonly (BreakerState | null)[] {
+    const now = this.#parts.scene.now()
+    return this.#chain.breakers.map(breaker => breaker?.state(now) ?? null)
+  }
+
+  /** Messages in hand, and those that wait to be gathered. */
+  get inFlight(): number {
+    return this.#inHand + this.#gathered
+  }
+
+  /** Messages in flight in a later try than the first. */
+  get retrying(): number {
+    return this.#retrying
+  }
+
+  /** Begins what may be begun. */
+  pump(): void {
+    if (this.#isPumping || this.#isStopped) return
+    this.#isPumping = true
+    this.#begin()
+    this.#isPumping = false
+    this.inlet.fill()
+  }
+
+  #begin(): void {
+    const end = performance.now() + sliceMs
+    while (this.#mayBegin()) {
+      if (performance.now() >= end) {
+        setImmediate(() => this.pump())
+        return
+      }
+      const delivery = this.inlet.take()
+      if (delivery === undefined) return
+      this.#pace.begun(this.#parts.scene.now())
+      this.#inHand += 1
+      if (isRetry(delivery)) this.#retrying += 1
+      if (this.#parts.suspects.has(delivery)) this.#announce(delivery)
+      else this.#chain.deliver(delivery)
+    }
+  }
+
+  /** It is delivered when it is on record that it is tried; that may take a while. */
+  #announce(delivery: Delivery): void {
+    this.#announcing.add(delivery)
+    this.#parts.suspects.try(delivery, announced => {
+      if (this.#isStopped) return
+      this.#announcing.delete(delivery)
+      this.#chain.deliver(announced)
+    })
+  }
+
+  #mayBegin(): boolean {
+    const { suspects, mayBegin } = this.#parts
+    if (this.#isStopped || this.#inHand >= this.#concurrency.limit || suspects.isAlone || !mayBegin())
+      return false
+    const now = this.#parts.scene.now()
+    const at = Math.max(this.#chain.mayBeginAt(now), this.#pace.mayBeginAt(now))
+    if (at <= now) return true
+    this.#pumpAfter(at - now)
+    return false
+  }
+
+  #pumpAfter(ms: number): void {
+    if (this.#cancelTimer !== null) return
+    this.#cancelTimer = this.#parts.scene.after(ms, () => {
+      this.#cancelTimer = null
+      this.pump()
+    })
+  }
+
+  // What passages say.
+
+  ended(passage: Travelling, ending: Ending): void {
+    const latencyMs = performance.now() - passage.begunAt
+    // How soon something fails says nothing about what there is room for.
+    if (!("fault" in ending.result)) this.#concurrency.ended(latencyMs, this.#inHand)
+    else if (isOverload(ending.result.fault)) this.#concurrency.overloaded()
+    this.figures.ended(latencyMs, 1 + ending.members.length)
+    this.#inHand -= 1
+    for (const { delivery } of [ending, ...ending.members]) {
+      if (isRetry(delivery)) this.#retrying -= 1
+      if ("fault" in ending.result) this.inlet.failing(delivery.seq)
+    }
+    this.#parts.suspects.next()
+    this.#parts.ended(ending)
+    this.pump()
+  }
+
+  held(passage: Travelling): void {
+    this.#inHand -= 1
+    const deliveries = [passage.delivery, ...passage.members.map(({ delivery }) => delivery)]
+    for (const delivery of deliveries) {
+      if (isRetry(delivery)) this.#retrying -= 1
+      this.#parts.suspects.putOff(delivery)
+    }
+    this.#parts.suspects.next()
+    this.inlet.putBack(deliveries)
+    this.pump()
+  }
+
+  waits(): void {
+    this.#inHand -= 1
+    this.#gathered += 1
+    this.#parts.suspects.next()
+    this.pump()
+  }
+
+  goesOn(first: Travelling): void {
+    this.#gathered -= 1 + first.members.length
+    this.#inHand += 1
+  }
+
+  breakerChanged(adapter: number, state: BreakerState): void {
+    this.figures.breakerChanged(state)
+    this.#parts.news(`circuit breaker of ${this.plan.name}/${this.plan.adapters[adapter]!.type} is ${state}`)
+  }
+
+  /** These are durable now. */
+  arrived(messages: readonly MessageRow[], tail: number): void {
+    this.inlet.arrived(messages, tail)
+    this.pump()
+  }
+
+  /** Begins nothing any more. What is in hand may end. */
+  stop(): void {
+    for (const delivery of this.#announcing) {
+      this.#inHand -= 1
+      if (isRetry(delivery)) this.#retrying -= 1
+    }
+    this.#announcing.clear()
+    this.#isStopped = true
+    this.#cancelTimer?.()
+    this.#chain.stop()
+    this.inlet.stop()
+  }
+}
+
+/** A message that comes from the queue is in its first try, one that was parked in a later one. */
+const isRetry = ({ dueAt }: Delivery): boolean => dueAt !== null

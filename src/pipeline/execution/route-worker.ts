@@ -1,0 +1,104 @@
+/** A worker's side of routes with `run_on: workers`: takes a message through the adapters and answers what came of it. */
+import { UmbraError } from "../../errors.ts"
+import { compileValue } from "../../template/index.ts"
+import { defineHandler, type Handler, type HandlerContext } from "../../worker/handler.ts"
+import type { SecretSource } from "../../worker/secrets.ts"
+import type { Ending } from "../commit/delivery.ts"
+import { prepareRoute, routeSecrets } from "../registry/prepared-adapter.ts"
+import type { AdapterRegistry } from "../registry/registry.ts"
+import { unlimitedRoute } from "../route-defaults.ts"
+import type { PipelineSettings } from "../settings.ts"
+import type { OpensStorage } from "../storage.ts"
+import { Chain, type ExecutionScene } from "./chain.ts"
+import { adapterQueue, builtinQueue, type RouteAnswer, type RouteCall } from "./route-call.ts"
+
+export interface RouteWorkerParts {
+  readonly adapters: AdapterRegistry
+  readonly secrets: SecretSource
+  readonly settings: PipelineSettings
+}
+
+const noStorage: OpensStorage = {
+  open: () => {
+    throw notOnWorkers("context.storage")
+  },
+}
+
+/** One queue for all that is built in, one for each adapter that is not. */
+export function routeHandlers(parts: RouteWorkerParts): Handler[] {
+  const queues = [builtinQueue, ...parts.adapters.own().map(adapterQueue)]
+  return queues.map(name =>
+    defineHandler({ name, run: (call: unknown, context) => passRoute(parts, call as RouteCall, context) }),
+  )
+}
+
+async function passRoute(
+  parts: RouteWorkerParts,
+  call: RouteCall,
+  context: HandlerContext,
+): Promise<RouteAnswer> {
+  const plan = {
+    ...unlimitedRoute,
+    name: call.route.name,
+    adapters: call.route.adapters.map(({ type, config }) => ({ type, config: compileValue(config).value })),
+    outbound: new Map(Object.entries(call.route.outbound)),
+    rules: call.route.rules ?? 1,
+  }
+  const names = { input: call.input, job: call.job }
+  const secrets = await routeSecrets([plan], parts.secrets, ownerOf(call))
+  const prepared = prepareRoute(plan, { adapters: parts.adapters, secrets, names })
+  mustNotGather(prepared.adapters.map(({ adapter }) => adapter))
+  return new Promise((resolve, reject) => {
+    const ended = ({ invocations, result }: Ending) => resolve({ invocations, result })
+    const chain = new Chain(
+      { position: call.route.position, plan, prepared },
+      sceneOf(parts, call, context),
+      {
+        ended: (_, ending) => ended(ending),
+        // Without breakers only an abort holds a message.
+        held: () => reject(context.signal.reason ?? new Error("stopped")),
+        waits: () => {},
+        goesOn: () => {},
+        breakerChanged: () => {},
+      },
+    )
+    chain.deliver(call.message)
+  })
+}
+
+/** As the engine says: it made `job` of the task's own fields. */
+const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
+
+function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionScene {
+  return {
+    jobId: context.jobId,
+    owner: ownerOf(call),
+    pipeline: call.pipeline,
+    input: call.input,
+    signal: context.signal,
+    log: context.log,
+    storage: noStorage,
+    settings,
+    now: () => context.now(),
+    isSure: () => true,
+    after: (ms, fire) => {
+      const timer = setTimeout(fire, ms)
+      return () => clearTimeout(timer)
+    },
+    submit: () => Promise.reject(notOnWorkers("context.submit")),
+    nameOf: ({ route, seq }) =>
+      route === call.message.route && seq === call.message.seq ? call.id : (call.parent ?? call.id),
+  }
+}
+
+function mustNotGather(adapters: readonly { readonly type: string; readonly gather?: unknown }[]): void {
+  const gathers = adapters.find(({ gather }) => gather !== undefined)
+  if (gathers !== undefined) throw notOnWorkers(`Adapter "${gathers.type}", which gathers messages,`)
+}
+
+function notOnWorkers(what: string): UmbraError {
+  return new UmbraError(
+    "E711",
+    `${what} works only where the execution runs, not in a route with "run_on: workers". Put it into a route of its own.`,
+  )
+}

@@ -1,0 +1,363 @@
+/**
+ * One execution in the process that owns its job (P2): its routes, its commits, and when it is over.
+ *
+ * 1. One commit is the acknowledgement of messages, what they emitted, and their lineage.
+ * 2. It is over when nothing is queued, in hand or waiting for another try, and all of that is durable.
+ * 3. Stopped at any moment, everything that is needed to go on is in the store.
+ */
+import { setMaxListeners } from "node:events"
+import type { Fault } from "../../core/faults.ts"
+import type { Json } from "../../core/json.ts"
+import {
+  decodeProgress,
+  isDrained,
+  newProgress,
+  type PipelineProgress,
+} from "../../core/pipeline/progress.ts"
+import type { PipelinePlan, RoutePlan } from "../../definition/pipeline/plan.ts"
+import type { PartitionEpoch } from "../../journal/port/journal.ts"
+import type {
+  ExecutionRow,
+  MessageKey,
+  MessageRow,
+  PipelineCommit,
+  PipelineStore,
+} from "../../journal/port/pipelines.ts"
+import type { RetryFigures } from "../../journal/retry.ts"
+import type { Secret } from "../../worker/redact.ts"
+import { Commits } from "../commit/commit-loop.ts"
+import type { Ending } from "../commit/delivery.ts"
+import type { LiveMessage } from "../commit/live-message.ts"
+import { Ledger } from "../commit/pending-endings.ts"
+import { type Adapters, prepareRoute, type ScopeNames } from "../registry/prepared-adapter.ts"
+import type { PipelineSettings } from "../settings.ts"
+import type { ExecutionStorage } from "../storage.ts"
+import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
+import { lostTooOften, suspectAll } from "./crash-suspects.ts"
+import { deadLetterFault } from "./dead-letter-limit.ts"
+import { liveFigures, summary, totals } from "./execution-metrics.ts"
+import { Flow } from "./flow.ts"
+import { initialMessages } from "./initial.ts"
+import { RouteRun } from "./route-run.ts"
+import { Suspects } from "./suspects.ts"
+import { waitForRoom } from "./wait-for-room.ts"
+
+export interface RunParts {
+  readonly plan: PipelinePlan
+  readonly execution: ExecutionRow
+  readonly fence: PartitionEpoch
+  readonly store: PipelineStore
+  readonly retry: RetryFigures
+  readonly settings: PipelineSettings
+  readonly adapters: Adapters
+  readonly names: ScopeNames
+  /** It begins with dead letters, not with what the definition says. */
+  readonly isReplay: boolean
+  /** What adapters of the routes that run here read. */
+  readonly secrets: readonly Secret[]
+  readonly storage: ExecutionStorage
+  readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
+  readonly random: () => number
+  /** Deaths of a process while a message was tried after which it is not tried any more. */
+  readonly lossLimit: number
+  /** What runs a route of which the definition says `run_on: workers`. */
+  readonly elsewhere: (
+    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionScene },
+    events: ChainEvents,
+  ) => RouteChain
+  readonly events: RunEvents
+}
+
+export interface RunEvents {
+  drained(output: Json): void
+  failed(fault: Fault): void
+  /** Somebody else has the partition. */
+  fenced(): void
+  /** The store, or this code, is not what it should be. */
+  broken(error: unknown): void
+  progressed(message: string): void
+}
+
+const DRAIN_LOOK_MS = 5
+/** Dead letters read at a time: bodies may have a megabyte each. */
+const PAGE = 50
+
+export class PipelineRun {
+  readonly pipeline: string
+  readonly #parts: RunParts
+  readonly #progress: PipelineProgress
+  readonly #routes: readonly RouteRun[]
+  readonly #ledger: Ledger
+  readonly #commits: Commits
+  readonly #flow: Flow
+  readonly #suspects = new Suspects({
+    announce: () => this.#commits.schedule(),
+    inHand: () => this.#routes.reduce((sum, { inHand }) => sum + inHand, 0),
+  })
+  readonly #abort = new AbortController()
+  /** Nothing is begun any more. */
+  #isHalted = false
+  /** What ends now is nobody's business. */
+  #isOver = false
+  #cancelFigures: (() => void) | null = null
+  #whenOpened: (() => void) | null = null
+
+  constructor(parts: RunParts) {
+    const { plan, execution, fence, settings, storage, random } = parts
+    this.#parts = parts
+    this.pipeline = parts.scene.pipeline
+    // Every message in hand may listen.
+    setMaxListeners(0, this.#abort.signal)
+    this.#progress =
+      execution.progress === null ? newProgress(plan.routes.length) : decodeProgress(execution.progress)
+    // The job was retried: what had failed it is tried again.
+    for (const route of this.#progress.routes) route.fatal = 0
+    this.#flow = new Flow(plan, this.#progress)
+    const { signal } = this.#abort
+    const scene: ExecutionScene = {
+      ...parts.scene,
+      storage,
+      settings,
+      signal,
+      submit: (workflow, input, key) =>
+        waitForRoom(() => parts.scene.submit(workflow, input, key), { ...parts.scene, signal }),
+      nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
+    }
+    this.#routes = plan.routes.map((_, position) => this.#routeAt(position, scene))
+    this.#ledger = new Ledger({
+      ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: scene.now },
+      head: { fence, execution: execution.execution },
+      commit: execution.commit,
+      settings,
+      figures: () => liveFigures(this.#routes),
+    })
+    this.#commits = new Commits({
+      store: parts.store,
+      retry: parts.retry,
+      after: scene.after,
+      events: {
+        collect: () => this.#ledger.collect(),
+        durable: commit => this.#durable(commit),
+        fenced: () => this.#leave(() => parts.events.fenced()),
+        refused: error => this.#broken(error),
+      },
+    })
+  }
+
+  /** A message that is in hand, or whose end is not durable yet. */
+  live(key: MessageKey): LiveMessage | null {
+    const pending = this.#ledger.pending(key)
+    if (pending !== null) return { rows: pending, running: null }
+    return this.#routes[key.route]?.live(key.seq) ?? null
+  }
+
+  get routes(): readonly RouteRun[] {
+    return this.#routes
+  }
+
+  #routeAt(position: number, scene: ExecutionScene): RouteRun {
+    const { store, execution, settings } = this.#parts
+    const plan = this.#parts.plan.routes[position]!
+    return new RouteRun({
+      ...{ position, plan, scene, suspects: this.#suspects },
+      chain: this.#chainOf(position, scene),
+      progress: this.#progress.routes[position]!,
+      inlet: {
+        store,
+        execution: execution.execution,
+        pageBytes: settings.pageBytes,
+        now: scene.now,
+        after: scene.after,
+        broken: error => this.#broken(error),
+      },
+      mayBegin: () => this.#mayBegin(position),
+      ended: ending => this.#ended(ending),
+      news: message => this.#parts.events.progressed(message),
+    })
+  }
+
+  #chainOf(position: number, scene: ExecutionScene): (events: ChainEvents) => RouteChain {
+    const plan = this.#parts.plan.routes[position]!
+    if (plan.runOn === "workers") return events => this.#parts.elsewhere({ position, plan, scene }, events)
+    const prepared = prepareRoute(plan, this.#parts)
+    return events => new Chain({ position, plan, prepared }, scene, events)
+  }
+
+  async start(): Promise<void> {
+    const guilty = this.#progress.isOpen ? suspectAll(this.#suspects, this.#progress, this.#parts) : []
+    for (const suspect of guilty) this.#ledger.giveUp(suspect, lostTooOften(this.#parts.lossLimit))
+    // Nothing is delivered before it is on record that somebody has it in hand, and what is not to be delivered.
+    if (this.#progress.isBegun) await this.#committed()
+    else await this.#open()
+    if (this.#progress.isOverLimit && !this.#isHalted) await this.#retryDeadLetters()
+    if (this.#isHalted) return
+    for (const route of this.#routes) {
+      route.inlet.look()
+      route.pump()
+    }
+    this.#tellFigures()
+    this.#finishIfDrained()
+  }
+
+  /** Initial messages, in commits of a bounded size: who comes after a crash goes on behind those that are there. */
+  async #open(): Promise<void> {
+    let known = this.#progress.roots
+    for await (const message of initialMessages(this.#parts)) {
+      if (known-- > 0) continue
+      this.#ledger.begin(message)
+      if (this.#ledger.isFull) await this.#committed()
+      if (this.#isHalted) return
+    }
+    this.#progress.isBegun = true
+    await this.#committed()
+  }
+
+  /**
+   * The job was retried after it had failed on `max_dead_letters`. Not tried again: what another job replays, and what
+   * went too far (E704), which would only go further.
+   */
+  async #retryDeadLetters(): Promise<void> {
+    const { store, execution } = this.#parts
+    for (let after: MessageKey | undefined; ; ) {
+      const from = after === undefined ? {} : { after }
+      const page = await store.listDeadLetters({ execution: execution.execution, limit: PAGE, ...from })
+      for (const letter of page) {
+        if (letter.replayedBy !== null || (JSON.parse(letter.error) as Fault).code === "E704") continue
+        this.#ledger.retryDead(letter)
+        this.#routes[letter.route]!.figures.retriedDead += 1
+      }
+      after = page.at(-1)
+      if (page.length < PAGE) this.#progress.isOverLimit = false
+      await this.#committed()
+      if (page.length < PAGE || this.#isHalted) return
+    }
+  }
+
+  /** Resolves when it is durable, or nobody waits for that any more. */
+  #committed(): Promise<void> {
+    this.#ledger.ask()
+    this.#commits.schedule()
+    return new Promise(resolve => {
+      this.#whenOpened = resolve
+    })
+  }
+
+  #mayBegin(position: number): boolean {
+    if (this.#isHalted || this.#ledger.fault !== null || this.#ledger.isFull) return false
+    return this.#flow.hasRoomBehind(position)
+  }
+
+  #ended(ending: Ending): void {
+    // After a stop nobody waits for it: it is delivered again by whoever comes next.
+    if (this.#isOver) return
+    this.#ledger.add(ending)
+    this.#commits.schedule()
+  }
+
+  #durable(commit: PipelineCommit): void {
+    const { fault } = this.#ledger
+    if (fault !== null) {
+      this.#leave(() => this.#parts.events.failed(fault))
+      return
+    }
+    for (const [route, messages] of byRoute(commit.messages))
+      this.#routes[route]!.arrived(messages, messages.at(-1)!.seq)
+    this.#ledger.durable(commit)
+    this.#noteParked(commit)
+    this.#whenOpened?.()
+    for (const route of this.#routes) route.pump()
+    this.#finishIfDrained()
+  }
+
+  #noteParked({ parked, unparked }: PipelineCommit): void {
+    const routes = new Set<RouteRun>()
+    for (const { route, seq } of [...parked, ...unparked]) {
+      const run = this.#routes[route]!
+      run.inlet.tried(seq)
+      routes.add(run)
+    }
+    for (const { inlet } of routes) inlet.look()
+  }
+
+  #finishIfDrained(): void {
+    // Over the limit its dead letters are about to be tried again, or the commit that fails it is on its way.
+    if (this.#isHalted || this.#progress.isOverLimit) return
+    if (!this.#ledger.isEmpty || !isDrained(this.#progress)) return
+    const fault = deadLetterFault(this.#parts.plan, this.#progress, true)
+    if (fault !== null) {
+      this.#ledger.exceed(fault)
+      this.#commits.schedule()
+      return
+    }
+    this.#leave(() => this.#parts.events.drained(totals(this.#routes)))
+  }
+
+  #broken(error: unknown): void {
+    this.#leave(() => this.#parts.events.broken(error))
+  }
+
+  #leave(tell: () => void): void {
+    if (this.#isOver) return
+    this.#halt()
+    this.#isOver = true
+    tell()
+  }
+
+  /** What is in hand goes on. */
+  #halt(): void {
+    this.#isHalted = true
+    this.#whenOpened?.()
+    this.#cancelFigures?.()
+    for (const route of this.#routes) route.stop()
+  }
+
+  /** Lets what is in hand end, for a while, and makes it durable. */
+  async drain(graceMs: number): Promise<void> {
+    this.#halt()
+    const { scene } = this.#parts
+    const end = scene.now() + graceMs
+    const isInHand = () => this.#routes.some(({ inHand }) => inHand > 0)
+    while ((isInHand() || !this.#ledger.isEmpty) && scene.now() < end) await this.#pause(DRAIN_LOOK_MS)
+    await Promise.race([this.stop(), this.#pause(graceMs)])
+  }
+
+  #pause(ms: number): Promise<void> {
+    return new Promise(resolve => this.#parts.scene.after(ms, resolve))
+  }
+
+  /** Nobody wants the execution any more, here. Resolves when nothing of it is on its way to the store. */
+  async stop(): Promise<void> {
+    const wasOver = this.#isOver
+    this.#halt()
+    this.#isOver = true
+    this.#abort.abort(new DOMException("The execution is stopped.", "AbortError"))
+    if (!wasOver) {
+      // What is in hand is stopped with us, and no process has died of it.
+      this.#ledger.close()
+      this.#commits.schedule()
+      await this.#commits.idle()
+    }
+    await this.#commits.stop()
+  }
+
+  #tellFigures(): void {
+    const { scene, settings, events } = this.#parts
+    if (this.#isHalted || settings.figuresSeconds === 0) return
+    this.#cancelFigures = scene.after(settings.figuresSeconds * 1000, () => {
+      this.#ledger.ask()
+      this.#commits.schedule()
+      events.progressed(summary(this.#routes))
+      this.#tellFigures()
+    })
+  }
+}
+
+function byRoute(messages: readonly MessageRow[]): Map<number, MessageRow[]> {
+  const found = new Map<number, MessageRow[]>()
+  for (const message of messages) {
+    const list = found.get(message.route)
+    if (list === undefined) found.set(message.route, [message])
+    else list.push(message)
+  }
+  return found
+}

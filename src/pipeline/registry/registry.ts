@@ -1,0 +1,61 @@
+/**
+ * The adapters a process has, by type. Three kinds, the nearest to the user first: registered by hand, found in
+ * installed packages, built in. By hand the later counts, also over the other two; packages must not collide, since
+ * which of them won would depend on the order they are found in.
+ */
+import type { AdapterCatalog } from "../../definition/adapter.ts"
+import { UmbraError } from "../../errors.ts"
+import type { Adapter } from "../adapter.ts"
+import { defineAdapter, isAdapter } from "../adapter.ts"
+
+export class AdapterRegistry implements AdapterCatalog {
+  readonly #builtIn = new Map<string, Adapter>()
+  readonly #found = new Map<string, Adapter>()
+  readonly #byHand = new Map<string, Adapter>()
+
+  constructor(builtIn: Iterable<Adapter> = []) {
+    for (const adapter of builtIn) this.#builtIn.set(adapter.type, adapter)
+  }
+
+  /** What `defineAdapter` gives, or a plain object of that shape. */
+  add(...adapters: readonly Adapter[]): void {
+    for (const adapter of adapters)
+      this.#byHand.set(adapter.type, isAdapter(adapter) ? adapter : defineAdapter(adapter))
+  }
+
+  /** Adapters that come from packages. All or none. */
+  addFound(adapters: readonly Adapter[]): void {
+    const found = new Map(this.#found)
+    for (const adapter of adapters) {
+      const problem = this.#collision(adapter, found.get(adapter.type))
+      if (problem !== undefined) throw new UmbraError("E720", problem)
+      found.set(adapter.type, adapter)
+    }
+    for (const [type, adapter] of found) this.#found.set(type, adapter)
+  }
+
+  get(type: string): Adapter | undefined {
+    return this.#byHand.get(type) ?? this.#found.get(type) ?? this.#builtIn.get(type)
+  }
+
+  isBuiltin(type: string): boolean {
+    return this.#builtIn.has(type) && !this.#byHand.has(type)
+  }
+
+  /** Types of those that are not built in. */
+  own(): readonly string[] {
+    return [...new Set([...this.#found.keys(), ...this.#byHand.keys()])]
+  }
+
+  types(): readonly string[] {
+    return [...new Set([...this.#builtIn.keys(), ...this.#found.keys(), ...this.#byHand.keys()])]
+  }
+
+  #collision({ type, package: own }: Adapter, other: Adapter | undefined): string | undefined {
+    if (other !== undefined && other.package !== own) {
+      return `Both ${other.package} and ${own} have an adapter of type "${type}". Remove one of the packages, or register the adapter that you want by hand under another type.`
+    }
+    if (!this.#builtIn.has(type)) return undefined
+    return `${own} has an adapter of type "${type}", which is built in. Its author must give it another type, for example "${own?.replace(/^.*umbra-/, "")}.${type}"; until then remove the package.`
+  }
+}

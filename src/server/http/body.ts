@@ -1,0 +1,210 @@
+/**
+ * What bodies may be: JSON, and for workflows also YAML, both as text. Never a form: browsers send those unasked. We read
+ * them ourselves, since how long one may be is a matter of the caller's token: no more than that is ever kept.
+ */
+import { isUtf8 } from "node:buffer"
+import type { IncomingMessage } from "node:http"
+import type { FastifyInstance, FastifyRequest } from "fastify"
+import { yamlInOnePiece } from "../../definition/index.ts"
+import { UmbraError } from "../../errors.ts"
+
+declare module "fastify" {
+  interface FastifyContextConfig {
+    /** The body is a workflow: its text goes to the route as it is, so that problems have lines and columns. */
+    isDocument?: boolean
+  }
+}
+
+/** Deeper than any data is, and far from where recursion ends. */
+const DEEPEST = 200
+/**
+ * What `JSON.parse` and the steps behind it do with a body is done in one piece, so its parts are bounded, not only its bytes:
+ * so many take up to 50 ms of a usual processor, however they are arranged (decision 36). Documents, of which less is done in
+ * one piece, may have more. Where bodies may be larger than 4 MiB all may have as many more.
+ */
+const MOST_PARTS = 200_000
+const MOST_PARTS_OF_DOCUMENTS = 270_000
+const USUAL_BYTES = 4 * 1024 * 1024
+/** Of a key that stood nowhere before. Beside it a number is one part, a text two, a list or a mapping three. */
+const NEW_KEY_PARTS = 12
+/** Of a template in a document, which is compiled, beside one for each character of it. */
+const TEMPLATE_PARTS = 27
+/** Entries of these are compiled one by one, with a turn for others in between: each may have as many templates. */
+const ONE_BY_ONE = new Set(['"nodes', '"routes'])
+
+/** `maxBytes`: for whoever has no limit of their own. */
+export function takeBodies(app: FastifyInstance, maxBytes: number): void {
+  const parse = app.getDefaultJsonParser("error", "error")
+  const limitOf = (request: FastifyRequest) => request.caller?.limits?.maxBodyBytes ?? maxBytes
+  const read = (request: FastifyRequest, payload: IncomingMessage, then: Then) =>
+    readText(payload, { maxBytes: limitOf(request), tooLarge }, then)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser("application/json", (request, payload, done) =>
+    read(request, payload, (error, body) => {
+      if (error !== null) return done(error)
+      const isDocument = request.routeOptions.config.isDocument === true
+      const ofUsual = isDocument ? MOST_PARTS_OF_DOCUMENTS : MOST_PARTS
+      const mostParts = Math.ceil(ofUsual * Math.max(1, limitOf(request) / USUAL_BYTES))
+      const { depth, parts } = measure(body, mostParts, isDocument)
+      if (parts > mostParts) return done(tooManyParts(mostParts))
+      if (isDocument) return done(null, body)
+      if (body === "") return done(null, undefined)
+      if (depth > DEEPEST)
+        return done(new UmbraError("E633", `The body is nested deeper than ${DEEPEST} levels.`))
+      parse(request, body, done)
+    }),
+  )
+  const yaml = ["application/yaml", "application/x-yaml", "text/yaml"]
+  app.addContentTypeParser(yaml, (request, payload, done) => {
+    if (request.routeOptions.config.isDocument) {
+      const limit = limitOf(request)
+      const limits =
+        limit <= yamlInOnePiece
+          ? { maxBytes: limit, tooLarge }
+          : { maxBytes: yamlInOnePiece, tooLarge: tooMuchYaml }
+      return readText(payload, limits, (error, body) => done(error, body))
+    }
+    done(new UmbraError("E636", "Only workflows are taken as YAML. Send application/json."))
+  })
+}
+
+type Then = (error: Error | null, text: string) => void
+
+interface BodyLimit {
+  readonly maxBytes: number
+  readonly tooLarge: (maxBytes: number) => UmbraError
+}
+
+/** A body whose Content-Length is too large is not read at all; another is read up to the limit. */
+function readText(payload: IncomingMessage, { maxBytes, tooLarge }: BodyLimit, then: Then): void {
+  if (Number(payload.headers["content-length"]) > maxBytes) {
+    then(tooLarge(maxBytes), "")
+    return
+  }
+  const chunks: Buffer[] = []
+  let bytes = 0
+  const end = (error: Error | null) => {
+    payload.off("data", take).off("end", whole).off("error", broken)
+    if (error !== null) return then(error, "")
+    const body = Buffer.concat(chunks, bytes)
+    // Read all the same, what is no text would be stored as other text than was sent.
+    if (isUtf8(body)) then(null, body.toString())
+    else then(new UmbraError("E633", "The body is not UTF-8 text. Send it as UTF-8."), "")
+  }
+  const take = (chunk: Buffer) => {
+    bytes += chunk.length
+    if (bytes > maxBytes) end(tooLarge(maxBytes))
+    else chunks.push(chunk)
+  }
+  const whole = () => end(null)
+  const broken = () => end(new UmbraError("E633", "The body did not arrive whole."))
+  payload.on("data", take).on("end", whole).on("error", broken)
+}
+
+function tooLarge(maxBytes: number): UmbraError {
+  return new UmbraError(
+    "E635",
+    `The body is larger than ${maxBytes} bytes, the most that is taken from you here (max_body_bytes).`,
+  )
+}
+
+function tooMuchYaml(maxBytes: number): UmbraError {
+  return new UmbraError(
+    "E635",
+    `YAML of more than ${maxBytes} bytes is not accepted over HTTP. Send JSON (Content-Type: application/json); \`umbra push\` converts it.`,
+  )
+}
+
+function tooManyParts(most: number): UmbraError {
+  return new UmbraError(
+    "E635",
+    `The body has more parts than the ${most} that are accepted in one request: a number is one, a text two, a list or mapping three, a new key twelve, a template in a workflow (by node) 27 and its length. Send several requests, or lists instead of mappings.`,
+  )
+}
+
+/**
+ * Brackets open at once, and the parts of the text: up to `most` of them, then it is left. It need not be JSON. One pass,
+ * 10 ms for 4 MiB.
+ */
+function measure(
+  json: string,
+  most: number,
+  isDocument: boolean,
+): { readonly depth: number; readonly parts: number } {
+  const keys = new Set<string>()
+  let [depth, deepest, parts] = [0, 0, 0]
+  // The text that ended last may be a key.
+  let [textAt, textEnd] = [0, 0]
+  let [templates, isOneByOne] = [0, false]
+  for (let i = 0; i < json.length && parts + templates <= most; i++) {
+    const code = json.charCodeAt(i)
+    if (code === QUOTE) {
+      textAt = i
+      i = endOfText(json, i)
+      textEnd = i
+      parts++
+      if (isDocument && firstBrace !== -1) templates += templateParts(json, firstBrace, textEnd)
+    } else if (code === COMMA) parts++
+    else if (code === COLON) {
+      const known = keys.size
+      const key = json.slice(textAt, textEnd)
+      keys.add(key)
+      if (depth === 1) isOneByOne = ONE_BY_ONE.has(key)
+      parts += (keys.size === known ? 0 : NEW_KEY_PARTS) - 1
+    } else if (code === BRACE || code === BRACKET) {
+      deepest = Math.max(deepest, ++depth)
+      parts += 2
+    } else if (code === BRACE + 2 || code === BRACKET + 2) {
+      depth--
+      if (depth === 2 && isOneByOne) templates = 0
+    }
+  }
+  return { depth: deepest, parts: parts + templates }
+}
+
+/** Of the templates in a text: what stands between `{{` or `{%` and its end. */
+function templateParts(json: string, start: number, end: number): number {
+  let [depth, templates, characters] = [0, 0, 0]
+  for (let i = start; i < end; i++) {
+    const code = json.charCodeAt(i)
+    if (depth > 0) {
+      const from = i
+      if (code === APOSTROPHE) i = closing("'", json, i, end)
+      else if (code === BACKSLASH)
+        i = json.charCodeAt(i + 1) === QUOTE ? closing('\\"', json, i + 1, end) : i + 1
+      else if (code === BRACE) depth++
+      else if (code === BRACE + 2) depth--
+      characters += i - from + 1
+    } else if (code === BRACE) {
+      const next = json.charCodeAt(i + 1)
+      if (next !== BRACE && next !== PERCENT) continue
+      depth = next === BRACE ? 2 : 1
+      templates++
+      i++
+    }
+  }
+  return templates * TEMPLATE_PARTS + characters
+}
+
+function closing(quote: string, json: string, start: number, end: number): number {
+  for (let i = start + 1; i < end; i++) if (json.startsWith(quote, i)) return i + quote.length - 1
+  return end
+}
+
+/** In the text whose end was found last; -1: it has none. */
+let firstBrace = -1
+
+/** Of the closing quote; the end of the text, if there is none. */
+function endOfText(json: string, start: number): number {
+  firstBrace = -1
+  for (let i = start + 1; i < json.length; i++) {
+    const code = json.charCodeAt(i)
+    if (code === BACKSLASH) i++
+    else if (code === QUOTE) return i
+    else if (code === BRACE && firstBrace === -1) firstBrace = i
+  }
+  return json.length
+}
+
+const [QUOTE, COMMA, COLON, BACKSLASH, BRACKET, BRACE] = [34, 44, 58, 92, 91, 123]
+const [PERCENT, APOSTROPHE] = [37, 39]

@@ -1,0 +1,83 @@
+/**
+ * What one token may use up: requests a second, jobs that have not ended, bytes of a body. It is stored with the token;
+ * what is not said there is the server's default. A JWT has no row, so the defaults count for its subject. Whoever sits
+ * at this machine without a token has none of them.
+ */
+import { UmbraError } from "../../errors.ts"
+import type { TokenLimits } from "../../journal/port/registry.ts"
+import type { ServerSettings } from "../settings.ts"
+
+export const noLimitsOfItsOwn: TokenLimits = { rateLimit: null, maxUnfinishedJobs: null, maxBodyBytes: null }
+
+/** What a number may be: more than that is a slip of the keyboard, and a body becomes one text. */
+export const bounds = {
+  rateLimit: 1_000_000,
+  maxUnfinishedJobs: 1_000_000_000,
+  maxBodyBytes: 256 * 1024 * 1024,
+} as const
+
+const names = {
+  rateLimit: "rate_limit",
+  maxUnfinishedJobs: "max_unfinished_jobs",
+  maxBodyBytes: "max_body_bytes",
+} as const
+
+const keys = Object.keys(names) as (keyof TokenLimits)[]
+
+/** In requests and answers. */
+export interface LimitsView {
+  readonly rate_limit: number | null
+  readonly max_unfinished_jobs: number | null
+  readonly max_body_bytes: number | null
+}
+
+export type WantedLimits = { readonly [K in keyof LimitsView]?: number | undefined }
+
+export function limitsOf(wanted: WantedLimits): TokenLimits {
+  return {
+    rateLimit: wanted.rate_limit ?? null,
+    maxUnfinishedJobs: wanted.max_unfinished_jobs ?? null,
+    maxBodyBytes: wanted.max_body_bytes ?? null,
+  }
+}
+
+export function limitsView({ rateLimit, maxUnfinishedJobs, maxBodyBytes }: TokenLimits): LimitsView {
+  return { rate_limit: rateLimit, max_unfinished_jobs: maxUnfinishedJobs, max_body_bytes: maxBodyBytes }
+}
+
+/** E309. Callers need not have types. */
+export function checkLimits(limits: TokenLimits): void {
+  for (const key of keys) {
+    const limit: unknown = limits[key]
+    if (limit === null) continue
+    const isWhole = key === "rateLimit" || Number.isInteger(limit)
+    if (typeof limit !== "number" || !isWhole || !(limit > 0 && limit <= bounds[key]))
+      throw new UmbraError(
+        "E309",
+        `${names[key]} must be a ${key === "rateLimit" ? "" : "whole "}number above 0 and not above ${bounds[key]}.`,
+      )
+  }
+}
+
+/**
+ * The limits of a token that somebody with these limits makes over HTTP: nobody gets out of theirs by making a token.
+ * What is not asked for is as the maker's own.
+ */
+export function limitsWithin(maker: TokenLimits, wanted: TokenLimits, settings: ServerSettings): TokenLimits {
+  const most = {
+    rateLimit: maker.rateLimit ?? settings.rateLimit,
+    maxUnfinishedJobs: maker.maxUnfinishedJobs ?? settings.maxUnfinishedJobsPerToken,
+    maxBodyBytes: maker.maxBodyBytes ?? settings.maxBodyBytes,
+  }
+  const given: { -readonly [K in keyof TokenLimits]: number | null } = { ...noLimitsOfItsOwn }
+  for (const key of keys) {
+    const [limit, top] = [wanted[key], most[key]]
+    if (limit !== null && top !== null && limit > top)
+      throw new UmbraError(
+        "E631",
+        `A token cannot give more than it has: ${names[key]} may be at most ${top} here.`,
+      )
+    given[key] = limit ?? maker[key]
+  }
+  return given
+}

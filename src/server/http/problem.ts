@@ -1,0 +1,110 @@
+/** Errors as RFC 9457 problem documents with a code of the table. What happened inside stays in the log. */
+import type { FastifyError, FastifyReply, FastifyRequest } from "fastify"
+import { errorTable, UmbraError } from "../../errors.ts"
+import type { Log } from "../../log.ts"
+
+export interface ProblemDocument {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+  readonly code: string
+  readonly [more: string]: unknown
+}
+
+export function problemOf(error: UmbraError): ProblemDocument {
+  const { title, status } = errorTable[error.code]
+  return {
+    type: `urn:umbra:error:${error.code}`,
+    title,
+    status,
+    detail: detailOf(error, status),
+    code: error.code,
+    ...detailsOf(error),
+  }
+}
+
+/** E501 and its like name hosts and folders: nothing that a caller can act on. */
+function detailOf({ code, message }: UmbraError, status: number): string {
+  if (status < 500 || !code.startsWith("E5")) return message
+  return status === 503
+    ? "The server cannot reach its database right now. Try again shortly; its log says more."
+    : "The server cannot do this with its database as it is; its log says why."
+}
+
+/** Lists of problems only: other particulars are for the log. */
+function detailsOf({ details }: UmbraError): { errors?: unknown; more_errors?: number } {
+  const errors = details.problems ?? details.errors
+  const more = Number(details.more ?? 0)
+  return { ...(errors === undefined ? {} : { errors }), ...(more === 0 ? {} : { more_errors: more }) }
+}
+
+const errorsAnswered = 100
+
+/** As `problemOf`, for an answer: of many errors the first ones, and the number of the others. */
+function boundedProblem(error: UmbraError, most = errorsAnswered): ProblemDocument {
+  const problem = problemOf(error)
+  const { errors, more_errors: more = 0 } = problem as { errors?: unknown; more_errors?: number }
+  if (!Array.isArray(errors) || errors.length <= most) return problem
+  const rest = errors.length - most + more
+  return { ...problem, errors: errors.slice(0, most), more_errors: rest }
+}
+
+/** Long texts say what the errors beside them say once more. */
+const detailAnswered = 300
+
+/** The problems of a bulk, in their order: the first errors in full, of the later ones one each. */
+export class BulkProblems {
+  #left = 10 * errorsAnswered
+
+  problem(error: UmbraError): ProblemDocument {
+    const most = Math.max(1, Math.min(errorsAnswered, this.#left))
+    const problem = boundedProblem(error, most)
+    if (Array.isArray(problem.errors)) this.#left -= problem.errors.length
+    const { detail } = problem
+    return detail.length <= detailAnswered || problem.more_errors === undefined
+      ? problem
+      : { ...problem, detail: `${detail.slice(0, detailAnswered)}…` }
+  }
+}
+
+export function answerProblem(reply: FastifyReply, error: UmbraError): FastifyReply {
+  const problem = boundedProblem(error)
+  if (problem.status === 503 || problem.status === 429)
+    reply.header("retry-after", String(error.details.retry_after ?? 1))
+  if (problem.status === 401) reply.header("www-authenticate", 'Bearer realm="umbra"')
+  return reply
+    .code(problem.status)
+    .header("content-type", "application/problem+json")
+    .serializer(JSON.stringify)
+    .send(problem)
+}
+
+export function problemHandler(log: Log) {
+  return (error: FastifyError, request: FastifyRequest, reply: FastifyReply) => {
+    const known = knownError(error)
+    if (known.status >= 500 && known.status !== 503)
+      log.error(
+        { error: error.stack ?? String(error), method: request.method, route: request.routeOptions.url },
+        "request failed",
+      )
+    return answerProblem(reply, known)
+  }
+}
+
+function knownError(error: FastifyError): UmbraError {
+  if (error instanceof UmbraError) return error
+  if (error.code === "FST_ERR_CTP_INVALID_MEDIA_TYPE")
+    return new UmbraError(
+      "E636",
+      "Send JSON with `Content-Type: application/json`; a workflow may also come as application/yaml.",
+    )
+  if (error.code === "FST_ERR_CTP_INVALID_JSON_BODY")
+    return new UmbraError(
+      "E633",
+      "The body is not valid JSON, or has a key that is never taken (`__proto__`).",
+    )
+  if (error.statusCode !== undefined && error.statusCode >= 400 && error.statusCode < 500)
+    return new UmbraError("E633", `${error.message}.`)
+  return new UmbraError("E639", "Something went wrong on the server; its log says what.", { cause: error })
+}

@@ -1,0 +1,123 @@
+/**
+ * Requests against the schemas of their routes. All that does not fit is told at once, and to people: what it is, where
+ * it stands, what should stand there (src/server/http/request-words.ts).
+ */
+import type { FastifySchemaCompiler } from "fastify"
+import type { z } from "zod"
+import { type Issue, keysAt, UNKNOWN_KEYS } from "../../definition/document/issues.ts"
+import { valueAt } from "../../definition/document/json-value.ts"
+import { formatPath } from "../../definition/problem.ts"
+import { UmbraError } from "../../errors.ts"
+import { isOurs, isSaidBetter, unknownKey, wrongValue } from "./request-words.ts"
+
+/** So many are told in the sentence itself; the list beside it has all. */
+const TOLD = 5
+
+/** Entries of all mappings of a request, labels for example: zod tells what is wrong with each, in one piece. */
+const MOST_ENTRIES = 10_000
+
+export const requestCheck: FastifySchemaCompiler<z.ZodType> = ({ schema, httpPart = "body" }) => {
+  return data => {
+    if (entriesOf(schema, data) > MOST_ENTRIES)
+      return {
+        error: new UmbraError(
+          "E633",
+          `The mappings of the ${httpPart} have more than ${MOST_ENTRIES} entries.`,
+        ),
+      }
+    const parsed = schema.safeParse(data)
+    if (parsed.success) return { value: parsed.data }
+    const issues = parsed.error.issues as readonly unknown[] as readonly Issue[]
+    const unfoldedIssues = issues.flatMap(unfolded)
+    const told = unfoldedIssues.filter(issue => !isSaidBetter(issue, unfoldedIssues))
+    return { error: invalid(told, { part: httpPart, data, schema }) }
+  }
+}
+
+/** Entries of mappings whose keys the schema does not name. */
+function entriesOf(schema: z.ZodType | undefined, data: unknown): number {
+  if (schema === undefined || typeof data !== "object" || data === null) return 0
+  const { innerType, options, element, shape, keyType } = schema.def as ZodParts
+  if (innerType !== undefined) return entriesOf(innerType, data)
+  if (options !== undefined) return Math.max(...options.map(option => entriesOf(option, data)))
+  if (keyType !== undefined) return Object.keys(data).length
+  let sum = 0
+  if (element !== undefined && Array.isArray(data)) for (const item of data) sum += entriesOf(element, item)
+  for (const [key, part] of Object.entries(shape ?? {}))
+    sum += entriesOf(part, (data as Record<string, unknown>)[key])
+  return sum
+}
+
+/** What zod tells of a schema; which of these exist depends on its kind. */
+interface ZodParts {
+  readonly innerType?: z.ZodType
+  readonly options?: readonly z.ZodType[]
+  readonly element?: z.ZodType
+  readonly shape?: Readonly<Record<string, z.ZodType>>
+  /** Of a mapping whose keys the schema does not name. */
+  readonly keyType?: z.ZodType
+}
+
+interface Checked {
+  readonly part: string
+  readonly data: unknown
+  readonly schema: z.ZodType
+}
+
+interface Fault {
+  /** `querystring.limit`, `body.jobs.1.workflow` */
+  readonly path: string
+  readonly subject: string
+  /** What is wrong with it, without naming it. */
+  readonly message: string
+}
+
+function invalid(issues: readonly Issue[], checked: Checked): UmbraError {
+  const faults = issues.flatMap(issue => faultsOf(issue, checked))
+  const sentences = faults.slice(0, TOLD).map(({ subject, message }) => ended(`${subject} ${message}`))
+  if (faults.length > TOLD) sentences.push(`And ${faults.length - TOLD} more.`)
+  const errors = faults.map(({ path, message }) => ({ path, message }))
+  return new UmbraError("E633", sentences.join(" "), { details: { errors } })
+}
+
+function faultsOf(issue: Issue, { part, data, schema }: Checked): Fault[] {
+  const at = (path: Issue["path"], message: string): Fault => ({
+    path: [part, ...path].join("."),
+    subject: subjectOf(part, path),
+    message,
+  })
+  if (issue.code !== "unrecognized_keys")
+    return [at(issue.path, wrongValue(issue, valueAt(data, issue.path)))]
+  const known = keysAt(schema, issue.path)
+  const keys = issue.keys ?? []
+  const told = keys.slice(0, UNKNOWN_KEYS).map(key => at([...issue.path, key], unknownKey(key, known)))
+  const more = keys.length - told.length
+  return more === 0 ? told : [...told, at(issue.path, `has ${more} more keys that are not known`)]
+}
+
+function subjectOf(part: string, path: Issue["path"]): string {
+  const name = formatPath(path)
+  switch (part) {
+    case "querystring":
+      return `The parameter ${name}`
+    case "params":
+      return `{${name}} in the path`
+    case "headers":
+      return `The header ${name}`
+    default:
+      return name === "" ? "The body" : `${name} in the body`
+  }
+}
+
+/** Of a value that may have several forms, what is wrong with the form that was meant. */
+function unfolded(issue: Issue): readonly Issue[] {
+  if (isOurs(issue)) return [issue]
+  const form = issue.errors?.find(branch => branch.length > 0 && branch.every(isInside))
+  if (form === undefined) return [issue]
+  return form.flatMap(inner => unfolded({ ...inner, path: [...issue.path, ...inner.path] }))
+}
+
+/** Is the value of the right kind, and wrong in itself? */
+const isInside = ({ path, code }: Issue): boolean => path.length > 0 || code !== "invalid_type"
+
+const ended = (sentence: string): string => (sentence.endsWith("?") ? sentence : `${sentence}.`)

@@ -1,0 +1,38 @@
+import type { IncomingMessage, ServerResponse } from "node:http"
+import type { FastifyBaseLogger, FastifyInstance, RawServerDefault } from "fastify"
+import type { ZodTypeProvider } from "fastify-type-provider-zod"
+import type { JobSnapshot } from "../engine/owner/snapshot.ts"
+import { noSuchJob } from "../jobs/queries.ts"
+import type { Umbra } from "../umbra.ts"
+import { type Caller, sees } from "./auth/caller.ts"
+import type { Tokens } from "./auth/tokens.ts"
+import type { Unfinished } from "./http/unfinished.ts"
+import type { ServerSettings } from "./settings.ts"
+import type { Stopping } from "./stopping.ts"
+
+export type App = FastifyInstance<
+  RawServerDefault,
+  IncomingMessage,
+  ServerResponse,
+  FastifyBaseLogger,
+  ZodTypeProvider
+>
+
+/** What every route may need. */
+export interface RouteParts {
+  readonly umbra: Umbra
+  readonly settings: ServerSettings
+  readonly tokens: Tokens
+  /** Requests without a token are the local owner's. */
+  readonly isOpen: boolean
+  /** When the process is to end, whoever waits is answered with what there is. */
+  readonly stopping: Stopping
+  readonly unfinished: Unfinished
+}
+
+/** S3: somebody else's job is no job. Every route that takes a job's id goes through here. */
+export async function ownJob(umbra: Umbra, caller: Caller, jobId: string): Promise<JobSnapshot> {
+  const job = await umbra.summary(jobId)
+  if (!sees(caller, job.owner)) throw noSuchJob(jobId)
+  return job
+}

@@ -1,0 +1,342 @@
+/** The shadow graph of a job, its nodes, their items, and what happened, as answers show them. */
+import { z } from "zod"
+import { jobIdExample, json, time } from "./job.ts"
+import { route } from "./route.ts"
+
+const waitKinds = [
+  "dependencies",
+  "retry",
+  "timer",
+  "signal",
+  "external",
+  "slot",
+  "executions",
+  "child",
+  "items",
+  "worker",
+] as const
+
+const nodeExample = {
+  id: "price",
+  handler: "call_external_service",
+  status: "QUEUED",
+  attempt: 2,
+  max_attempts: 3,
+  losses: 0,
+  usage: { tokens: 1200 },
+  incoming: 0,
+  queued_at: "2026-11-15T12:00:00.000Z",
+  started_at: null,
+  finished_at: null,
+  worker: null,
+  duration_ms: null,
+  queued_ms: null,
+  waited_ms: null,
+  last_attempt: {
+    outcome: "failed",
+    started_at: "2026-11-15T11:59:59.750Z",
+    ended_at: "2026-11-15T12:00:00.000Z",
+    duration_ms: 250,
+    worker: "local-4711",
+  },
+  waiting_on: { kind: "retry", at: "2026-11-15T12:00:15.000Z" },
+  error: { code: "E410", message: "it answered 500" },
+  progress: null,
+}
+
+const waitingOn = z.looseObject({ kind: z.enum(waitKinds) })
+
+const liveTask = z.looseObject({
+  status: z.enum(["RUNNING", "QUEUED", "WAITING"]).meta({
+    description: "RUNNING: its handler runs. QUEUED: no handler has begun it, and `waiting_on` says why.",
+  }),
+  worker: z.string().nullable(),
+  started_at: time.nullable().meta({ description: "When its handler began." }),
+  progress: z.looseObject({ percent: z.number().nullable(), message: z.string().nullable() }).nullable(),
+  waiting_on: waitingOn.nullable().meta({
+    description:
+      "Of a task that waits for a worker: `reason` busy with `queued` and `position`, none with `last_worker` and `last_seen_at`, refused with its `cause`, or owner_away (no live engine owns the job) with `cause` and `last_seen_at`. Of one that waits for a slot: its `position`.",
+  }),
+})
+
+const liveDescription =
+  "What is never stored: which handlers run, and where tasks wait. null: the process that runs the job did not answer within 500 ms. Absent: the job has ended."
+
+const liveGraph = z
+  .object({ at: time, nodes: z.array(liveTask.extend({ id: z.string() })) })
+  .nullable()
+  .optional()
+  .meta({ description: liveDescription })
+
+export const liveItems = z
+  .object({ at: time, items: z.array(liveTask.extend({ index: z.number().int() })) })
+  .nullable()
+  .optional()
+  .meta({ description: liveDescription })
+
+const usage = z.record(z.string(), z.number())
+
+/** What a node and an item say of their attempts. */
+const numbers = {
+  attempt: z.number().int().min(1).meta({
+    description:
+      "Counts the attempts that have begun and were not handed over; before the first, or between two, the next one.",
+  }),
+  max_attempts: z.number().int().meta({
+    description:
+      "How many there can be: those of the retry policy, and one more for each attempt that was lost or belongs to the time before a retry of the job.",
+  }),
+  losses: z.number().int().meta({
+    description: "Attempts among them that were running when their process died. They spend no retry.",
+  }),
+  usage: usage.optional().meta({ description: "What all attempts used, failed and aborted ones included." }),
+  reason: z.string().optional().meta({ description: "With status CANCELLED: why." }),
+}
+
+const ms = z.number().nullable()
+
+const times = {
+  queued_at: time.nullable(),
+  started_at: time.nullable().meta({
+    description: "When the handler began. Of an attempt that still runs: known once it has run for a second.",
+  }),
+  finished_at: time.nullable(),
+  worker: z.string().nullable(),
+  duration_ms: ms.meta({ description: "How long the handler ran, without what the node waited afterwards." }),
+  queued_ms: ms.meta({
+    description: "From when it was ready, or its retry was due, until the handler began.",
+  }),
+  waited_ms: ms.meta({
+    description: "From when the handler returned a wait, or its items began, until the node ended.",
+  }),
+  last_attempt: z
+    .looseObject({
+      outcome: z.string(),
+      started_at: time.nullable(),
+      ended_at: time,
+      duration_ms: ms,
+      worker: z.string().nullable(),
+    })
+    .optional()
+    .meta({ description: "Of a node that is tried again: the attempt before the current one." }),
+}
+
+const attemptExample = {
+  attempt: 1,
+  outcome: "failed",
+  queued_at: "2026-11-15T11:59:59.700Z",
+  started_at: "2026-11-15T11:59:59.750Z",
+  ended_at: "2026-11-15T12:00:00.000Z",
+  duration_ms: 250,
+  queued_ms: 50,
+  held_ms: 2,
+  worker: "local-4711",
+  error: { code: "E410", message: "it answered 500" },
+  reason: null,
+  usage: { tokens: 1200 },
+  waits: [],
+}
+
+const attempt = z
+  .looseObject({
+    attempt: z.number().int().min(1),
+    outcome: z
+      .enum(["completed", "failed", "postponed", "lost", "handed_over", "cancelled", "skipped"])
+      .nullable()
+      .meta({
+        description:
+          "null: it has not ended. `postponed`: the provider asked for time, which spends no attempt. `lost`: its process died. `handed_over`: its process stopped in order.",
+      }),
+    queued_at: time,
+    started_at: time.nullable().meta({ description: "null: the handler did not begin, or it is not known." }),
+    ended_at: time.nullable(),
+    duration_ms: ms,
+    queued_ms: ms,
+    held_ms: ms.meta({ description: "The part of queued_ms that the worker held the task." }),
+    worker: z.string().nullable(),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+    reason: z.string().nullable().meta({ description: "Of an attempt that was cancelled: why." }),
+    usage: usage.nullable(),
+    waits: z.array(z.looseObject({ kind: z.string(), from: time, until: time.nullable() })).meta({
+      description:
+        "What it waited for: a retry time, a place among the executions, a slot, a timer, a signal, a provider, a child, items.",
+    }),
+  })
+  .meta({ id: "Attempt", examples: [attemptExample] })
+
+const node = z
+  .looseObject({
+    id: z.string(),
+    handler: z.string(),
+    status: z.string(),
+    ...numbers,
+    incoming: z.number().int().meta({ description: "Dependencies that are not done." }),
+    ...times,
+    waiting_on: waitingOn.nullable().meta({
+      description:
+        "Why the node does not run right now: `nodes` it depends on, a retry `at`, a timer `until`, a signal's `name`, a provider's `external_id` and `next_poll_at`, a slot's `provider`, a place for a `pipeline` among `limit` executions, a child's `job_id`, `waiting` items, a worker with the `handler`. `live` says more: the `position` in a queue, why no worker has begun, and of a pipeline the `adapters` that its process lacks, and `redis` if it lacks that.",
+    }),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+    items: z
+      .looseObject({ total: z.number().int() })
+      .optional()
+      .meta({ description: "Of a node with for_each: how many of its items are in each state." }),
+  })
+  .meta({ id: "Node", examples: [nodeExample] })
+
+export const nodeWithOutput = node
+  .extend({
+    output: json,
+    live: liveGraph,
+    attempts: z.array(attempt).meta({ description: "The newest 100, in the order they were queued." }),
+    attempts_total: z.number().int(),
+    item: z.number().int().optional().meta({ description: "Whose item's attempts these are." }),
+  })
+  .meta({
+    examples: [
+      {
+        ...nodeExample,
+        ...{ status: "COMPLETED", finished_at: "2026-11-15T12:00:16.000Z", waiting_on: null, error: null },
+        output: 42,
+        attempts: [attemptExample],
+        attempts_total: 2,
+      },
+    ],
+  })
+
+export const item = z
+  .looseObject({
+    index: z.number().int().meta({ description: "From 0." }),
+    item: json,
+    status: z.string(),
+    ...numbers,
+    ...times,
+    waiting_on: waitingOn.nullable(),
+    error: z.looseObject({ code: z.string(), message: z.string() }).nullable(),
+  })
+  .meta({
+    id: "Item",
+    examples: [
+      {
+        index: 0,
+        item: { file: "a.png" },
+        status: "COMPLETED",
+        attempt: 1,
+        max_attempts: 3,
+        losses: 0,
+        queued_at: "2026-01-01T00:00:00.000Z",
+        started_at: "2026-01-01T00:00:00.005Z",
+        finished_at: "2026-01-01T00:00:00.105Z",
+        worker: "local-4711",
+        duration_ms: 100,
+        queued_ms: 5,
+        waited_ms: null,
+        waiting_on: null,
+        error: null,
+      },
+    ],
+  })
+
+export const graph = z
+  .looseObject({
+    status: z.string(),
+    workflow_status: z
+      .enum(["RUNNING", "WAITING_SINGLE", "WAITING_PARALLEL", "READY_TO_RESUME"])
+      .nullable()
+      .meta({
+        description:
+          "RUNNING: the start of a node is on record. READY_TO_RESUME: none is RUNNING, at least one is ready for a worker. WAITING_SINGLE, WAITING_PARALLEL: none is RUNNING or ready, one or several wait. null: the job has not begun, or has ended.",
+      }),
+    resume_token: z.string().meta({ description: "Another one after each resume." }),
+    progress_pct: z.number().int().min(0).max(100),
+    nodes: z.array(node),
+    edges: z.array(z.object({ from: z.string(), to: z.string() })),
+    ready_queue: z.array(z.string()),
+    waiting_for: z.array(z.looseObject({ node: z.string(), kind: z.string() })),
+    pending_operations: z.number().int(),
+    completed_operations: z.number().int(),
+    usage: z.record(z.string(), z.number()),
+    routes: z.array(route).optional().meta({ description: "Of a pipeline." }),
+    dead_letters: z
+      .object({
+        count: z.number().int().min(0),
+        first: z
+          .object({
+            message: z.string(),
+            error: z.looseObject({ code: z.string(), message: z.string() }),
+          })
+          .nullable(),
+      })
+      .optional()
+      .meta({
+        description:
+          "Of a pipeline: messages that failed for good and that no job has replayed, and the first of them by route and number.",
+      }),
+    live: liveGraph,
+    unseen_operations: z
+      .array(
+        z.object({
+          node: z.string(),
+          item: z.number().int().optional(),
+          provider: z.string(),
+          since: time,
+          held_until: time.meta({ description: "Until when it holds a slot of its provider." }),
+        }),
+      )
+      .optional()
+      .meta({
+        description:
+          "Operations that may be running at a provider, whose id nobody knows: the job ended while the submission was in flight.",
+      }),
+  })
+  .meta({
+    id: "Graph",
+    examples: [
+      {
+        status: "PROCESSING",
+        workflow_status: "WAITING_SINGLE",
+        resume_token: "r0",
+        progress_pct: 0,
+        nodes: [nodeExample],
+        edges: [{ from: "price", to: "result" }],
+        ready_queue: [],
+        waiting_for: [{ node: "price", kind: "retry", at: "2026-11-15T12:00:15.000Z" }],
+        pending_operations: 1,
+        completed_operations: 0,
+        usage: { tokens: 1200 },
+        live: { at: "2026-11-15T12:00:01.000Z", nodes: [] },
+      },
+    ],
+  })
+
+const eventExample = {
+  type: "node.completed",
+  source: "worker",
+  at: "2026-11-15T12:00:01.250Z",
+  seq: 17179869187,
+  correlation_id: jobIdExample,
+  idempotency_key: `${jobIdExample}:17179869187:2`,
+  node: "price",
+  attempt: 1,
+  from: "RUNNING",
+  to: "COMPLETED",
+  payload: { output: 42 },
+}
+
+const event = z
+  .looseObject({
+    type: z.string(),
+    source: z.string().meta({ description: "Who made it happen." }),
+    at: time,
+    seq: z.number().int().meta({ description: "Of what is stored; several events may have the same." }),
+    correlation_id: z.string().meta({ description: "The job." }),
+    idempotency_key: z.string(),
+  })
+  .meta({ id: "Event", examples: [eventExample] })
+
+export const eventPage = z
+  .object({
+    events: z.array(event),
+    next: z.string().nullable().meta({ description: "`after` of the next page." }),
+  })
+  .meta({ examples: [{ events: [eventExample], next: "17179869187.2" }] })

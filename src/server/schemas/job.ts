@@ -1,0 +1,208 @@
+/** How requests and answers look: checked when they come in, and published in the OpenAPI document. */
+import { z } from "zod"
+import { jobStatuses } from "../../core/states.ts"
+import { type ErrorCode, errorTable } from "../../errors.ts"
+
+export const jobIdExample = "0198c0de-7a11-7012-9abc-0123456789ab"
+
+/** PostgreSQL has no U+0000. */
+// biome-ignore lint/suspicious/noControlCharactersInRegex: it is the one that must not be there.
+const storable = [/^[^\u0000]*$/, "must not hold the character U+0000"] as const
+
+export const workflowName = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(...storable)
+  .meta({ example: "order" })
+export const aliasName = z
+  .string()
+  .regex(
+    /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/,
+    "must begin with a letter and have at most 63 letters, digits, _ and -",
+  )
+  .meta({ example: "stable" })
+export const version = z.coerce
+  .number()
+  .int()
+  .min(1)
+  .max(2 ** 31 - 1)
+  .meta({ example: 3 })
+export const jobId = z.string().max(100).meta({ example: jobIdExample })
+/** Opaque: what a stream gave. */
+export const eventId = z.string().max(8000).meta({ example: "j1.kM3f" })
+export const limit = z.coerce.number().int().min(1).max(1000).default(50).meta({ example: 100 })
+export const time = z.string().meta({ format: "date-time", example: "2026-11-15T12:00:00.000Z" })
+export const json = z.unknown().meta({ description: "Any JSON." })
+
+export const problem = z
+  .looseObject({
+    type: z.string().meta({ example: "urn:umbra:error:E301" }),
+    title: z.string().meta({ example: "no such job" }),
+    status: z.number().int().meta({ example: 404 }),
+    detail: z.string().meta({ example: `Job ${jobIdExample} does not exist.` }),
+    code: z.string().meta({ description: "A code of docs/errors.md.", example: "E301" }),
+    errors: z
+      .array(z.unknown())
+      .optional()
+      .meta({ description: "The problems of a document or a request, 100 at most." }),
+    more_errors: z
+      .number()
+      .int()
+      .optional()
+      .meta({ description: "How many problems there are beyond those of `errors`." }),
+  })
+  .meta({ id: "Problem", description: "An error, as RFC 9457 has it." })
+
+export const jobExample = {
+  job_id: jobIdExample,
+  workflow: "order",
+  workflow_version: 3,
+  owner: "local",
+  parent_id: null,
+  status: "COMPLETED",
+  output: { total: 42 },
+  error: null,
+  reason: null,
+  usage: { tokens: 1200 },
+  labels: { team: "shop" },
+  priority: 0,
+  created_at: "2026-11-15T12:00:00.000Z",
+  updated_at: "2026-11-15T12:00:01.250Z",
+  finished_at: "2026-11-15T12:00:01.250Z",
+}
+
+export const job = z
+  .object({
+    job_id: z.string(),
+    workflow: z.string(),
+    workflow_version: z.number().int(),
+    owner: z.string(),
+    parent_id: z.string().nullable().meta({ description: "Of a child job: the job it runs for." }),
+    status: z.enum(jobStatuses as [string, ...string[]]),
+    output: json,
+    output_left_out: z
+      .literal(true)
+      .optional()
+      .meta({ description: "In lists: the output is too large to be shown here. The job itself has it." }),
+    error: z
+      .object({
+        code: z.string(),
+        message: z.string(),
+        node: z.string().optional(),
+        item: z.number().int().optional(),
+      })
+      .nullable()
+      .meta({ description: "Why the job failed." }),
+    reason: z.string().nullable().meta({ description: "Of a job that was cancelled or has expired: why." }),
+    usage: z.record(z.string(), z.number()).nullable().meta({
+      description:
+        "What all attempts have used, failed and aborted ones included. null of a job with something in flight, in lists and in processes that do not run it: its graph has it.",
+    }),
+    previews: z
+      .array(z.object({ node: z.string(), preview: json }))
+      .optional()
+      .meta({
+        description:
+          "While the status is PREVIEW, and not in lists: the last partial result of each node that is at work.",
+      }),
+    labels: z.record(z.string(), z.string()),
+    priority: z.number().int(),
+    created_at: time,
+    updated_at: time.meta({ description: "When its state last changed." }),
+    finished_at: time.nullable(),
+  })
+  .meta({ id: "Job", examples: [jobExample] })
+
+const submission = {
+  workflow: z
+    .string()
+    .min(1)
+    .max(300)
+    .regex(...storable)
+    .meta({ description: "`name`, `name@3` or `name@stable`.", example: "order@stable" }),
+  input: json.optional(),
+  priority: z.number().int().min(-1000).max(1000).optional(),
+  ttl_seconds: z
+    .number()
+    .positive()
+    .max(1e10)
+    .nullable()
+    .optional()
+    .meta({ description: "null: never expires." }),
+  labels: z.record(z.string().min(1).max(200), z.string().max(1000)).optional(),
+}
+
+export const newJob = z.strictObject(submission).meta({
+  examples: [{ workflow: "order@stable", input: { item: "tea" }, labels: { team: "shop" } }],
+})
+
+export const idempotencyKey = z
+  .string()
+  .min(1)
+  .max(255)
+  .regex(...storable)
+  .meta({ example: "order-17" })
+
+export const traceparent = z.string().optional().meta({
+  description: "W3C Trace Context: the job's spans belong to this trace.",
+  example: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01",
+})
+
+export const newJobs = z
+  .strictObject({
+    jobs: z
+      .array(z.strictObject({ ...submission, idempotency_key: idempotencyKey.optional() }))
+      .min(1)
+      .max(1000),
+  })
+  .meta({
+    examples: [{ jobs: [{ workflow: "order", input: { item: "tea" }, idempotency_key: "order-17" }] }],
+  })
+
+export const waitQuery = z.strictObject({
+  wait: z.coerce
+    .number()
+    .min(0)
+    .optional()
+    .meta({ description: "Seconds to wait for the job's end before answering.", example: 30 }),
+})
+
+/** The answer of a live stream. */
+export function eventStream(example: string): Readonly<Record<number, z.ZodType>> {
+  const description = "Server-Sent Events, one JSON document each. docs/streams.md says which."
+  return textAnswer("text/event-stream", description, example)
+}
+
+/** What Prometheus reads. */
+export function plainText(example: string): Readonly<Record<number, z.ZodType>> {
+  return textAnswer("text/plain", "Metrics as text", example)
+}
+
+function textAnswer(type: string, description: string, example: string) {
+  const answer = { description, content: { [type]: { schema: z.string().meta({ examples: [example] }) } } }
+  return { 200: answer as unknown as z.ZodType }
+}
+
+/** Whatever is asked, this may come back. */
+const always: readonly ErrorCode[] = ["E501", "E612", "E633", "E639"]
+const withCaller: readonly ErrorCode[] = ["E611", "E630", "E631", "E632", "E645"]
+
+/** The answers of a route: what it gives when all is well, and the errors that it may give. */
+export function answers(
+  well: Readonly<Record<number, z.ZodType>>,
+  codes: readonly ErrorCode[],
+  isPublic = false,
+) {
+  const response: Record<string, unknown> = { ...well }
+  const all = [...new Set([...codes, ...always, ...(isPublic ? [] : withCaller)])].sort()
+  for (const status of new Set(all.map(code => errorTable[code].status))) {
+    if (well[status] !== undefined) continue
+    const own = all.filter(code => errorTable[code].status === status)
+    response[status] = {
+      description: own.map(code => `${code} ${errorTable[code].title}`).join("; "),
+      content: { "application/problem+json": { schema: problem } },
+    }
+  }
+  return response as Record<string, z.ZodType>
+}

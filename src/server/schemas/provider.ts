@@ -1,0 +1,67 @@
+/** Providers and their webhooks, as answers show them. */
+import { z } from "zod"
+import { time } from "./job.ts"
+
+const providerExample = {
+  name: "acme",
+  owners: null,
+  slots: { limit: 4, limit_per_owner: 2, held: [], waiting: 0, oldest_asked_at: null },
+  rate: { limit: 10, limit_per_owner: null, pace: 1 },
+  operations: 0,
+  unseen_operations: [],
+  recent_errors: [{ at: "2026-11-15T12:00:00.000Z", what: "poll", code: "E410", message: "it answered 500" }],
+}
+
+export const provider = z
+  .object({
+    name: z.string(),
+    owners: z
+      .array(z.string())
+      .readonly()
+      .nullable()
+      .meta({ description: "Whose jobs may use it; null: everybody's." }),
+    slots: z.object({
+      limit: z.number().int().nullable().meta({ description: "null: no limit." }),
+      limit_per_owner: z.number().int().nullable(),
+      held: z.array(z.object({ job_id: z.string(), owner: z.string(), granted_at: time, held_until: time })),
+      waiting: z.number().int(),
+      oldest_asked_at: time.nullable(),
+    }),
+    rate: z.object({
+      limit: z.number().nullable().meta({ description: "Requests a second; null: no limit." }),
+      limit_per_owner: z.number().nullable(),
+      pace: z.number().meta({ description: "Share of it in use: less than 1 after a 429." }),
+    }),
+    operations: z.number().int().meta({ description: "Operations that are not over." }),
+    unseen_operations: z
+      .array(z.object({ job_id: z.string(), owner: z.string(), since: time, held_until: time }))
+      .meta({
+        description:
+          "Of jobs that have ended: submissions without an answer. An operation may be running unseen; each holds a slot until its lease ends.",
+      }),
+    recent_errors: z.array(z.object({ at: time, what: z.string(), code: z.string(), message: z.string() })),
+  })
+  .meta({ id: "Provider", examples: [providerExample] })
+
+const webhookExample = {
+  event_id: "evt-1",
+  external_id: "op-17",
+  received_at: "2026-11-15T12:00:00.000Z",
+  verdict: "delivered",
+  reason: null,
+  bytes: 412,
+}
+
+export const webhook = z
+  .object({
+    event_id: z.string().nullable(),
+    external_id: z.string().nullable(),
+    received_at: time,
+    verdict: z.enum(["parked", "delivered", "late", "refused"]),
+    reason: z
+      .string()
+      .nullable()
+      .meta({ description: "Why it was refused, or why the operation that it is about failed." }),
+    bytes: z.number().int(),
+  })
+  .meta({ id: "Webhook", examples: [webhookExample] })

@@ -1,0 +1,79 @@
+/** How tokens look in requests and answers. */
+import { z } from "zod"
+import { knownScopes, ownerPattern } from "../auth/tokens.ts"
+import { bounds } from "../http/limits.ts"
+import { jobIdExample, limit as pageLimit, time } from "./job.ts"
+
+const scope = z.enum(knownScopes)
+const ownerName = z
+  .string()
+  .regex(ownerPattern, "must have 1 to 200 characters and no control characters")
+  .meta({ example: "shop" })
+
+const limit = {
+  rate_limit: z.number().positive().max(bounds.rateLimit),
+  max_unfinished_jobs: z.number().int().positive().max(bounds.maxUnfinishedJobs),
+  max_body_bytes: z.number().int().positive().max(bounds.maxBodyBytes),
+}
+
+const limits = {
+  rate_limit: limit.rate_limit
+    .nullable()
+    .meta({ description: "Requests a second, with a burst of twice that. null: the server's default." }),
+  max_unfinished_jobs: limit.max_unfinished_jobs
+    .nullable()
+    .meta({ description: "Jobs submitted with it that have not ended. null: the server's default." }),
+  max_body_bytes: limit.max_body_bytes.nullable().meta({ description: "null: the server's default." }),
+}
+
+const tokenExample = {
+  id: "0198c0de-7a11-7012-9abc-0123456789ab",
+  owner: "shop",
+  scopes: ["read", "submit"],
+  last_four: "9xQe",
+  created_at: "2026-11-15T12:00:00.000Z",
+  revoked_at: null,
+  ...{ rate_limit: 50, max_unfinished_jobs: 200, max_body_bytes: null },
+}
+
+export const token = z
+  .object({
+    id: z.string(),
+    owner: z.string(),
+    scopes: z.array(z.string()),
+    last_four: z.string().meta({ description: "Of the token's text, to recognise it by." }),
+    created_at: time,
+    revoked_at: time.nullable(),
+    ...limits,
+  })
+  .meta({ id: "Token", examples: [tokenExample] })
+
+export const newToken = z
+  .strictObject({
+    owner: ownerName.optional().meta({ description: "The caller's own, unless told." }),
+    scopes: z.array(scope).min(1).max(4),
+    rate_limit: limit.rate_limit.optional(),
+    max_unfinished_jobs: limit.max_unfinished_jobs.optional(),
+    max_body_bytes: limit.max_body_bytes.optional(),
+  })
+  .meta({
+    examples: [
+      { scopes: ["read", "submit"], rate_limit: 50, max_unfinished_jobs: 200, max_body_bytes: 65_536 },
+      { scopes: ["read"] },
+    ],
+  })
+
+export const madeToken = token
+  .extend({
+    token: z.string().meta({ description: "Told only now." }),
+    server_is_open: z.boolean().meta({
+      description: "The server was started without tokens, and asks for one only when it is started again.",
+    }),
+  })
+  .meta({ examples: [{ ...tokenExample, token: "umbra_…", server_is_open: false }] })
+
+export const tokenQuery = z.strictObject({
+  owner: ownerName.optional(),
+  after: z.uuid({ error: "must be `next` of the page before" }).optional().meta({ example: jobIdExample }),
+  limit: pageLimit,
+})
