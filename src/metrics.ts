@@ -1,5 +1,5 @@
 /** Amounts counted by size, in plain numbers: adding one is a few comparisons, whoever looks does the rest. */
-export class Tally {
+export class Histogram {
   /** Upper ends, rising; what is above the last is counted in one more place. */
   readonly bounds: readonly number[]
   readonly counts: Float64Array

@@ -10,7 +10,7 @@ import type { Plan } from "./definition/plan.ts"
 import type { Workflow } from "./definition/typed/builder.ts"
 import { systemClock } from "./engine/clock.ts"
 import type { Engine } from "./engine/engine.ts"
-import { statesOf, type Vitals } from "./engine/metrics.ts"
+import { type EngineHealth, statesOf } from "./engine/metrics.ts"
 import { type JobSnapshot, snapshotOfLive } from "./engine/owner/snapshot.ts"
 import type { JobCommand } from "./engine/remote/commands.ts"
 import type { RemoteOverlays } from "./engine/remote/remote-overlays.ts"
@@ -164,7 +164,7 @@ export class Umbra {
   }
 
   /** What this process has in hand, and whether it can take more. */
-  vitals(): Vitals {
+  health(): EngineHealth {
     const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#engine
     const { running, queued, refused } = this.#broker
     return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
@@ -176,10 +176,10 @@ export class Umbra {
   }
 
   /** Numbers for metrics: what was done since the process started, and the states of what is in memory. */
-  measures() {
-    const { measures: engine, owner } = this.#engine
-    const attempts = this.#broker.measures
-    const { measures: pipelines } = this.pipelines
+  metrics() {
+    const { metrics: engine, owner } = this.#engine
+    const attempts = this.#broker.metrics
+    const { metrics: pipelines } = this.pipelines
     return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
   }
 
@@ -233,7 +233,7 @@ export class Umbra {
 
   /** Handlers that come later: nodes that wait for one of them start at once. */
   addHandlers(handlers: readonly Handler[]): void {
-    for (const name of this.handlers.add(handlers)) this.#engine.owner.serve(name)
+    for (const name of this.handlers.add(handlers)) this.#engine.owner.handlerAdded(name)
   }
 
   handle(jobId: string): JobHandle {
@@ -258,7 +258,7 @@ export class Umbra {
   /** The job from memory, or as lists have it: without what only its journal says. */
   async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
-    const known = live !== undefined && live.undurable === 0 ? snapshotOfLive(live) : null
+    const known = live !== undefined && live.pendingBatches === 0 ? snapshotOfLive(live) : null
     return known ?? this.queries.summary(jobId)
   }
 

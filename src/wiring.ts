@@ -128,7 +128,7 @@ export function wire({
   })
   const webhooks = services.webhooks({
     store: journal.providers,
-    told: partitions => engine.tell(partitions),
+    inboxChanged: partitions => engine.notifyInbox(partitions),
   })
   const live = new Live({
     journal,

@@ -13,7 +13,7 @@ import type { Progress } from "../core/view/view.ts"
 import { failpoint } from "../failpoints.ts"
 import type { Queued } from "./fair-queue.ts"
 import { type Lane, Lanes, type Limit } from "./lanes.ts"
-import { AttemptMeasures } from "./metrics.ts"
+import { AttemptMetrics } from "./metrics.ts"
 import type { Broker, Outcome, RunningTask, Task, TaskEvents, TaskName, TaskWaits } from "./port.ts"
 import { type Lined, SuspectLine } from "./suspect-line.ts"
 import { nameOf } from "./task-name.ts"
@@ -74,7 +74,7 @@ const sliceMs = 10
 export const LATE_MS = 25
 
 export class LocalBroker implements Broker {
-  readonly measures = new AttemptMeasures()
+  readonly metrics = new AttemptMetrics()
   readonly #runner: Runner
   readonly #pool: Pool
   readonly #lanes: Lanes<Attempt>
@@ -100,7 +100,7 @@ export class LocalBroker implements Broker {
       worker: `local-${process.pid}`,
       now: () => options.runner.now?.() ?? 0,
       running: 0,
-      measures: this.measures,
+      metrics: this.metrics,
       time: 0,
       ended: attempt => this.#ended(attempt),
       begunAlone: () => this.#lookAtSuspects(),
@@ -295,7 +295,7 @@ interface Pool {
   readonly worker: string
   now(): number
   running: number
-  readonly measures: AttemptMeasures
+  readonly metrics: AttemptMetrics
   /** When somebody last looked at the clock: each attempt of a run starts when the one before it ended. */
   time: number
   ended(attempt: Attempt): void
@@ -353,8 +353,8 @@ class Attempt implements Queued, Lined, AttemptEvents {
 
   start(runner: Runner): void {
     this.isRunning = true
-    const { time, measures } = this.#pool
-    measures.waitSeconds.add((time - this.receivedAt) / 1000)
+    const { time, metrics } = this.#pool
+    metrics.waitSeconds.add((time - this.receivedAt) / 1000)
     this.#pool.running += 1
     this.lane.take()
     // Its place in the rate of its provider has passed while it waited: a burst of such tasks would exceed the rate.
@@ -448,10 +448,10 @@ class Attempt implements Queued, Lined, AttemptEvents {
     this.isRunning = false
     this.#pool.running -= 1
     this.#pool.time = now
-    const { worker, measures, events } = this.#pool
+    const { worker, metrics, events } = this.#pool
     // An announced attempt may end before its handler began.
     const begunAt = Number.isNaN(this.#begunAt) ? now : this.#begunAt
-    measures.ended(this.#task.handler, outcome, now - begunAt)
+    metrics.ended(this.#task.handler, outcome, now - begunAt)
     this.lane.free()
     this.#pool.ended(this)
     if (outcome === null || this.#cancelled !== null) return

@@ -1,27 +1,27 @@
-import { secondsBounds, Tally } from "../metrics.ts"
+import { Histogram, secondsBounds } from "../metrics.ts"
 import type { Outcome } from "./port.ts"
 
 /** What came of attempts at one handler. */
-export interface HandlerMeasures {
-  readonly seconds: Tally
+export interface HandlerMetrics {
+  readonly seconds: Histogram
   readonly outcomes: Record<Outcome["type"] | "aborted", number>
 }
 
 /** What a pool of workers knows of its work, since the process started. */
-export class AttemptMeasures {
+export class AttemptMetrics {
   /** From hand-over until a slot was free. */
-  readonly waitSeconds = new Tally(secondsBounds)
-  readonly handlers = new Map<string, HandlerMeasures>()
+  readonly waitSeconds = new Histogram(secondsBounds)
+  readonly handlers = new Map<string, HandlerMetrics>()
 
   ended(handler: string, outcome: Outcome | null, ms: number): void {
-    let measures = this.handlers.get(handler)
-    if (measures === undefined) {
-      const seconds = new Tally([...secondsBounds, 300, 1800])
+    let metrics = this.handlers.get(handler)
+    if (metrics === undefined) {
+      const seconds = new Histogram([...secondsBounds, 300, 1800])
       const outcomes = { completed: 0, failed: 0, waiting: 0, submitted: 0, child: 0, aborted: 0 }
-      measures = { seconds, outcomes }
-      this.handlers.set(handler, measures)
+      metrics = { seconds, outcomes }
+      this.handlers.set(handler, metrics)
     }
-    measures.outcomes[outcome?.type ?? "aborted"]++
-    measures.seconds.add(ms / 1000)
+    metrics.outcomes[outcome?.type ?? "aborted"]++
+    metrics.seconds.add(ms / 1000)
   }
 }

@@ -1,5 +1,5 @@
 import { LocalBroker, type LocalBrokerOptions } from "./local.ts"
-import type { AttemptMeasures } from "./metrics.ts"
+import type { AttemptMetrics } from "./metrics.ts"
 import type {
   Broker,
   BrokerHost,
@@ -123,8 +123,8 @@ export class RoutedBroker implements Broker {
   }
 
   /** Of the attempts in this process. */
-  get measures(): AttemptMeasures {
-    return this.#local.measures
+  get metrics(): AttemptMetrics {
+    return this.#local.metrics
   }
 
   /** Tasks that workers elsewhere have refused. */

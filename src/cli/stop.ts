@@ -3,13 +3,13 @@ import { exitCode } from "./exit.ts"
 
 export interface Stop {
   /** Resolves when the process is told to stop. */
-  readonly told: Promise<NodeJS.Signals>
+  readonly signalled: Promise<NodeJS.Signals>
   readonly isTold: () => boolean
 }
 
 export function toldToStop(): Stop {
   let isTold = false
-  const told = new Promise<NodeJS.Signals>(resolve => {
+  const signalled = new Promise<NodeJS.Signals>(resolve => {
     for (const signal of ["SIGTERM", "SIGINT"] as const)
       process.once(signal, () => {
         isTold = true
@@ -18,7 +18,7 @@ export function toldToStop(): Stop {
         process.once(signal, () => process.exit(exitCode.failed))
       })
   })
-  return { told, isTold: () => isTold }
+  return { signalled, isTold: () => isTold }
 }
 
 export function sayThatItStops(signal: NodeJS.Signals): void {

@@ -14,7 +14,7 @@ export type Command =
   /** The list of a node with `for_each`. */
   | ({ readonly type: "expand"; readonly node: number; readonly attempt: number } & ExpandedTo)
   | ({ readonly type: "skip"; readonly node: number; readonly attempt: number } & JobResult)
-  | ({ readonly type: "preview"; readonly data: Json } & Attempted)
+  | ({ readonly type: "preview"; readonly data: Json } & AttemptRef)
   | ({
       readonly type: "signal"
       readonly name: string
@@ -22,7 +22,7 @@ export type Command =
       readonly resumeToken?: string
     } & JobResult)
   /** No slot of the node's provider is free. */
-  | ({ readonly type: "await_slot"; readonly provider: string } & Attempted)
+  | ({ readonly type: "await_slot"; readonly provider: string } & AttemptRef)
   /** The slot that the node, or the item, waits for is its own now. */
   | { readonly type: "grant_slot"; readonly node: number; readonly item?: number }
   | Submitted
@@ -42,7 +42,7 @@ export type Command =
   | { readonly type: "delete" }
 
 /** Which attempt at what: at a node, or at an item of it. */
-export interface Attempted {
+export interface AttemptRef {
   readonly node: number
   readonly attempt: number
   readonly item?: number
@@ -57,19 +57,19 @@ export interface AttemptTimes {
 }
 
 /** What a worker reports with the end of an attempt; `times` is absent where no handler ran. */
-export interface Reported extends Attempted {
+export interface Reported extends AttemptRef {
   readonly times?: AttemptTimes
   readonly usage?: JsonObject
 }
 
 interface Some {
-  readonly only?: readonly Attempted[]
+  readonly only?: readonly AttemptRef[]
 }
 
 /** `source`: where else the job has the list. */
 type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSource } & JobResult
 
-export interface Started extends Attempted {
+export interface Started extends AttemptRef {
   readonly type: "started"
   readonly worker: string
   /** Of an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
@@ -147,7 +147,7 @@ export interface OperationProgress {
 }
 
 /** What a decision may depend on besides the state: given, never taken. */
-export interface Circumstances {
+export interface DecisionContext {
   readonly now: number
   /** In [0, 1). */
   readonly random: number

@@ -1,5 +1,5 @@
 import { wholeMs } from "./attempt-times.ts"
-import type { Circumstances } from "./commands.ts"
+import type { DecisionContext } from "./commands.ts"
 import type { Fact, TasksLost } from "./facts.ts"
 import type { Fault } from "./faults.ts"
 import type { JobState, Start, Suspect } from "./state.ts"
@@ -35,7 +35,7 @@ function suspectAfter(
 }
 
 /** Is the loss of its current attempt the one that was too many? */
-export function isBlamed(state: JobState, node: number, { now, lossLimit }: Circumstances): boolean {
+export function isBlamed(state: JobState, node: number, { now, lossLimit }: DecisionContext): boolean {
   const start = state.started.get(node)
   const resumes = state.graph.nodes[node]!.resumes === true
   if (start?.alone !== true || resumes) return false
@@ -43,7 +43,7 @@ export function isBlamed(state: JobState, node: number, { now, lossLimit }: Circ
   return streak >= lossLimit || deaths >= 3 * lossLimit
 }
 
-export function lostTooOften(state: JobState, node: number, given: Circumstances): Fact {
+export function lostTooOften(state: JobState, node: number, given: DecisionContext): Fact {
   const deaths = (state.suspects.get(node)?.deaths ?? 0) + 1
   const times = deaths === 1 ? "once" : `${deaths} times`
   const fault: Fault = {
@@ -65,7 +65,7 @@ export function startOf(
     readonly alone?: boolean
     readonly ranMs?: number
   },
-  { now: at, otherDiedAt = Number.NEGATIVE_INFINITY }: Circumstances,
+  { now: at, otherDiedAt = Number.NEGATIVE_INFINITY }: DecisionContext,
 ): Fact | null {
   const { node, attempt, worker, alone, ranMs } = command
   const ran = ranMs === undefined ? {} : { ran_ms: wholeMs(ranMs) }

@@ -1,40 +1,40 @@
 import { randomUUID } from "node:crypto"
 import { UmbraError } from "../errors.ts"
-import type { Pulse } from "../journal/port/journal.ts"
+import type { Heartbeat } from "../journal/port/journal.ts"
 import { Family } from "./children/family.ts"
 import type { OperationRows } from "./commit/operation-rows.ts"
 import type { EngineParts } from "./engine-parts.ts"
 import { newJobId, partitionOf } from "./ids.ts"
-import { EngineMeasures } from "./metrics.ts"
+import { EngineMetrics } from "./metrics.ts"
 import { type LiveJob, taskKey } from "./owner/live-job.ts"
-import { Owner } from "./owner/owner.ts"
+import { PartitionOwner } from "./owner/owner.ts"
 import type { OwnerObserver } from "./owner/owner-observer.ts"
-import { type RunningPulse, startPulse } from "./partitions/heartbeat.ts"
+import { type RunningHeartbeat, startPulse } from "./partitions/heartbeat.ts"
 import { Lease } from "./partitions/lease.ts"
 import { Ownership } from "./partitions/ownership.ts"
 import { anyExecution, ExecutionQueue } from "./pipeline-places.ts"
 import { Plans } from "./plans.ts"
 import { noProviders } from "./providers/providers.ts"
-import { Upkeep } from "./providers/sweep.ts"
+import { ProviderSweep } from "./providers/sweep.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./recovery/fold.ts"
 import { Recovery } from "./recovery/recovery.ts"
 import { failRefused } from "./recovery/refused-job.ts"
 import { Retention } from "./recovery/retention.ts"
 import { Wakeups } from "./recovery/wakeups.ts"
-import { Requests } from "./remote/commands.ts"
+import { Commands } from "./remote/commands.ts"
 import { Inbox } from "./remote/inbox.ts"
 import type { AwayOwner } from "./remote/known-engines.ts"
-import { Elsewhere } from "./remote/remote-engines.ts"
-import { Fleet } from "./workers.ts"
+import { RemoteEngines } from "./remote/remote-engines.ts"
+import { Workers } from "./workers.ts"
 
 /** One process's share of the work: owns partitions, recovers their jobs, and answers what is asked of them. */
 export class Engine {
   readonly id: string
   readonly plans: Plans
-  readonly owner: Owner
-  readonly fleet: Fleet
-  readonly requests: Requests
-  readonly measures = new EngineMeasures()
+  readonly owner: PartitionOwner
+  readonly fleet: Workers
+  readonly requests: Commands
+  readonly metrics = new EngineMetrics()
   readonly #parts: EngineParts
   readonly #load: LoadParts
   readonly #recovery: Recovery
@@ -42,11 +42,11 @@ export class Engine {
   readonly #family: Family
   readonly #executions: ExecutionQueue
   readonly #inbox: Inbox
-  readonly #elsewhere: Elsewhere
+  readonly #elsewhere: RemoteEngines
   readonly #ownership: Ownership
   readonly #retention: Retention
-  readonly #upkeep: Upkeep
-  #pulse: RunningPulse | null = null
+  readonly #upkeep: ProviderSweep
+  #pulse: RunningHeartbeat | null = null
   readonly #lease: Lease
   #unlisten: (() => Promise<void>) | null = null
   #isAvailable = true
@@ -61,7 +61,7 @@ export class Engine {
     this.#load = load
     this.#lease = new Lease(settings.leaseSeconds * 1000, journal.capabilities)
     const maxOutputBytes = parts.maxOutputBytes ?? Number.POSITIVE_INFINITY
-    this.owner = new Owner({
+    this.owner = new PartitionOwner({
       id: this.id,
       journal,
       clock,
@@ -70,12 +70,12 @@ export class Engine {
       broker: parts.broker,
       isSure: () => this.#lease.isSure,
       observer: this.#observer(),
-      measures: this.measures,
+      metrics: this.metrics,
       providers: parts.providers ?? noProviders,
       read: jobId => this.#read(jobId),
       maxOutputBytes,
     })
-    this.fleet = new Fleet({
+    this.fleet = new Workers({
       remote: () => this.owner.broker.remote,
       engine: this.id,
       worker: parts.worker,
@@ -121,8 +121,8 @@ export class Engine {
       claimExecution,
       freed: providers => this.#upkeep.freed(providers),
     })
-    this.#elsewhere = new Elsewhere({ journal, clock, settings, takesPartitions: parts.takesPartitions })
-    this.requests = new Requests({
+    this.#elsewhere = new RemoteEngines({ journal, clock, settings, takesPartitions: parts.takesPartitions })
+    this.requests = new Commands({
       owner: this.owner,
       owns: partition => this.#ownership.owns(partition),
       elsewhere: this.#elsewhere,
@@ -161,7 +161,7 @@ export class Engine {
       released: () => parts.observer.released(),
       log,
     })
-    this.#upkeep = new Upkeep({
+    this.#upkeep = new ProviderSweep({
       ...{
         journal,
         clock,
@@ -171,7 +171,7 @@ export class Engine {
         slots: this.owner.external.slots,
       },
       partitions: () => this.#ownership.partitions(),
-      told: partitions => this.tell(partitions),
+      inboxChanged: partitions => this.notifyInbox(partitions),
       isUsed: slot => this.live(slot.jobId)?.running.has(taskKey(slot)) === true,
       left: this.owner.external.left,
       nodeId: async (jobId, node) => (await this.#read(jobId))?.plan.nodes[node]?.id ?? null,
@@ -207,7 +207,7 @@ export class Engine {
   }
 
   /** What a beat brought. */
-  #receive(pulse: Pulse, sentAt: number): void {
+  #receive(pulse: Heartbeat, sentAt: number): void {
     this.fleet.receive(pulse)
     this.#elsewhere.receive(pulse)
     if (!this.#parts.takesPartitions) return
@@ -217,7 +217,7 @@ export class Engine {
   }
 
   /** There are messages in the inboxes of these partitions. */
-  tell(partitions: readonly number[]): void {
+  notifyInbox(partitions: readonly number[]): void {
     for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
   }
 
@@ -352,7 +352,7 @@ export class Engine {
       available: isAvailable => {
         this.#isAvailable = isAvailable
       },
-      told: partitions => this.tell(partitions),
+      inboxChanged: partitions => this.notifyInbox(partitions),
       operations: rows => this.#operations(rows),
       submissionSettled: (provider, isToCancel) =>
         isToCancel ? this.#upkeep.abandoned() : this.#upkeep.freed([provider]),

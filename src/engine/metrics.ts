@@ -1,21 +1,21 @@
 import type { JobState } from "../core/state.ts"
 import { nodeStatuses } from "../core/state.ts"
 import type { JobStatus, NodeStatus } from "../core/states.ts"
-import { secondsBounds, Tally } from "../metrics.ts"
+import { Histogram, secondsBounds } from "../metrics.ts"
 import type { LiveJob } from "./owner/live-job.ts"
 
 /** What an engine knows of its work, since the process started. */
-export class EngineMeasures {
+export class EngineMetrics {
   jobsSubmitted = 0
   /** Failed attempts that are tried again. */
   retries = 0
   readonly jobsEnded = new Map<JobStatus, number>()
   /** From submission to end. */
-  readonly jobSeconds = new Tally([...secondsBounds, 300, 1800, 7200])
+  readonly jobSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])
   /** Facts of one append. */
-  readonly appendFacts = new Tally([1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000])
+  readonly appendFacts = new Histogram([1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000])
   /** From sending an append to its answer. */
-  readonly appendSeconds = new Tally(secondsBounds)
+  readonly appendSeconds = new Histogram(secondsBounds)
 
   jobEnded({ status, createdAt, finishedAt }: JobState): void {
     this.jobsEnded.set(status, (this.jobsEnded.get(status) ?? 0) + 1)
@@ -23,7 +23,7 @@ export class EngineMeasures {
   }
 }
 
-export interface Vitals {
+export interface EngineHealth {
   /** Jobs in memory. */
   readonly liveJobs: number
   readonly partitions: number

@@ -1,5 +1,5 @@
 /** Places among the executions of pipelines that may be under way at once (P1, `max_executions`). */
-import type { Attempted } from "../core/commands.ts"
+import type { AttemptRef } from "../core/commands.ts"
 import { executionsFull, type Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
 import { jobHasEnded } from "../core/states.ts"
@@ -8,7 +8,7 @@ import type { Log } from "../log.ts"
 import type { Clock } from "./clock.ts"
 import { partitionOf } from "./ids.ts"
 import { type LiveJob, taskKey } from "./owner/live-job.ts"
-import type { Owner } from "./owner/owner.ts"
+import type { PartitionOwner } from "./owner/owner.ts"
 import type { Recovery } from "./recovery/recovery.ts"
 
 /**
@@ -57,14 +57,14 @@ const ASK_MS = 1000
 
 interface Waiter {
   readonly jobId: string
-  readonly at: Attempted
+  readonly at: AttemptRef
   readonly childId: string
   readonly endedAt: number | null
 }
 
 export interface ExecutionQueueParts {
   readonly claim: ClaimExecution
-  readonly owner: Owner
+  readonly owner: PartitionOwner
   readonly recovery: Recovery
   readonly clock: Clock
   readonly log: Log
@@ -87,7 +87,7 @@ export class ExecutionQueue {
     this.#parts = parts
   }
 
-  add(jobId: string, at: Attempted, { childId, endedAt }: NoPlaceError): void {
+  add(jobId: string, at: AttemptRef, { childId, endedAt }: NoPlaceError): void {
     const key = `${jobId}/${taskKey(at)}`
     this.#waiting.delete(key)
     this.#waiting.set(key, { jobId, at, childId, endedAt })
@@ -144,13 +144,13 @@ export class ExecutionQueue {
     const job = isHere ? await recovery.load(waiter.jobId) : null
     if (job !== null && waits(job, waiter.at)) owner.dispatchNow(job, waiter.at, clock.now())
     else await giveBack()
-    if (job !== null) owner.letGo(job)
+    if (job !== null) owner.parkIfIdle(job)
     return true
   }
 }
 
-function waits({ gone, state }: LiveJob, at: Attempted): boolean {
+function waits({ evicted, state }: LiveJob, at: AttemptRef): boolean {
   const place = placeOf(state, at)
-  if (gone || place === null || !place.state.retryAt.has(place.position)) return false
+  if (evicted || place === null || !place.state.retryAt.has(place.position)) return false
   return place.state.faults.get(place.position)?.fault.code === executionsFull
 }

@@ -10,7 +10,7 @@ interface Line<T> {
   next: Promise<T> | null
 }
 
-export class FreshAnswers<T> {
+export class SingleFlight<T> {
   readonly #lines = new Map<string, Line<T>>()
 
   ask(key: string, lookUp: () => Promise<T>): Promise<T> {

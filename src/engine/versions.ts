@@ -5,7 +5,7 @@
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port/journal.ts"
 import type { AliasTarget } from "../journal/port/registry.ts"
-import { FreshAnswers } from "./single-flight.ts"
+import { SingleFlight } from "./single-flight.ts"
 
 interface Reference {
   readonly name: string
@@ -28,7 +28,7 @@ export function parseReference(text: string): Reference {
 export class Versions {
   readonly #journal: Journal
   readonly #random: () => number
-  readonly #answers = new FreshAnswers<readonly AliasTarget[]>()
+  readonly #answers = new SingleFlight<readonly AliasTarget[]>()
 
   constructor(journal: Journal, random: () => number = Math.random) {
     this.#journal = journal

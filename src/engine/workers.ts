@@ -1,5 +1,5 @@
 import type { RemoteWorker, RemoteWorkers } from "../broker/port.ts"
-import type { Pulse } from "../journal/port/journal.ts"
+import type { Heartbeat } from "../journal/port/journal.ts"
 import { ownIdentity, type ProcessIdentity } from "../process-identity.ts"
 import { Peers, StaleBeats } from "./partitions/peers.ts"
 import type { TakesPartitions } from "./partitions/takes-partitions.ts"
@@ -9,7 +9,7 @@ import type { TakesPartitions } from "./partitions/takes-partitions.ts"
  * every beat; who is silent for `deadMs` is dead. That is for people to see: who takes jobs over is decided by
  * ownership.ts, with a lease of its own.
  */
-export class Fleet {
+export class Workers {
   readonly #parts: FleetParts
   readonly #peers: Peers
   readonly #stale: StaleBeats
@@ -24,7 +24,7 @@ export class Fleet {
     this.#counts = { live: this.#own(), dead: 0 }
   }
 
-  receive({ engines, partitions }: Pulse): void {
+  receive({ engines, partitions }: Heartbeat): void {
     const living = this.#peers.alive(engines)
     this.#stale.receive(engines)
     const owned = new Map<string, number>()

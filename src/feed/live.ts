@@ -2,7 +2,7 @@
 
 import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
-import { Ends } from "../jobs/remote-ends.ts"
+import { RemoteEnds } from "../jobs/remote-ends.ts"
 import type { Watchers } from "../jobs/watchers.ts"
 import { Feed } from "./feed.ts"
 import type { FoldParts } from "./known-jobs.ts"
@@ -27,7 +27,7 @@ export interface LiveParts extends FoldParts {
 
 export class Live implements EngineObserver {
   readonly feed: Feed
-  readonly ends: Ends
+  readonly ends: RemoteEnds
   readonly #neighbours: Neighbours
   readonly #watchers: Watchers
   readonly #now: () => number
@@ -43,7 +43,13 @@ export class Live implements EngineObserver {
     const follows = (isFollowing: boolean) => this.#follows(isFollowing)
     this.feed = new Feed({ ...parts, follows })
     const { readMs } = settings
-    this.ends = new Ends({ journal, watchers: parts.watchers, readMs, lookAgainMs: LOOK_AGAIN_MS, follows })
+    this.ends = new RemoteEnds({
+      journal,
+      watchers: parts.watchers,
+      readMs,
+      lookAgainMs: LOOK_AGAIN_MS,
+      follows,
+    })
     this.#neighbours = new Neighbours(id, {
       feed: journal.feed,
       tellMs: settings.tellMs,

@@ -4,7 +4,7 @@ import { nodeStatusOf } from "../core/state.ts"
 import type { JobStatus } from "../core/states.ts"
 import { partitionOf } from "../engine/ids.ts"
 import { previewsOf } from "../engine/owner/snapshot.ts"
-import { FreshAnswers } from "../engine/single-flight.ts"
+import { SingleFlight } from "../engine/single-flight.ts"
 import { jobLineOf, shownPreview } from "./changes.ts"
 import { frame } from "./frames.ts"
 import { type FoldParts, foldJobs } from "./known-jobs.ts"
@@ -33,8 +33,8 @@ export interface SnapshotParts extends FoldParts {
 
 export class Snapshots {
   readonly #parts: SnapshotParts
-  readonly #ofOwners = new FreshAnswers<OwnerSnapshot>()
-  readonly #ofJobs = new FreshAnswers<JobSnapshot | null>()
+  readonly #ofOwners = new SingleFlight<OwnerSnapshot>()
+  readonly #ofJobs = new SingleFlight<JobSnapshot | null>()
 
   constructor(parts: SnapshotParts) {
     this.#parts = parts

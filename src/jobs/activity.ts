@@ -44,7 +44,7 @@ export function activityOf(
       const { node, ...item } = taskOfKey(key)
       return { node: nodes[node]!.id, ...item, progress: live.progress?.get(key) ?? null }
     }),
-    unserved: [...(live.unserved ?? [])].map(key => {
+    unserved: [...(live.awaitingHandler ?? [])].map(key => {
       const { id, handler, provider } = nodes[taskOfKey(key).node]!
       return { node: id, handler, provider: knows.hasHandler(handler) ? provider : null, ...lacking }
     }),

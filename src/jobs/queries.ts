@@ -193,7 +193,7 @@ export class Queries {
     read: (job: { readonly plan: Plan; readonly state: JobState }) => T,
   ): Promise<T> {
     const job = this.#parts.live(jobId)
-    return read(job !== undefined && !job.gone && job.undurable === 0 ? job : await this.fold(jobId))
+    return read(job !== undefined && !job.evicted && job.pendingBatches === 0 ? job : await this.fold(jobId))
   }
 
   /** `view`: of the state as it was read; `only`: of the other nodes it need not say where they stand in queues for slots. */

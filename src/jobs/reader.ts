@@ -5,9 +5,9 @@ import { isJobId, partitionOf } from "../engine/ids.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import { Plans } from "../engine/plans.ts"
 import type { JobCommand } from "../engine/remote/commands.ts"
-import { type AwayOwner, Owners } from "../engine/remote/known-engines.ts"
+import { type AwayOwner, KnownEngines } from "../engine/remote/known-engines.ts"
 import { refusalError } from "../engine/remote/refusals.ts"
-import { Questions } from "../engine/remote/remote-commands.ts"
+import { RemoteCommands } from "../engine/remote/remote-commands.ts"
 import { RemoteOverlays } from "../engine/remote/remote-overlays.ts"
 import { engineSettings } from "../engine/settings.ts"
 import { UmbraError } from "../errors.ts"
@@ -36,14 +36,14 @@ export interface ReaderOptions {
 export class Reader {
   readonly #journal: Journal
   readonly #queries: Queries
-  readonly #questions: Questions
+  readonly #questions: RemoteCommands
   readonly #overlays: RemoteOverlays
   readonly #maxSignalBytes: number
 
   constructor(journal: Journal, { maxSignalBytes = 16 * 1024 * 1024 }: ReaderOptions = {}) {
     const { largeOutputBytes } = engineSettings()
     this.#journal = journal
-    this.#questions = new Questions({ journal, clock: systemClock })
+    this.#questions = new RemoteCommands({ journal, clock: systemClock })
     this.#maxSignalBytes = maxSignalBytes
     this.#overlays = new RemoteOverlays(journal.feed, () => null)
     this.#queries = new Queries({
@@ -141,7 +141,7 @@ export class Reader {
       this.#journal.readPartitions(),
     ])
     const { now, random } = systemClock
-    const owners = new Owners({ leaseMs: leaseSeconds * 1000, beatMs: beatSeconds * 1000, now, random })
+    const owners = new KnownEngines({ leaseMs: leaseSeconds * 1000, beatMs: beatSeconds * 1000, now, random })
     owners.receive({ engines, partitions, inbox: [] })
     return owners.awayOwner(partitionOf(jobId))
   }

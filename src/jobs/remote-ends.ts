@@ -19,7 +19,7 @@ export interface EndsParts {
   follows(isFollowing: boolean): void
 }
 
-export class Ends {
+export class RemoteEnds {
   readonly #parts: EndsParts
   /** How many wait for each. */
   readonly #awaited = new Map<string, number>()

@@ -15,7 +15,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
 
   ended(job: LiveJob): void {
     if (this.#byJob.size > 0 && this.#byJob.has(job.id))
-      this.tell(job.id, job.gone ? null : snapshotOfEnd(job))
+      this.tell(job.id, job.evicted ? null : snapshotOfEnd(job))
   }
 
   progressed(job: LiveJob): void {

@@ -5,7 +5,7 @@
 import { type RouteProgress, unsettled } from "../core/pipeline/progress.ts"
 import type { RouteRun } from "./execution/route-run.ts"
 
-export interface RouteMeasures {
+export interface RouteMetrics {
   readonly pipeline: string
   readonly route: string
   done: number
@@ -32,8 +32,8 @@ type Figures = Pick<RouteProgress, "done" | "failedTries" | "dead">
 const MOST_ROUTES = 1000
 const other = { pipeline: "(other)", route: "(other)" }
 
-export class PipelineMeasures {
-  readonly #ended = new Map<string, RouteMeasures>()
+export class PipelineMetrics {
+  readonly #ended = new Map<string, RouteMetrics>()
   /** With what had been done before it was taken over. */
   readonly #running = new Map<MeasuredRun, readonly Figures[]>()
 
@@ -55,8 +55,8 @@ export class PipelineMeasures {
     this.#running.delete(run)
   }
 
-  routes(): RouteMeasures[] {
-    const all = new Map([...this.#ended].map(([key, measures]) => [key, { ...measures }]))
+  routes(): RouteMetrics[] {
+    const all = new Map([...this.#ended].map(([key, metrics]) => [key, { ...metrics }]))
     for (const run of this.#running.keys()) {
       this.#add(run, all)
       for (const route of run.routes) addPresent(measuresOf(all, run.pipeline, route), route)
@@ -64,40 +64,40 @@ export class PipelineMeasures {
     return [...all.values()]
   }
 
-  #add(run: MeasuredRun, to: Map<string, RouteMeasures>): void {
+  #add(run: MeasuredRun, to: Map<string, RouteMetrics>): void {
     const before = this.#running.get(run)
     if (before === undefined) return
     for (const [position, route] of run.routes.entries()) {
-      const measures = measuresOf(to, run.pipeline, route)
+      const metrics = measuresOf(to, run.pipeline, route)
       const { done, failedTries, dead, fatal } = route.progress
       const { opened, closed, retriedDead } = route.figures
-      measures.done += done - before[position]!.done
-      measures.failedTries += failedTries - before[position]!.failedTries
-      measures.failed += dead + fatal - before[position]!.dead + retriedDead
-      measures.opened += opened
-      measures.closed += closed
+      metrics.done += done - before[position]!.done
+      metrics.failedTries += failedTries - before[position]!.failedTries
+      metrics.failed += dead + fatal - before[position]!.dead + retriedDead
+      metrics.opened += opened
+      metrics.closed += closed
     }
   }
 }
 
-function measuresOf(all: Map<string, RouteMeasures>, pipeline: string, { plan }: RouteRun): RouteMeasures {
+function measuresOf(all: Map<string, RouteMetrics>, pipeline: string, { plan }: RouteRun): RouteMetrics {
   const wanted = { pipeline, route: plan.name }
   const isKnown = all.size < MOST_ROUTES || all.has(keyOf(wanted))
   const names = isKnown ? wanted : other
-  let measures = all.get(keyOf(names))
-  if (measures === undefined) {
+  let metrics = all.get(keyOf(names))
+  if (metrics === undefined) {
     const counts = { done: 0, failed: 0, failedTries: 0, opened: 0, closed: 0 }
-    measures = { ...names, ...counts, queued: 0, inFlight: 0, openBreakers: 0 }
-    all.set(keyOf(names), measures)
+    metrics = { ...names, ...counts, queued: 0, inFlight: 0, openBreakers: 0 }
+    all.set(keyOf(names), metrics)
   }
-  return measures
+  return metrics
 }
 
 const keyOf = ({ pipeline, route }: typeof other) => `${pipeline}\n${route}`
 
-function addPresent(measures: RouteMeasures, route: RouteRun): void {
-  measures.inFlight += route.inFlight
+function addPresent(metrics: RouteMetrics, route: RouteRun): void {
+  metrics.inFlight += route.inFlight
   // Messages in a later try than the first are not in the queue.
-  measures.queued += Math.max(0, unsettled(route.progress) - (route.inFlight - route.retrying))
-  measures.openBreakers += route.breakers.filter(state => state === "open").length
+  metrics.queued += Math.max(0, unsettled(route.progress) - (route.inFlight - route.retrying))
+  metrics.openBreakers += route.breakers.filter(state => state === "open").length
 }

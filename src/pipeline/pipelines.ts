@@ -15,7 +15,7 @@ import type { SecretSource } from "../worker/secrets.ts"
 import { TooManyConcurrentExecutionsError } from "./errors.ts"
 import { CLAIM_MS, Executions, type ExecutionsParts } from "./execution/executions.ts"
 import { messageKey } from "./message-names.ts"
-import { PipelineMeasures } from "./metrics.ts"
+import { PipelineMetrics } from "./metrics.ts"
 import { PipelineQueries, type ReplayWhich } from "./queries.ts"
 import type { AdapterRegistry } from "./registry/registry.ts"
 import { replayLabel } from "./replay-label.ts"
@@ -47,7 +47,7 @@ export interface PipelinesParts {
 
 export class Pipelines extends PipelineQueries {
   /** Of the executions in this process. */
-  readonly measures = new PipelineMeasures()
+  readonly metrics = new PipelineMetrics()
   /** Whether a job that an execution submits may be stored. A server puts its limits here. */
   admit: (owner: string) => Admit = () => (_, store) => store()
   readonly #parts: PipelinesParts
@@ -67,7 +67,7 @@ export class Pipelines extends PipelineQueries {
   lane(host: BrokerHost, { isIdle }: { readonly isIdle: boolean }): Executions {
     const submit: ExecutionsParts["submit"] = async (workflow, input, options) =>
       (await this.#parts.submit(workflow, input, options, this.admit(options.owner))).jobId
-    this.#lane = new Executions({ ...this.#parts, host, submit, isIdle, measures: this.measures })
+    this.#lane = new Executions({ ...this.#parts, host, submit, isIdle, metrics: this.metrics })
     return this.#lane
   }
 

@@ -69,7 +69,7 @@ export class ExternalServices {
     return new ProviderCalls({ ...this.#shared(), log })
   }
 
-  webhooks(parts: Pick<WebhooksParts, "store" | "told">): Webhooks {
+  webhooks(parts: Pick<WebhooksParts, "store" | "inboxChanged">): Webhooks {
     return new Webhooks({ ...this.#shared(), ...parts })
   }
 

@@ -29,7 +29,7 @@ export interface WebhooksParts {
   readonly secrets: ProviderSecretSource
   readonly now: () => number
   /** There are messages in the inboxes of these partitions. */
-  readonly told: (partitions: readonly number[]) => void
+  readonly inboxChanged: (partitions: readonly number[]) => void
   readonly maxOutputBytes: number
   readonly maxPreviewBytes: number
 }
@@ -129,7 +129,7 @@ export class Webhooks {
   }
 
   async #store(provider: Provider, request: SignedRequest, heard: Heard): Promise<Received> {
-    const { store, now, told, registry } = this.#parts
+    const { store, now, inboxChanged, registry } = this.#parts
     const { name } = provider
     const { externalId, result } = heard
     const poll = registry.terms(name)?.poll ?? null
@@ -145,7 +145,7 @@ export class Webhooks {
       news: JSON.stringify(news),
     })
     // Also when it is not new: whoever received it first may have died before it looked.
-    told(await store.deliverEvents({ operation: { provider: name, externalId }, at: now() }))
+    inboxChanged(await store.deliverEvents({ operation: { provider: name, externalId }, at: now() }))
     return { isNew }
   }
 

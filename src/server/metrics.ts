@@ -4,8 +4,8 @@
  */
 import type { FastifyInstance } from "fastify"
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client"
-import { secondsBounds, Tally } from "../metrics.ts"
-import type { RouteMeasures } from "../pipeline/metrics.ts"
+import { Histogram, secondsBounds } from "../metrics.ts"
+import type { RouteMetrics } from "../pipeline/metrics.ts"
 import type { Umbra } from "../umbra.ts"
 import type { Streams } from "./streams.ts"
 
@@ -20,7 +20,7 @@ interface Value {
 export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): Registry {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
-  const taken = () => umbra.measures()
+  const taken = () => umbra.metrics()
   exposeJobs(registry, umbra, taken)
   exposeAttempts(registry, umbra, taken)
   exposePipelines(registry, taken)
@@ -30,7 +30,7 @@ export function measure(app: FastifyInstance, umbra: Umbra, streams: Streams): R
   return registry
 }
 
-type Taken = () => ReturnType<Umbra["measures"]>
+type Taken = () => ReturnType<Umbra["metrics"]>
 
 function exposeJobs(registry: Registry, umbra: Umbra, taken: Taken): void {
   expose(
@@ -65,7 +65,7 @@ function exposeJobs(registry: Registry, umbra: Umbra, taken: Taken): void {
   expose(
     registry,
     { type: "gauge", name: "umbra_partitions", help: "Partitions that this process owns" },
-    () => [{ value: umbra.vitals().partitions }],
+    () => [{ value: umbra.health().partitions }],
   )
 }
 
@@ -74,16 +74,16 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
   expose(
     registry,
     { type: "gauge", name: "umbra_queue_depth", help: "Attempts that wait for a slot of this worker" },
-    () => [{ value: umbra.vitals().queued }],
+    () => [{ value: umbra.health().queued }],
   )
   expose(
     registry,
     { type: "gauge", name: "umbra_running_attempts", help: "Attempts that have a slot of this worker" },
-    () => [{ value: umbra.vitals().running }],
+    () => [{ value: umbra.health().running }],
   )
   const refused = "Tasks of this process's jobs that workers elsewhere have refused"
   expose(registry, { type: "counter", name: "umbra_tasks_refused_total", help: refused }, () => [
-    { value: umbra.vitals().refused },
+    { value: umbra.health().refused },
   ])
   const wait = "umbra_queue_wait_seconds"
   expose(registry, { type: "histogram", name: wait, help: "Time that attempts waited for a slot" }, () => {
@@ -108,10 +108,10 @@ function exposeAttempts(registry: Registry, umbra: Umbra, taken: Taken): void {
 
 /** Labels are names in definitions: as many as there are pipelines, not as many as there are jobs. */
 function exposePipelines(registry: Registry, taken: Taken): void {
-  const byRoute = (values: (measures: RouteMeasures, labels: Labels) => Value[]) => () =>
+  const byRoute = (values: (metrics: RouteMetrics, labels: Labels) => Value[]) => () =>
     taken()
       .pipelines.routes()
-      .flatMap(measures => values(measures, { pipeline: measures.pipeline, route: measures.route }))
+      .flatMap(metrics => values(metrics, { pipeline: metrics.pipeline, route: metrics.route }))
   const name = (rest: string) => `umbra_pipeline_${rest}`
   expose(
     registry,
@@ -192,7 +192,7 @@ function exposeStore(registry: Registry, umbra: Umbra, taken: Taken): void {
 }
 
 function exposeRequests(registry: Registry, app: FastifyInstance): void {
-  const requests = new Map<string, { readonly labels: Labels; readonly seconds: Tally }>()
+  const requests = new Map<string, { readonly labels: Labels; readonly seconds: Histogram }>()
   app.addHook("onResponse", (request, reply, done) => {
     const { method } = request
     const route = request.routeOptions.url ?? "none"
@@ -200,7 +200,7 @@ function exposeRequests(registry: Registry, app: FastifyInstance): void {
     let found = requests.get(key)
     if (found === undefined) {
       const labels = { method, route, status: String(reply.statusCode) }
-      found = { labels, seconds: new Tally(secondsBounds) }
+      found = { labels, seconds: new Histogram(secondsBounds) }
       requests.set(key, found)
     }
     found.seconds.add(reply.elapsedTime / 1000)
@@ -216,7 +216,7 @@ function byLabel(label: string, amounts: Readonly<Record<string, number>>, more:
   return Object.entries(amounts).map(([name, value]) => ({ value, labels: { ...more, [label]: name } }))
 }
 
-function histogram(name: string, { bounds, counts, sum }: Tally, labels: Labels = {}): Value[] {
+function histogram(name: string, { bounds, counts, sum }: Histogram, labels: Labels = {}): Value[] {
   let count = 0
   const buckets = [...counts].map((own, place) => {
     count += own

@@ -61,7 +61,7 @@ describe("engines come and go, workers stay", () => {
   it("S6 two engines share the work of one fleet", async () => {
     const stage = new FleetStage()
     const engines = [await stage.engine(), await stage.engine()]
-    await until("each has partitions", () => engines.every(engine => engine.vitals().partitions > 0))
+    await until("each has partitions", () => engines.every(engine => engine.health().partitions > 0))
     stage.worker({ handlers: [handler("quick", () => "ok")] })
     for (const engine of engines) await stage.served(engine, "quick")
     const quick = flow([{ id: "a", handler: "quick" }])

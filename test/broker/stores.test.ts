@@ -194,7 +194,7 @@ describe("a task that workers refuse", () => {
       "it is shown with its cause",
       async () => ((await waits()) as { cause?: string }).cause === cause,
     )
-    await until("it was refused again", () => umbra.vitals().refused > 1)
+    await until("it was refused again", () => umbra.health().refused > 1)
     expect(worker.refused).toBeGreaterThan(0)
     expect(workerLog.said("this worker refused a task")).toBe(true)
     await until("the engine says so", () => engineLog.said("a worker refuses a task"))

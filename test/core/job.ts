@@ -1,8 +1,8 @@
 /** One job driven by hand, nodes by id: what the unit tests talk to. */
 import { apply } from "../../src/core/apply/apply.ts"
 import type {
-  Circumstances,
   Command,
+  DecisionContext,
   External,
   OperationResult,
   RefusalReason,
@@ -56,7 +56,7 @@ export class Job {
   }
 
   /** The reason of a refusal; null: accepted. */
-  send(command: Command, more: Partial<Circumstances> = {}): RefusalReason | null {
+  send(command: Command, more: Partial<DecisionContext> = {}): RefusalReason | null {
     const { now, random, running } = this
     const given = { now, random, lossLimit: 3, running, ...more }
     const decided = decide(this.state, command, given)

@@ -2,7 +2,7 @@
 import { describe, expect, it } from "vitest"
 import { Committer } from "../../src/engine/commit/committer.ts"
 import type { LaneEvents } from "../../src/engine/commit/lane.ts"
-import { StoreNews } from "../../src/engine/commit/store-health.ts"
+import { StoreHealth } from "../../src/engine/commit/store-health.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
 import { JournalDataError, JournalUnavailableError } from "../../src/journal/errors.ts"
 import type { Batch, Journal } from "../../src/journal/port/journal.ts"
@@ -14,7 +14,7 @@ const laneOf = (jobId: string, journal: Journal) => partitionOf(jobId) % journal
 
 it("the log names the reason where a driver rejects with a plain object", () => {
   const { log, lines } = collectLog()
-  const store = new StoreNews({ log, triesBeforePause: 5, available: () => {} })
+  const store = new StoreHealth({ log, triesBeforePause: 5, available: () => {} })
   const cause = { message: "out of memory", code: "53200" }
   store.unavailable(new JournalUnavailableError("it did not answer: [object Object]", { cause }), 1)
   expect(lines[0]?.fields).toMatchObject({ tries: 1, cause: "out of memory" })

@@ -112,7 +112,7 @@ describe("PostgreSQL", () => {
       await open({ at: postgres.url, handlers: [step], engine }),
       await open({ at: postgres.url, handlers: [step], engine }),
     ]
-    await until("both have half", () => [first, second].every(umbra => umbra.vitals().partitions === 32))
+    await until("both have half", () => [first, second].every(umbra => umbra.health().partitions === 32))
     const loads = [submitting(first, fan), submitting(second, fan)]
     await until("the load runs", () => loads.every(({ ids }) => ids.length > 20), 20_000)
     const before = await epochs()

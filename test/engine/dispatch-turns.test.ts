@@ -1,19 +1,19 @@
 /** Handing out nodes takes time; what does not fit into a turn of the event loop waits for the next one. */
 import { describe, expect, it } from "vitest"
-import { DispatchTurns } from "../../src/engine/dispatch/time-slices.ts"
+import { TimeSlices } from "../../src/engine/dispatch/time-slices.ts"
 import { Alarms } from "../../src/engine/owner/alarms.ts"
 import type { LiveJob } from "../../src/engine/owner/live-job.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 import { flow, handler, open } from "./stage.ts"
 
-const job = (id: string, gone = false) => ({ id, gone }) as LiveJob
+const job = (id: string, evicted = false) => ({ id, evicted }) as LiveJob
 const turn = () => new Promise<void>(resolve => setImmediate(resolve))
 
 /** Each hand-out takes 4 ms: three of them fill a turn. */
 function stage() {
   const clock = new VirtualClock()
   const handed: string[] = []
-  const turns = new DispatchTurns(clock, ({ id }, { node }) => {
+  const turns = new TimeSlices(clock, ({ id }, { node }) => {
     handed.push(`${id}${node}`)
     clock.advance(4)
   })
@@ -65,7 +65,7 @@ describe("handing out", () => {
     const [gone, other] = [job("a"), job("b")]
     dispatch(gone, 50)
     dispatch(other, 2)
-    gone.gone = true
+    gone.evicted = true
     await turn()
     expect(handed.slice(3)).toEqual(["a3", "b0", "b1"])
     dispatch(other, 10)

@@ -2,9 +2,9 @@
 import { describe, expect, it } from "vitest"
 import { systemClock } from "../../src/engine/clock.ts"
 import { partitionOf } from "../../src/engine/ids.ts"
-import { Owners } from "../../src/engine/remote/known-engines.ts"
-import { Questions } from "../../src/engine/remote/remote-commands.ts"
-import type { Pulse } from "../../src/journal/port/journal.ts"
+import { KnownEngines } from "../../src/engine/remote/known-engines.ts"
+import { RemoteCommands } from "../../src/engine/remote/remote-commands.ts"
+import type { Heartbeat } from "../../src/journal/port/journal.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import type { Role } from "../../src/roles.ts"
 import { openUmbra, type Umbra } from "../../src/umbra.ts"
@@ -60,8 +60,8 @@ describe("a process without an engine", () => {
     const failed = await front.submit(flow([{ id: "b", handler: "broken" }]))
     expect((await front.wait(failed.id)).status).toBe("FAILED")
     await expect(front.cancel("01a1e030-8ba6-7000-92de-166371451ff8")).rejects.toMatchObject({ code: "E301" })
-    expect(front.vitals()).toMatchObject({ partitions: 0, isReady: true, liveJobs: 0 })
-    expect(engine.vitals().partitions).toBe(64)
+    expect(front.health()).toMatchObject({ partitions: 0, isReady: true, liveJobs: 0 })
+    expect(engine.health().partitions).toBe(64)
   })
 
   it("S1 answers a submission with the job as it began, and the same key with the same job, new only once", async () => {
@@ -109,7 +109,7 @@ describe("a process without an engine", () => {
     }
     const engine = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
     const front = await openOn(store, { roles: api, engine: { leaseSeconds: 2 } })
-    await until("the other knows the engine", () => front.vitals().isReady)
+    await until("the other knows the engine", () => front.health().isReady)
     const mine = engine.accept(quick, { n: 1 }, { idempotencyKey: "k" })
     await until("the engine looks whether there is such a job", () => looks > 0)
     const theirs = front.accept(quick, { n: 1 }, { idempotencyKey: "k" })
@@ -130,7 +130,7 @@ describe("a process without an engine", () => {
     const engine = await open({ at: journal, engine: { beatSeconds: 0.02, leaseSeconds: 2 } })
     const front = await openOn(store, { roles: api, engine: { leaseSeconds: 2 } })
     await engine.register(quick)
-    await until("the other knows the engine", () => front.vitals().isReady)
+    await until("the other knows the engine", () => front.health().isReady)
     const mayAppend = new Promise<void>(resolve => {
       letAppend = resolve
     })
@@ -208,9 +208,9 @@ describe("a process without an engine", () => {
     const front = await openOn(store, { roles: api, engine: { beatSeconds: 0.05, leaseSeconds: 60 } })
     const early = front.submit(quick, { n: 1 })
     await new Promise(resolve => setTimeout(resolve, 200))
-    expect(front.vitals().hasTaker).toBe(false)
+    expect(front.health().hasTaker).toBe(false)
     setOwner(store, "starting")
-    await until("it is known", () => front.vitals().hasTaker)
+    await until("it is known", () => front.health().hasTaker)
     setOwner(store, null)
     store.stores.journal.leave("starting")
     await openOn(store)
@@ -310,7 +310,7 @@ describe("engines that share partitions", () => {
     await busy.came()
     expect(leaving.owns(long.id)).toBe(true)
     const closing = leaving.close()
-    await until("all but the busy one are with the other", () => staying.vitals().partitions === 63)
+    await until("all but the busy one are with the other", () => staying.health().partitions === 63)
     busy.open()
     await closing
     expect(await staying.wait(long.id)).toMatchObject({ status: "COMPLETED" })
@@ -339,7 +339,7 @@ describe("questions to other engines", () => {
     const { store, journal, calls } = counted()
     await openOn(store, { roles: ["engine"] })
     await until("somebody owns them", async () => [...(await partitionsOf(store)).values()][0] === 64)
-    const questions = new Questions({ journal, clock: systemClock })
+    const questions = new RemoteCommands({ journal, clock: systemClock })
     const ids = Array.from({ length: 100 }, (_, n) => `01a1e030-8ba6-70${n % 3}0-92de-16637145${1000 + n}`)
     const answers = await Promise.all(ids.map(id => questions.ask(id, { type: "retry" }, 5000)))
     expect(answers).toEqual(ids.map(() => ({ refused: "no_such_job" })))
@@ -350,7 +350,7 @@ describe("questions to other engines", () => {
 
   it("one that nobody answers in time is taken back", async () => {
     const { store, journal } = counted()
-    const questions = new Questions({ journal, clock: systemClock })
+    const questions = new RemoteCommands({ journal, clock: systemClock })
     const id = "01a1e030-8ba6-7000-92de-166371451f10"
     await expect(questions.ask(id, { type: "retry" }, 50)).rejects.toMatchObject({ code: "E613" })
     expect(inboxOf(store)).toMatchObject([{ withdrawn: true, answer: null }])
@@ -360,8 +360,8 @@ describe("questions to other engines", () => {
 describe("who owns what, as beats tell", () => {
   const now = 1_000_000
   const engine = (id: string, beat: number, place = "{}") => ({ engine: id, beat, place, follows: false })
-  const owners = () => new Owners({ leaseMs: 10_000, beatMs: 3000, now: () => now, random: () => 0 })
-  const rows = (...list: (string | null)[]): Pulse["partitions"] =>
+  const owners = () => new KnownEngines({ leaseMs: 10_000, beatMs: 3000, now: () => now, random: () => 0 })
+  const rows = (...list: (string | null)[]): Heartbeat["partitions"] =>
     list.map((owner, partition) => ({ partition, owner, epoch: 1 }))
 
   it("an engine that was silent before we came is not asked, one that is about to end gets no new job", () => {

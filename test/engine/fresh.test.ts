@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises"
 import { describe, expect, it } from "vitest"
-import { FreshAnswers } from "../../src/engine/single-flight.ts"
+import { SingleFlight } from "../../src/engine/single-flight.ts"
 
 /** Look-ups that the test answers, in the order in which they began. */
 function lookUps() {
@@ -15,7 +15,7 @@ function lookUps() {
 describe("look-ups that many ask for at once", () => {
   it("those who ask in one turn of the event loop share one", async () => {
     const { begun, lookUp } = lookUps()
-    const answers = new FreshAnswers<string>()
+    const answers = new SingleFlight<string>()
     const all = Array.from({ length: 1000 }, () => answers.ask("k", lookUp))
     expect(begun).toHaveLength(0)
     await nextTurn()
@@ -27,7 +27,7 @@ describe("look-ups that many ask for at once", () => {
 
   it("whoever asks while one is under way gets a later one, together with the others who do", async () => {
     const { begun, lookUp } = lookUps()
-    const answers = new FreshAnswers<string>()
+    const answers = new SingleFlight<string>()
     const first = answers.ask("k", lookUp)
     await nextTurn()
     const late = [answers.ask("k", lookUp), answers.ask("k", lookUp)]
@@ -50,7 +50,7 @@ describe("look-ups that many ask for at once", () => {
 
   it("other keys do not wait for each other", async () => {
     const { begun, lookUp } = lookUps()
-    const answers = new FreshAnswers<string>()
+    const answers = new SingleFlight<string>()
     const [a, b] = [answers.ask("a", lookUp), answers.ask("b", lookUp)]
     await nextTurn()
     expect(begun).toHaveLength(2)
@@ -62,7 +62,7 @@ describe("look-ups that many ask for at once", () => {
 
   it("one that fails fails those who waited for it, and not the next", async () => {
     const { begun, lookUp } = lookUps()
-    const answers = new FreshAnswers<string>()
+    const answers = new SingleFlight<string>()
     const failing = Promise.allSettled([answers.ask("k", lookUp), answers.ask("k", lookUp)])
     await nextTurn()
     const next = answers.ask("k", lookUp)
@@ -79,7 +79,7 @@ describe("look-ups that many ask for at once", () => {
   })
 
   it("nothing is kept: who asks afterwards, be it after a failure, is answered by a look-up of its own", async () => {
-    const answers = new FreshAnswers<number>()
+    const answers = new SingleFlight<number>()
     let looks = 0
     expect(await answers.ask("k", async () => ++looks)).toBe(1)
     expect(await answers.ask("k", async () => ++looks)).toBe(2)

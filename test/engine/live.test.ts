@@ -17,7 +17,7 @@ describe("J19 the live overlay", () => {
     const umbra = await open({ handlers: [long.handler, short.handler], worker: { concurrency: 1 } })
     const job = await umbra.submit(two)
     await long.came()
-    await until("the other was handed out", () => umbra.vitals().queued === 1)
+    await until("the other was handed out", () => umbra.health().queued === 1)
     const graph = await job.graph()
     // On a machine that stood still for a second the start of the first is a fact.
     expect(graph.nodes.map(({ status }) => status).slice(1)).toEqual(["QUEUED", "PENDING"])

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest"
-import { Pace } from "../../src/engine/providers/rate.ts"
+import { ProviderRate } from "../../src/engine/providers/rate.ts"
 import { createMemoryStore, openMemory } from "../../src/journal/sqlite/memory.ts"
 import { VirtualClock } from "../../src/testing/virtual-clock.ts"
 
@@ -8,7 +8,7 @@ const settled = () => new Promise(resolve => setImmediate(resolve))
 function stage() {
   const clock = new VirtualClock()
   const start = clock.now()
-  const pace = new Pace({
+  const pace = new ProviderRate({
     journal: openMemory(),
     clock,
     patiently: ask => ask(),
@@ -91,7 +91,13 @@ async function received(given: {
       else clock.after(due - clock.now(), () => resolve(clock.now() - at))
     })
   for (let n = 0; n < processes; n++) {
-    const pace = new Pace({ journal: openMemory(store), clock, patiently: ask => ask(), guardMs: 50, until })
+    const pace = new ProviderRate({
+      journal: openMemory(store),
+      clock,
+      patiently: ask => ask(),
+      guardMs: 50,
+      until,
+    })
     const request = { provider: "acme", owner: "local", rate, ratePerOwner: null }
     for (let k = 0; k < count / processes; k++)
       void pace.turn(request).then(() => arrived.push(clock.now() + clock.random() * 40))

@@ -14,7 +14,7 @@ async function submitMany(umbra: Umbra, workflow: ReturnType<typeof flow>): Prom
   return jobs.map(({ id }) => id)
 }
 
-const hasOne = (umbra: Umbra) => until("it has its share", () => umbra.vitals().partitions === 1)
+const hasOne = (umbra: Umbra) => until("it has its share", () => umbra.health().partitions === 1)
 
 it("S6 gets its share although handlers run on; they begin again there, and nobody has died", async () => {
   const store = createMemoryStore({ partitions: 2 })
@@ -115,7 +115,7 @@ it("S6 waits for ever if it is told to", async () => {
   await slow.came(MANY)
   const comes = await openOn(store, { engine, roles: ["engine"] })
   await new Promise(resolve => setTimeout(resolve, 300))
-  expect(comes.vitals().partitions).toBe(0)
+  expect(comes.health().partitions).toBe(0)
   slow.open("done")
   await hasOne(comes)
   for (const id of jobs) expect(await comes.wait(id)).toMatchObject({ status: "COMPLETED" })

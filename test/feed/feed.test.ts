@@ -75,7 +75,7 @@ describe("the feed", () => {
     const store = createMemoryStore()
     const fast = await stageOn(store)
     const deaf = await stageOn(store, { feed: { lookAgainMs: 60_000 } })
-    await expect.poll(() => fast.umbra.vitals().partitions).toBe(32)
+    await expect.poll(() => fast.umbra.health().partitions).toBe(32)
     const anchor = await deaf.owner("ada")
     const client = await fast.owner("ada")
     // From now on one process knows only of what it commits itself.

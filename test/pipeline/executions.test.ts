@@ -33,7 +33,7 @@ it("P2 begins nothing when the process stops while an execution is being opened"
       events: { started: async () => {}, finished: () => {} },
     },
     clock: { now: () => Date.now(), random: () => 0, after: () => () => {} },
-    measures: { begun: () => {}, ended: () => {} },
+    metrics: { begun: () => {}, ended: () => {} },
     submit: async () => "",
   } as unknown as ExecutionsParts)
   executions.dispatch({ jobId, node: 0, attempt: 1, handler: "routes", workflow: "late", input: 1 } as never)

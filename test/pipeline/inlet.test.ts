@@ -1,7 +1,7 @@
 import { expect, it } from "vitest"
 import { newProgress } from "../../src/core/pipeline/progress.ts"
 import type { MessageRow, ParkedState, PipelineStore } from "../../src/journal/port/pipelines.ts"
-import { Inlet } from "../../src/pipeline/execution/route-queue.ts"
+import { RouteQueue } from "../../src/pipeline/execution/route-queue.ts"
 
 type Retry = MessageRow & ParkedState
 
@@ -15,7 +15,7 @@ function scene() {
   const readRetries = ({ after }: { readonly after?: object }) =>
     after === undefined ? new Promise<Retry[]>(resolve => answers.push(resolve)) : Promise.resolve([])
   const progress = newProgress(1).routes[0]!
-  const inlet = new Inlet({
+  const inlet = new RouteQueue({
     store: { readRetries } as unknown as PipelineStore,
     ...{ execution: 1, route: 0, prefetch: 10, pageBytes: 1e6, progress },
     now: () => 1000,

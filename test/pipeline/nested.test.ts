@@ -114,7 +114,7 @@ describe("a node with handler pipeline", () => {
     )
     await umbra.cancel(job.id)
     await until("the child is cancelled", async () => (await umbra.job(child!.job_id)).status === "CANCELLED")
-    expect(umbra.measures().pipelines.executions).toBe(0)
+    expect(umbra.metrics().pipelines.executions).toBe(0)
   })
 
   it("is what the builder's flow.run makes of a pipeline", async () => {

@@ -158,7 +158,7 @@ describe("a job that ends while its submission is in flight", () => {
     await umbra.submit(flow([{ id: "a", handler: "gate" }]))
     await busy.came()
     await job.cancel()
-    await until("the repetition waits", () => umbra.vitals().queued === 1)
+    await until("the repetition waits", () => umbra.health().queued === 1)
     const since = performance.now()
     await until("its place has passed", () => performance.now() - since > 2 * LATE_MS)
     busy.open()

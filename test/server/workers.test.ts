@@ -146,9 +146,9 @@ describe("/ready", () => {
     const stage = await stageOf({ location: openMemory(store) as never, umbra })
     expect(await stage.ask("/ready")).toMatchObject({ status: 503, body: { ready: false, engine: false } })
     const engine = await openUmbra(openMemory(store), { engine: quick })
-    await expect.poll(() => stage.umbra.vitals().hasTaker).toBe(true)
+    await expect.poll(() => stage.umbra.health().hasTaker).toBe(true)
     await engine.close()
-    await expect.poll(() => stage.umbra.vitals().hasTaker).toBe(false)
+    await expect.poll(() => stage.umbra.health().hasTaker).toBe(false)
     expect(await stage.ask("/ready")).toMatchObject({ status: 200, body: { ready: true, engine: false } })
   })
 

@@ -6,7 +6,7 @@ import type { DeadLetterFlags } from "../output/left-dead-letters.ts"
 import { count, type Paint, paintFor, printable, shorten } from "../output/terminal.ts"
 import { withPlace } from "../target/open.ts"
 import { seeToItsEnd, withRunner } from "../target/runner.ts"
-import type { Place, PlaceOptions } from "../target/target.ts"
+import type { PlaceOptions, Target } from "../target/target.ts"
 
 export interface DeadLettersCommandOptions extends PlaceOptions, DeadLetterFlags {
   readonly route?: string
@@ -93,7 +93,7 @@ async function replay(jobId: string, options: DeadLettersCommandOptions): Promis
   })
 }
 
-function next({ job_id, replayed }: ReplayJob, { isRun, flags }: Pick<Place, "isRun" | "flags">): string {
+function next({ job_id, replayed }: ReplayJob, { isRun, flags }: Pick<Target, "isRun" | "flags">): string {
   const what = `${count(replayed, "message")} to be processed again.`
   return isRun
     ? `${what} See it: umbra watch ${job_id}${flags}\n`

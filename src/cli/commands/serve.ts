@@ -45,7 +45,7 @@ export async function serve(options: ServeOptions): Promise<number> {
   const opening = inTurn(() => openUmbra(location, redisUrl === undefined ? parts : { ...parts, redisUrl }), {
     isOver: stop.isTold,
   })
-  const early = await Promise.race([stop.told, opening.then(() => null)])
+  const early = await Promise.race([stop.signalled, opening.then(() => null)])
   if (early !== null) return leaveEarly(opening, early)
   const umbra = await opening
   const { host, port } = options
@@ -64,7 +64,7 @@ export async function serve(options: ServeOptions): Promise<number> {
     ? openWorker(redisUrl!, { handlers, adapters, providers, log, store: await umbra.storeId() })
     : null
   process.stdout.write(`${greeting(server, storeName(location), roles)}\n`)
-  sayThatItStops(await stop.told)
+  sayThatItStops(await stop.signalled)
   return leave({ server, umbra, worker, hide })
 }
 

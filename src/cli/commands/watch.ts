@@ -8,7 +8,7 @@ import { duration, type Paint, paintFor, printable } from "../output/terminal.ts
 import type { JobChange } from "../target/changes.ts"
 import { withPlace } from "../target/open.ts"
 import { remoteRunner, seeToItsEnd } from "../target/runner.ts"
-import type { Place, PlaceOptions } from "../target/target.ts"
+import type { PlaceOptions, Target } from "../target/target.ts"
 
 export interface WatchCommandOptions extends PlaceOptions, DeadLetterFlags {
   readonly json?: boolean
@@ -24,7 +24,7 @@ export function watch(jobId: string | undefined, options: WatchCommandOptions): 
 }
 
 /** A line of JSON per event, as `umbra jobs events --json`, while they happen. */
-async function events({ jobs }: Place, jobId: string, flags: DeadLetterFlags): Promise<number> {
+async function events({ jobs }: Target, jobId: string, flags: DeadLetterFlags): Promise<number> {
   const { signal } = untilInterrupted()
   for await (const event of jobs.watch(jobId, { signal }))
     process.stdout.write(`${JSON.stringify(isoEvent(event))}\n`)
@@ -32,7 +32,7 @@ async function events({ jobs }: Place, jobId: string, flags: DeadLetterFlags): P
   return exitCodeWith(status, await leftDeadLetters(jobs, jobId, await jobs.graph(jobId)), flags)
 }
 
-async function watchAll({ jobs, name }: Place, { json }: WatchCommandOptions): Promise<number> {
+async function watchAll({ jobs, name }: Target, { json }: WatchCommandOptions): Promise<number> {
   const paint = paintFor(process.stdout)
   if (process.stderr.isTTY)
     process.stderr.write(paintFor(process.stderr).dim(`Watching ${name}; Ctrl-C ends it.\n`))

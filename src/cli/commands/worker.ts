@@ -35,7 +35,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   const handlers = await loadUserHandlers(options.handlers ?? [])
   const adapters = await loadUserAdapters(options)
   const providers = await loadUserProviders(options)
-  const { told } = toldToStop()
+  const { signalled } = toldToStop()
   const opened = openWorker(redisUrl, {
     handlers,
     adapters,
@@ -50,7 +50,7 @@ export async function worker(options: WorkerCommandOptions): Promise<number> {
   const { bound } = opened
   const health = await healthOf(opened, options)
   const greeted = bound.then(id => void process.stdout.write(`${greeting(opened, redisUrl, id)}\n`))
-  const signal = await Promise.race([told, greeted.then(() => told)]).catch(async error => {
+  const signal = await Promise.race([signalled, greeted.then(() => signalled)]).catch(async error => {
     await opened.close({ drainSeconds: 0 })
     throw error
   })

@@ -8,7 +8,7 @@ import { exitCode } from "../exit.ts"
 import { storeLocation } from "../input/store.ts"
 import { printable } from "../output/terminal.ts"
 import { openPlace, serverFor } from "../target/open.ts"
-import type { Place, PlaceOptions } from "../target/target.ts"
+import type { PlaceOptions, Target } from "../target/target.ts"
 import { atCursor, type Candidate, type Known } from "./candidates.ts"
 
 const LONGEST_MS = 1500
@@ -54,12 +54,12 @@ async function ask(known: Known, options: PlaceOptions): Promise<Candidate[]> {
   }
 }
 
-async function jobs(place: Place): Promise<Candidate[]> {
+async function jobs(place: Target): Promise<Candidate[]> {
   const { jobs: found } = await place.jobs.jobPage({ limit: MOST })
   return found.map(({ job_id, status, workflow }) => ({ text: job_id, about: `${status} ${workflow}` }))
 }
 
-async function workflows(place: Place): Promise<Candidate[]> {
+async function workflows(place: Target): Promise<Candidate[]> {
   const found: Candidate[] = []
   for await (const { name, version } of place.workflows.list()) {
     // A name with spaces would be several words for the shell.

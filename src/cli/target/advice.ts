@@ -1,12 +1,12 @@
 /** What was probably meant: only the place knows which workflows there are. */
 import { Suggester } from "../../definition/suggest.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Place } from "./target.ts"
+import type { Target } from "./target.ts"
 
 const MOST_NAMES = 1000
 
 /** The error, with a word about what is there if it is a workflow that is not. */
-export async function advised(error: unknown, { workflows }: Pick<Place, "workflows">): Promise<unknown> {
+export async function advised(error: unknown, { workflows }: Pick<Target, "workflows">): Promise<unknown> {
   if (!(error instanceof UmbraError) || error.code !== "E305") return error
   const wanted = /^There is no workflow "(.+)"\./s.exec(error.message)?.[1]
   if (wanted === undefined) return error
@@ -16,7 +16,7 @@ export async function advised(error: unknown, { workflows }: Pick<Place, "workfl
     : new UmbraError("E305", `There is no workflow "${wanted}". ${hint}`, { cause: error })
 }
 
-async function hintFor(wanted: string, workflows: Place["workflows"]): Promise<string> {
+async function hintFor(wanted: string, workflows: Target["workflows"]): Promise<string> {
   const [, name, behind] = /^(.+)@([^@]+)$/s.exec(wanted) ?? []
   const names = new Map<string, number>()
   for await (const found of workflows.list()) {

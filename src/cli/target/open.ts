@@ -9,7 +9,7 @@ import { advised } from "./advice.ts"
 import { inTurn } from "./folder-wait.ts"
 import { findServer } from "./served.ts"
 import { openServer, type ServerAddress } from "./server.ts"
-import type { Place, PlaceOptions } from "./target.ts"
+import type { PlaceOptions, Target } from "./target.ts"
 
 export interface Wanted {
   /** A folder that has no database yet is made. */
@@ -19,14 +19,18 @@ export interface Wanted {
 /** Opens the place, closes it, and says in the words of the command line what the client says in those of HTTP. */
 export async function withPlace<T>(
   options: PlaceOptions,
-  use: (place: Place) => Promise<T>,
+  use: (place: Target) => Promise<T>,
   wanted: Wanted = {},
 ): Promise<T> {
   return inTurn(() => once(options, use, wanted), { through: true })
 }
 
 /** A store is opened by its first use: one that is refused has done nothing. */
-async function once<T>(options: PlaceOptions, use: (place: Place) => Promise<T>, wanted: Wanted): Promise<T> {
+async function once<T>(
+  options: PlaceOptions,
+  use: (place: Target) => Promise<T>,
+  wanted: Wanted,
+): Promise<T> {
   const place = await openPlace(options, wanted)
   try {
     return await use(place)
@@ -37,7 +41,7 @@ async function once<T>(options: PlaceOptions, use: (place: Place) => Promise<T>,
   }
 }
 
-export async function openPlace(options: PlaceOptions, { make = false }: Wanted = {}): Promise<Place> {
+export async function openPlace(options: PlaceOptions, { make = false }: Wanted = {}): Promise<Target> {
   const server = await serverFor(options)
   if (server !== null) return server
   // Imported only here: a database comes with it, and a command through a server needs none.
@@ -51,7 +55,7 @@ export async function openPlace(options: PlaceOptions, { make = false }: Wanted 
 }
 
 /** null: the place is a store that this process opens. */
-export async function serverFor(options: PlaceOptions): Promise<Place | null> {
+export async function serverFor(options: PlaceOptions): Promise<Target | null> {
   const { server, owner, verbose } = options
   const isStore = options.dataDir !== undefined || options.databaseUrl !== undefined
   const url = server ?? (isStore ? undefined : process.env.UMBRA_SERVER || undefined)
@@ -84,7 +88,7 @@ export async function serverFor(options: PlaceOptions): Promise<Place | null> {
   })
 }
 
-function atAddress(address: ServerAddress): Place {
+function atAddress(address: ServerAddress): Target {
   try {
     return openServer(address)
   } catch (error) {

@@ -17,8 +17,8 @@ import { report } from "../output/result.ts"
 import { advised } from "./advice.ts"
 import { inTurn, keepFolder } from "./folder-wait.ts"
 import { serverFor } from "./open.ts"
-import { told } from "./server.ts"
-import type { Place, PlaceJobs, PlaceOptions } from "./target.ts"
+import { reconnectNotice } from "./server.ts"
+import type { PlaceJobs, PlaceOptions, Target } from "./target.ts"
 
 export interface Runner extends FollowedJobs {
   readonly name: string
@@ -65,7 +65,7 @@ async function attentively<T>(runner: Runner, use: (runner: Runner) => Promise<T
   }
 }
 
-async function onServer<T>(place: Place, use: (runner: Runner) => Promise<T>): Promise<T> {
+async function onServer<T>(place: Target, use: (runner: Runner) => Promise<T>): Promise<T> {
   try {
     return await attentively(remoteRunner(place), use)
   } catch (error) {
@@ -120,7 +120,7 @@ function ownRunner(
   }
 }
 
-export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" | "flags">): Runner {
+export function remoteRunner({ jobs, name, flags }: Pick<Target, "jobs" | "name" | "flags">): Runner {
   const running = new Map<string, Progress | null>()
   let polledAt = Number.NEGATIVE_INFINITY
   // Which handlers run is not among the events of a job: the picture polls the overlay.
@@ -152,7 +152,7 @@ export function remoteRunner({ jobs, name, flags }: Pick<Place, "jobs" | "name" 
     async *watch(id, { signal, onTrouble }) {
       const events = jobs.watch(id, {
         signal,
-        onReconnect: told(onTrouble),
+        onReconnect: reconnectNotice(onTrouble),
         onProgress: ({ node, node_pct = null, progress_message: message }) =>
           void (node === undefined || running.set(node, { percent: node_pct, message })),
       })

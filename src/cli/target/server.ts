@@ -5,7 +5,7 @@ import { version } from "../../version.ts"
 import { printable } from "../output/terminal.ts"
 import { streamedChanges } from "./changes.ts"
 import { pushText } from "./push-text.ts"
-import type { Place, PlaceJobs } from "./target.ts"
+import type { PlaceJobs, Target } from "./target.ts"
 import { eventFrom, graphFrom, nodeDetailsFrom } from "./written-times.ts"
 
 export interface ServerAddress {
@@ -21,7 +21,7 @@ export interface ServerAddress {
 const RETRIES = 2
 const ANSWER_MS = 10_000
 
-export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddress): Place {
+export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddress): Target {
   const client = connect({
     url,
     retries: RETRIES,
@@ -42,7 +42,8 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
     async *watch(id, options) {
       for await (const event of client.watch(id, options)) yield eventFrom(event)
     },
-    changes: ({ signal, onTrouble }) => streamedChanges(client, { signal, onReconnect: told(onTrouble) }),
+    changes: ({ signal, onTrouble }) =>
+      streamedChanges(client, { signal, onReconnect: reconnectNotice(onTrouble) }),
     submit: (reference, input, options) => client.accept(reference, input, options),
     cancel: (id, reason) => client.cancel(id, reason),
     retry: id => client.retry(id),
@@ -77,7 +78,9 @@ export function openServer({ url, token, tokenFrom, owner, flags }: ServerAddres
 }
 
 /** The first two tries say what is the matter; after that a person knows. */
-export function told(onTrouble: (text: string) => void): NonNullable<StreamOptions["onReconnect"]> {
+export function reconnectNotice(
+  onTrouble: (text: string) => void,
+): NonNullable<StreamOptions["onReconnect"]> {
   return ({ error, tries }) => {
     if (tries > 2) return
     onTrouble(

@@ -21,7 +21,7 @@ import { storeName } from "../input/store.ts"
 import { commandLog } from "../output/log.ts"
 import { StoreJobs } from "./store-jobs.ts"
 import { StoreWorkflows } from "./store-workflows.ts"
-import type { Place } from "./target.ts"
+import type { Target } from "./target.ts"
 
 export interface StorePlaceOptions {
   readonly location: string
@@ -30,7 +30,7 @@ export interface StorePlaceOptions {
   readonly flags: string
 }
 
-export function openStore({ location, owner, modules, flags }: StorePlaceOptions): Place {
+export function openStore({ location, owner, modules, flags }: StorePlaceOptions): Target {
   const store = new Store(location)
   const jobs = new StoreJobs(store, owner)
   return {
@@ -118,7 +118,7 @@ export class Store {
   }
 }
 
-function tokensOf(store: Store): Place["tokens"] {
+function tokensOf(store: Store): Target["tokens"] {
   const tokens = async () => new Tokens(await store.registry())
   return {
     async create({ owner = localOwner, scopes, ...wanted }) {

@@ -39,7 +39,7 @@ export type PlaceWorkflows = Pick<
   push(text: string): ReturnType<Workflows["push"]>
 }
 
-export interface Place {
+export interface Target {
   /** For a person: a folder, a database or an address, without credentials. */
   readonly name: string
   /** What to add to a command that we suggest, so that it finds the same place. */

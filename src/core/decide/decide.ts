@@ -1,9 +1,9 @@
 import { ranFields, wholeMs, withRunning } from "../attempt-times.ts"
 import type {
-  Attempted,
-  Circumstances,
+  AttemptRef,
   Command,
   Completed,
+  DecisionContext,
   JobResult,
   Refusal,
   Reported,
@@ -31,7 +31,7 @@ import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wake
  * 3. The user's retries are spent by failures only; a lost process spends from a limit of its own, and a provider that
  *    asks for time spends nothing.
  */
-export function decide(state: JobState, command: Command, given: Circumstances): readonly Fact[] | Refusal {
+export function decide(state: JobState, command: Command, given: DecisionContext): readonly Fact[] | Refusal {
   const decided = decideFacts(state, command, given)
   return given.running === undefined ? decided : withRunning(state, decided, given.running)
 }
@@ -40,7 +40,7 @@ export function decide(state: JobState, command: Command, given: Circumstances):
 export function decideFacts(
   state: JobState,
   command: Command,
-  given: Circumstances,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   switch (command.type) {
     case "submit":
@@ -63,7 +63,7 @@ type RunningCommand = Exclude<Command, { type: "submit" | "retry" | "delete" | "
 function decideRunning(
   state: JobState,
   command: RunningCommand,
-  given: Circumstances,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   if (isOfItem(command)) return decideItem(state, command, given)
   const at = given.now
@@ -102,7 +102,7 @@ function grantSlot(state: JobState, node: number, at: number): readonly Fact[] |
 function decideResult(
   state: JobState,
   command: AttemptCommand,
-  given: Circumstances,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   const { node, attempt } = command
   const at = given.now
@@ -143,12 +143,12 @@ function listFields({ items, source }: Extract<Command, { type: "expand" }>) {
 function decideFailure(
   state: JobState,
   { node, fault, hasNoPlace }: Extract<Command, { type: "failed" }>,
-  given: Circumstances,
+  given: DecisionContext,
 ): Fact {
   return hasNoPlace ? waitForPlace(state, node, fault, given) : attemptFailed(state, node, fault, given)
 }
 
-function attemptFailed(state: JobState, node: number, fault: Fault, given: Circumstances): Fact {
+function attemptFailed(state: JobState, node: number, fault: Fault, given: DecisionContext): Fact {
   const isAtProvider = state.graph.nodes[node]!.provider != null
   return isAtProvider && fault.retryable && isRateLimited(fault)
     ? postponement(state, node, fault, given)
@@ -178,7 +178,7 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
   return resumes && isOpen ? null : refuse("duplicate")
 }
 
-function submit(state: JobState, command: Submit, given: Circumstances): readonly Fact[] | Refusal {
+function submit(state: JobState, command: Submit, given: DecisionContext): readonly Fact[] | Refusal {
   if (state.status !== "PENDING") return refuse("job_exists")
   return [
     {
@@ -252,7 +252,7 @@ function signal(
   return [{ type: "signal_received", at, name, data }]
 }
 
-function wake(state: JobState, command: JobResult, given: Circumstances): readonly Fact[] | Refusal {
+function wake(state: JobState, command: JobResult, given: DecisionContext): readonly Fact[] | Refusal {
   const at = given.now
   if (state.expiresAt !== null && state.expiresAt <= at) return [{ type: "job_expired", at }]
   const facts: Fact[] = []
@@ -281,8 +281,8 @@ function timedOut(waiting: Waiting): Fault {
 
 function recover(
   state: JobState,
-  only: readonly Attempted[] | undefined,
-  given: Circumstances,
+  only: readonly AttemptRef[] | undefined,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   const isMeant = among(state, only)
   const lost: number[] = []
@@ -312,8 +312,8 @@ function endsTheJob({ lists }: JobState, fact: Fact | undefined): boolean {
 /** Attempts not recorded as started keep their number: the next owner dispatches them unchanged. */
 function handOver(
   state: JobState,
-  only: readonly Attempted[] | undefined,
-  given: Circumstances,
+  only: readonly AttemptRef[] | undefined,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   const isMeant = among(state, only)
   const nodes = [...state.started.keys()].filter(node => isInFlight(state, node) && isMeant(node))
@@ -323,7 +323,7 @@ function handOver(
 }
 
 /** Is the node's current attempt one of these? Absent: all are meant. */
-function among(state: JobState, only: readonly Attempted[] | undefined): (node: number) => boolean {
+function among(state: JobState, only: readonly AttemptRef[] | undefined): (node: number) => boolean {
   if (only === undefined) return () => true
   const attempts = new Map<number, number>()
   for (const { node, item, attempt } of only) if (item === undefined) attempts.set(node, attempt)
@@ -333,7 +333,7 @@ function among(state: JobState, only: readonly Attempted[] | undefined): (node: 
 function retry(
   state: JobState,
   expiresBy: number | null | undefined,
-  given: Circumstances,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   if (!jobMayBecome(state.status, "QUEUED")) return refuse("job_final")
@@ -350,7 +350,7 @@ function settle(
   return [{ type: "job_settled", at, ...(used.length === 0 ? {} : { used }) }]
 }
 
-function remove(state: JobState, given: Circumstances): readonly Fact[] | Refusal {
+function remove(state: JobState, given: DecisionContext): readonly Fact[] | Refusal {
   if (state.status === "DELETED") return refuse("job_final")
   if (!jobHasEnded(state.status)) return refuse("job_not_ended")
   return [{ type: "job_deleted", at: given.now }]

@@ -1,4 +1,4 @@
-import type { Circumstances, External, OperationResult, Refusal, Submitted } from "../commands.ts"
+import type { DecisionContext, External, OperationResult, Refusal, Submitted } from "../commands.ts"
 import type { ExternalWaiting, Fact } from "../facts.ts"
 import { isRateLimited } from "../faults.ts"
 import { isDone, type JobState, operationOf, resumeToken } from "../state.ts"
@@ -14,7 +14,7 @@ import { failure, jobResult, refuse } from "./failure.ts"
  * 2. A look that failed says nothing of the operation: the wait goes on until the policy or the job's time ends it,
  *    unless no look can ever succeed.
  */
-export function submitted(command: Submitted, given: Circumstances): Fact {
+export function submitted(command: Submitted, given: DecisionContext): Fact {
   const { node, attempt, provider, externalId, poll, ttlSeconds } = command
   const at = given.now
   const waiting: ExternalWaiting = {
@@ -30,7 +30,7 @@ export function submitted(command: Submitted, given: Circumstances): Fact {
 export function operationNews(
   state: JobState,
   command: External,
-  given: Circumstances,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   const { node, externalId } = command
   if (!(node >= 0 && node < state.nodeStatus.length)) return refuse("no_such_node")
@@ -45,7 +45,7 @@ export function operationNews(
   return newsOf(state, command, given)
 }
 
-function newsOf(state: JobState, command: External, given: Circumstances): readonly Fact[] {
+function newsOf(state: JobState, command: External, given: DecisionContext): readonly Fact[] {
   const { node, result, source: via } = command
   const at = given.now
   const attempt = state.attempt[node]!
@@ -88,7 +88,7 @@ function isOneTooMany(state: JobState, { node, poll, result }: External): boolea
 }
 
 /** A webhook that only says "still running" moves nothing: the look that is due comes when it is due. */
-function nextLook(state: JobState, command: External, given: Circumstances): readonly Fact[] {
+function nextLook(state: JobState, command: External, given: DecisionContext): readonly Fact[] {
   const { node, poll, result, source } = command
   if (poll === null || (source === "webhook" && result.type !== "hint")) return []
   const because = reasonOf(result as NoEnd)
@@ -105,7 +105,7 @@ function reasonOf(result: NoEnd): NoEnd["type"] {
   return result.type === "error" && isRateLimited(result.fault) ? "postponed" : result.type
 }
 
-function nextLookAt(state: JobState, { node, poll, result }: External, given: Circumstances): number {
+function nextLookAt(state: JobState, { node, poll, result }: External, given: DecisionContext): number {
   if (result.type === "hint") return given.now
   if (result.type === "postponed") return Math.max(given.now, result.until)
   const planned = given.now + pollDelay(poll!, (state.polls.get(node)?.count ?? 0) + 1, given.random)

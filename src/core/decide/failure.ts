@@ -1,4 +1,4 @@
-import type { Circumstances, JobResult, Refusal, RefusalReason } from "../commands.ts"
+import type { DecisionContext, JobResult, Refusal, RefusalReason } from "../commands.ts"
 import type { NodeFailed } from "../facts.ts"
 import type { Fault } from "../faults.ts"
 import type { Json } from "../json.ts"
@@ -15,7 +15,7 @@ export function jobResult({ jobOutput, jobFault }: JobResult): { job_output?: Js
 
 type Failed = { readonly at: number } & NodeFailed
 
-export function failure(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
+export function failure(state: JobState, node: number, fault: Fault, given: DecisionContext): Failed {
   const failed = { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault } as const
   const failures = state.tries[node]! + 1
   if (!fault.retryable || failures >= retryPolicy(state, node).maxAttempts) return failed
@@ -27,7 +27,7 @@ export function failure(state: JobState, node: number, fault: Fault, given: Circ
  * time is an attempt of its own, and with their number the wait grows: a provider that never has time is asked, and a
  * fact written, ever more seldom, and at most once a second even where it and the policy say 0.
  */
-export function postponement(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
+export function postponement(state: JobState, node: number, fault: Fault, given: DecisionContext): Failed {
   const attempt = state.attempt[node]!
   const failed = { type: "node_failed", at: given.now, node, attempt, fault, postponed: true } as const
   return triedAgain(state, failed, { ...given, failures: attempt, leastMs: 1000 })
@@ -37,7 +37,7 @@ export function postponement(state: JobState, node: number, fault: Fault, given:
 const PLACE_RETRY_MS = 30_000
 
 /** The node's pipeline has no place yet: no failure, so no try is used up, and the policy says nothing about it. */
-export function waitForPlace(state: JobState, node: number, fault: Fault, given: Circumstances): Failed {
+export function waitForPlace(state: JobState, node: number, fault: Fault, given: DecisionContext): Failed {
   const attempt = state.attempt[node]!
   const retry_at = wholeTime(given.now + PLACE_RETRY_MS)
   return { type: "node_failed", at: given.now, node, attempt, fault, postponed: true, retry_at }
@@ -47,7 +47,7 @@ export function waitForPlace(state: JobState, node: number, fault: Fault, given:
 function triedAgain(
   state: JobState,
   failed: Failed,
-  given: Circumstances & { readonly failures: number; readonly leastMs?: number },
+  given: DecisionContext & { readonly failures: number; readonly leastMs?: number },
 ): Failed {
   const { now, random, failures, leastMs = 0 } = given
   const asked = (failed.fault.retry_after_seconds ?? 0) * 1000

@@ -1,4 +1,4 @@
-import type { Attempted, Circumstances, Command, JobResult, Refusal } from "../commands.ts"
+import type { AttemptRef, Command, DecisionContext, JobResult, Refusal } from "../commands.ts"
 import type { Fact } from "../facts.ts"
 import { type ItemList, toOuter } from "../item-list.ts"
 import { isDone, type JobState, resumeToken } from "../state.ts"
@@ -15,7 +15,7 @@ export function isOfItem(command: Command): command is ItemCommand {
 export function decideItem(
   state: JobState,
   command: ItemCommand,
-  given: Circumstances,
+  given: DecisionContext,
 ): readonly Fact[] | Refusal {
   const { item, jobOutput: _output, jobFault: _fault, ...rest } = command as ItemCommand & JobResult
   const list = state.lists.get(command.node)
@@ -32,7 +32,7 @@ function tokenOf(state: JobState, list: ItemList, command: ItemCommand): { reado
 }
 
 /** What is due among the items of one list at a time: the last item of a job is then alone. */
-export function wakeItems(state: JobState, result: JobResult, given: Circumstances): readonly Fact[] {
+export function wakeItems(state: JobState, result: JobResult, given: DecisionContext): readonly Fact[] {
   for (const [node, list] of openLists(state)) {
     const decided = decideFacts(list.state, { type: "wake" }, given)
     if (!("refused" in decided)) return outerFacts(node, decided, result)
@@ -43,8 +43,8 @@ export function wakeItems(state: JobState, result: JobResult, given: Circumstanc
 /** An item that is blamed comes last, and alone if it ends the job. At most one is: the others get another chance. */
 export function recoverItems(
   state: JobState,
-  only: readonly Attempted[] | undefined,
-  given: Circumstances,
+  only: readonly AttemptRef[] | undefined,
+  given: DecisionContext,
 ): readonly Fact[] {
   const lost: Fact[] = []
   const failed: Fact[] = []
@@ -69,8 +69,8 @@ export function recoverItems(
 /** Those that are known to run. */
 export function handOverItems(
   state: JobState,
-  only: readonly Attempted[] | undefined,
-  given: Circumstances,
+  only: readonly AttemptRef[] | undefined,
+  given: DecisionContext,
 ): readonly Fact[] {
   const facts: Fact[] = []
   for (const [node, list] of openLists(state)) {
@@ -81,9 +81,9 @@ export function handOverItems(
 }
 
 /** As the list's own job names them. */
-function ofNode(only: readonly Attempted[] | undefined, of: number): { only?: readonly Attempted[] } {
+function ofNode(only: readonly AttemptRef[] | undefined, of: number): { only?: readonly AttemptRef[] } {
   if (only === undefined) return {}
-  const items: Attempted[] = []
+  const items: AttemptRef[] = []
   for (const { node, item, attempt } of only)
     if (node === of && item !== undefined) items.push({ node: item, attempt })
   return { only: items }

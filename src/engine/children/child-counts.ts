@@ -4,7 +4,7 @@ import type { LiveJob } from "../owner/live-job.ts"
  * How many children of each job are in memory. Their parent stays as long as there are any: it will be needed when they
  * end, and one that waits for ten thousand of them would be folded anew for each.
  */
-export class Kin {
+export class ChildCounts {
   readonly #children = new Map<string, number>()
 
   came({ state: { parent } }: LiveJob): void {

@@ -47,16 +47,16 @@ export class Family {
   #notStarted(job: LiveJob, at: Reported, error: unknown): void {
     if (!isWanted(job, at) || isMoved(error)) return
     if (!(error instanceof UmbraError)) {
-      this.#parts.owner.setAside(job, error)
+      this.#parts.owner.quarantine(job, error)
       return
     }
     if (error instanceof NoPlaceError) {
-      void this.#parts.owner.act(job, { type: "failed", ...at, fault: error.fault, hasNoPlace: true })
+      void this.#parts.owner.execute(job, { type: "failed", ...at, fault: error.fault, hasNoPlace: true })
       this.#parts.executions.add(job.id, at, error)
       return
     }
     const { code, message, retryable } = error
-    void this.#parts.owner.act(job, { type: "failed", ...at, fault: { code, message, retryable } })
+    void this.#parts.owner.execute(job, { type: "failed", ...at, fault: { code, message, retryable } })
   }
 
   settle(job: LiveJob): void {
@@ -87,34 +87,34 @@ export class Family {
     const { owner } = this.#parts
     const parents: string[] = []
     await this.#withAll(childrenOf(state), child => {
-      void owner.act(child, { type: "cancel", reason })
+      void owner.execute(child, { type: "cancel", reason })
       if (childrenOf(child.state).length > 0) parents.push(child.id)
-      else void owner.act(child, { type: "delete" })
+      else void owner.execute(child, { type: "delete" })
     })
     // One after the other: side by side a page of pages would be in memory.
     for (const child of parents) {
       await this.hideChildren(child)
-      await this.#with(child, job => void owner.act(job, { type: "delete" }))
+      await this.#with(child, job => void owner.execute(job, { type: "delete" }))
     }
   }
 
   async #settle(job: LiveJob): Promise<void> {
     const { state } = job
-    while (!job.gone && state.unsettled) {
+    while (!job.evicted && state.unsettled) {
       const { seq } = job
-      const isSame = () => !job.gone && state.unsettled && job.seq === seq
+      const isSame = () => !job.evicted && state.unsettled && job.seq === seq
       const reason = parentReason(job.id, state)
       const used: ChildUsage[] = []
       await this.#withAll(state.orphans, child => {
         if (!isSame()) return
-        void this.#parts.owner.act(child, { type: "cancel", reason })
+        void this.#parts.owner.execute(child, { type: "cancel", reason })
         used.push(...usageOfOrphan(state, child))
       })
       await this.#tellParent(job, () => this.#resultOf(job), { isSame, used })
       // Retried, and perhaps ended again: from the beginning.
-      if (isSame()) void this.#parts.owner.act(job, { type: "settle", used })
+      if (isSame()) void this.#parts.owner.execute(job, { type: "settle", used })
     }
-    this.#parts.owner.letGo(job)
+    this.#parts.owner.parkIfIdle(job)
   }
 
   async #resultOf(child: LiveJob): Promise<Result> {
@@ -137,13 +137,13 @@ export class Family {
       const { state } = parent
       // Both may have been due at the same moment: then the parent's own end counts.
       if (state.expiresAt !== null && state.expiresAt <= clock.now())
-        await owner.act(parent, { type: "wake" })
+        await owner.execute(parent, { type: "wake" })
       const place = placeOf(state, link)
       const waiting = place?.state.waiting.get(place.position)
       if (!isSame() || place === null || waiting?.kind !== "child" || waiting.job_id !== child.id) return
       const item = link.item === undefined ? {} : { item: link.item }
       const at = { node: link.node, ...item, attempt: place.state.attempt[place.position]! }
-      await owner.act(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
+      await owner.execute(parent, { ...at, ...result, ...usageFor(place.state, child, used) }, text)
     })
   }
 
@@ -152,9 +152,9 @@ export class Family {
     for (;;) {
       const job = await this.#parts.recovery.load(id)
       if (job === null) return
-      if (job.gone) continue
+      if (job.evicted) continue
       await use(job)
-      this.#parts.owner.letGo(job)
+      this.#parts.owner.parkIfIdle(job)
       return
     }
   }
@@ -170,7 +170,7 @@ export class Family {
 
   /** What has moved to another engine goes on there. */
   #tellLog(job: LiveJob, error: unknown, message: string): void {
-    if (!job.gone && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
+    if (!job.evicted && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
   }
 
   /** As long as the store is away the job waits: nothing is wrong with it. */
@@ -179,7 +179,7 @@ export class Family {
       try {
         return await act()
       } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
         await new Promise<void>(resolve => this.#parts.clock.after(AGAIN_MS, resolve))
       }
     }

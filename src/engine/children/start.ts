@@ -1,5 +1,5 @@
 import type { ChildRequest } from "../../broker/port.ts"
-import type { Attempted, Reported, Submit } from "../../core/commands.ts"
+import type { AttemptRef, Reported, Submit } from "../../core/commands.ts"
 import type { Waiting } from "../../core/facts.ts"
 import { isCurrent, placeOf } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
@@ -11,7 +11,7 @@ import type { Clock } from "../clock.ts"
 import type { MustFit } from "../dispatch/pipeline-needs.ts"
 import { childJobId } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import type { Owner } from "../owner/owner.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
 import { type ClaimExecution, isFull, NoPlaceError, placeForRetry } from "../pipeline-places.ts"
 import type { Plans } from "../plans.ts"
 import type { Recovery } from "../recovery/recovery.ts"
@@ -21,7 +21,7 @@ import { childFault, childResult, hasResult, usageFor } from "./result.ts"
 
 export interface ChildStartsParts {
   readonly journal: Journal
-  readonly owner: Owner
+  readonly owner: PartitionOwner
   readonly plans: Plans
   readonly recovery: Recovery
   readonly clock: Clock
@@ -59,13 +59,13 @@ export class ChildStarts {
       const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
       if (child === null) return this.#begin(job, at, { id, request })
       // It may have left memory again meanwhile.
-      if (child.gone) continue
+      if (child.evicted) continue
       if (child.state.status !== "DELETED" || hasResult(child.state)) {
         const giveBack = await this.#placeForRetry(child)
-        if (child.gone) continue
+        if (child.evicted) continue
         return this.#resume(job, at, { child, giveBack })
       }
-      this.#parts.owner.letGo(child)
+      this.#parts.owner.parkIfIdle(child)
       return this.#begin(job, at, { id: childJobId(job.id, at.node, at.item, at.attempt), request })
     }
   }
@@ -76,7 +76,7 @@ export class ChildStarts {
       return await placeForRetry(child, claimExecution)
     } catch (error) {
       const { finishedAt: endedAt, workflow: pipeline } = child.state
-      owner.letGo(child)
+      owner.parkIfIdle(child)
       throw isFull(error) ? new NoPlaceError(error, { childId: child.id, endedAt, pipeline }) : error
     }
   }
@@ -129,18 +129,18 @@ export class ChildStarts {
       const { command, text } = await childResult(journal, child, this.#parts.maxOutputBytes)
       const place = placeOf(job.state, at)
       if (isWanted(job, at) && place !== null)
-        await owner.act(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
+        await owner.execute(job, { ...at, ...command, ...usageFor(place.state, child) }, text)
     } else if (isWanted(job, at)) owner.inOneCommit(job.partition, () => this.#goOn(job, at, child))
     if (jobHasEnded(child.state.status)) await giveBack?.()
-    owner.letGo(child)
+    owner.parkIfIdle(child)
   }
 
   #goOn(job: LiveJob, at: Reported, child: LiveJob): void {
     const { owner } = this.#parts
     if (jobHasEnded(child.state.status)) {
-      const decided = owner.act(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
+      const decided = owner.execute(child, { type: "retry", expiresBy: this.#expiresBy(job, at.node) })
       if ("refused" in decided) {
-        void owner.act(job, { type: "failed", ...at, fault: { ...childFault(child), retryable: false } })
+        void owner.execute(job, { type: "failed", ...at, fault: { ...childFault(child), retryable: false } })
         return
       }
     }
@@ -155,7 +155,7 @@ export class ChildStarts {
       workflow,
       workflow_version: workflowVersion,
     }
-    void this.#parts.owner.act(job, { type: "waiting", ...at, waiting })
+    void this.#parts.owner.execute(job, { type: "waiting", ...at, waiting })
   }
 
   /** A child outlives neither its parent nor the node's patience. */
@@ -168,14 +168,14 @@ export class ChildStarts {
 }
 
 /** The child that the node, or the item, waited for last. */
-function lastChild({ state }: LiveJob, at: Attempted): string | undefined {
+function lastChild({ state }: LiveJob, at: AttemptRef): string | undefined {
   const place = placeOf(state, at)
   return place?.state.children.get(place.position)
 }
 
 /** Its parent may have ended, or gone on, while the child was looked for. */
-export function isWanted({ gone, state }: LiveJob, at: Attempted): boolean {
-  return !gone && isCurrent(state, at)
+export function isWanted({ evicted, state }: LiveJob, at: AttemptRef): boolean {
+  return !evicted && isCurrent(state, at)
 }
 
 function checkKind({ workflow, isPipeline }: ChildRequest, { pipeline }: Plan): void {

@@ -1,4 +1,4 @@
-import type { Attempted } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { isBusy, resetEarliestTimer, wakeAt } from "../../core/timers.ts"
 import type {
@@ -45,7 +45,7 @@ export class Batch {
   }
 
   /** Whose the effect at this place is. */
-  attempted(index: number): Attempted {
+  attempted(index: number): AttemptRef {
     const [node, attempt] = [this.effectNodes[index]!, this.effectAttempts[index]!]
     const item = this.effectItems[index]
     return item === undefined ? { node, attempt } : { node, attempt, item }
@@ -66,7 +66,7 @@ export class Batch {
     const newJobs: NewJob[] = []
     const changedJobs: JobChange[] = []
     for (const job of this.jobs) {
-      if (job.gone) continue
+      if (job.evicted) continue
       mustBeExact(job)
       if (!projectionChanged(job, now)) continue
       if (job.projected === null) newJobs.push(newJobRow(job))

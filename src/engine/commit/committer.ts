@@ -2,11 +2,11 @@ import type { Effects } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
-import { EngineMeasures } from "../metrics.ts"
+import { EngineMetrics } from "../metrics.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import { HeadStart } from "./early-dispatch.ts"
+import { EarlyDispatch } from "./early-dispatch.ts"
 import { AppendLane, type LaneEvents } from "./lane.ts"
-import type { Holding } from "./owned-partition.ts"
+import type { OwnedPartition } from "./owned-partition.ts"
 import type { Availability } from "./sender.ts"
 
 /**
@@ -25,19 +25,19 @@ export class Committer {
     clock: Clock
     events: LaneEvents
     store: Availability
-    holdings: ReadonlyMap<number, Holding>
-    measures?: EngineMeasures
+    holdings: ReadonlyMap<number, OwnedPartition>
+    metrics?: EngineMetrics
   }) {
     const { appendLanes } = parts.journal.capabilities
-    const measures = parts.measures ?? new EngineMeasures()
+    const metrics = parts.metrics ?? new EngineMetrics()
     this.#store = parts.store
-    const headStart = new HeadStart()
+    const headStart = new EarlyDispatch()
     this.#lanes = Array.from({ length: appendLanes }, (_, lane) => {
       const store = {
         unavailable: (error: unknown, tries: number) => this.#unavailable(lane, error, tries),
         available: () => this.#available(lane),
       }
-      return new AppendLane({ ...parts, store, measures, headStart })
+      return new AppendLane({ ...parts, store, metrics, headStart })
     })
   }
 

@@ -7,7 +7,7 @@
  */
 const MOST_PER_TURN = 500
 
-export class HeadStart {
+export class EarlyDispatch {
   #taken = 0
 
   /** May one more begin in this turn of the event loop? */

@@ -1,4 +1,4 @@
-import type { Attempted } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import type { Effects } from "../../core/effects.ts"
 import type { Fact } from "../../core/facts.ts"
 import { placeOf } from "../../core/item-list.ts"
@@ -6,10 +6,10 @@ import { failpoint } from "../../failpoints.ts"
 import type { Clock } from "../clock.ts"
 import { encodeFact, type LiveJob } from "../owner/live-job.ts"
 import { ABORT, Batch, type ClosedBatch, DISPATCH, END, without, withoutPartition } from "./batch.ts"
-import type { HeadStart } from "./early-dispatch.ts"
+import type { EarlyDispatch } from "./early-dispatch.ts"
 import { OperationRows } from "./operation-rows.ts"
-import { type Holding, partitionMoved } from "./owned-partition.ts"
-import { Sending, type SendingParts, type Sent } from "./sender.ts"
+import { type OwnedPartition, partitionMoved } from "./owned-partition.ts"
+import { type AppendOutcome, AppendSender, type SendingParts } from "./sender.ts"
 
 /**
  * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
@@ -22,12 +22,12 @@ import { Sending, type SendingParts, type Sent } from "./sender.ts"
 export interface LaneEvents {
   /** Does this node only compute, in this process? */
   isPure(job: LiveJob, node: number): boolean
-  dispatch(job: LiveJob, attempted: Attempted): void
+  dispatch(job: LiveJob, attempted: AttemptRef): void
   /** Is the attempt with a worker, or on its way to one? */
-  isHandedOut(job: LiveJob, attempted: Attempted): boolean
+  isHandedOut(job: LiveJob, attempted: AttemptRef): boolean
   /** How long what is left of an operation counts as a slot of its provider. */
   readonly slotLeaseMs: number
-  abort(job: LiveJob, attempted: Attempted): void
+  abort(job: LiveJob, attempted: AttemptRef): void
   ended(job: LiveJob): void
   /** All facts of these jobs so far are durable. */
   durable(jobs: Iterable<LiveJob>): void
@@ -47,9 +47,9 @@ const FACT_OVERHEAD = 100
 export class AppendLane {
   readonly #clock: Clock
   readonly #events: LaneEvents
-  readonly #holdings: ReadonlyMap<number, Holding>
-  readonly #sending: Sending
-  readonly #headStart: HeadStart
+  readonly #holdings: ReadonlyMap<number, OwnedPartition>
+  readonly #sending: AppendSender
+  readonly #headStart: EarlyDispatch
   #open = new Batch()
   readonly #closed: { readonly batch: Batch; stored: ClosedBatch }[] = []
   #flight: Batch | null = null
@@ -58,14 +58,14 @@ export class AppendLane {
   constructor(
     parts: SendingParts & {
       events: LaneEvents
-      holdings: ReadonlyMap<number, Holding>
-      headStart: HeadStart
+      holdings: ReadonlyMap<number, OwnedPartition>
+      headStart: EarlyDispatch
     },
   ) {
     this.#clock = parts.clock
     this.#events = parts.events
     this.#holdings = parts.holdings
-    this.#sending = new Sending(parts)
+    this.#sending = new AppendSender(parts)
     this.#headStart = parts.headStart
   }
 
@@ -108,13 +108,13 @@ export class AppendLane {
   }
 
   /** Not now: the facts that make it ready are being applied. */
-  #dispatchSoon(job: LiveJob, attempted: Attempted): void {
+  #dispatchSoon(job: LiveJob, attempted: AttemptRef): void {
     queueMicrotask(() => this.#events.dispatch(job, attempted))
   }
 
   record(job: LiveJob, fact: Fact, outputText?: string): void {
     const holding = this.#holdings.get(job.partition)
-    if (holding === undefined || job.gone) throw partitionMoved(job.partition)
+    if (holding === undefined || job.evicted) throw partitionMoved(job.partition)
     const batch = this.#open
     const data = encodeFact(fact, outputText)
     job.seq = holding.nextSeq++
@@ -132,7 +132,7 @@ export class AppendLane {
     batch.bytes += data.length + FACT_OVERHEAD
     if (!batch.jobs.has(job)) {
       batch.jobs.add(job)
-      job.undurable++
+      job.pendingBatches++
     }
     if (job.plan.providers.length > 0) this.#operations().note(job, fact)
     this.#schedule()
@@ -193,7 +193,7 @@ export class AppendLane {
     batch.epochs.set(job.partition, holding.epoch)
     if (error === null && !batch.jobs.has(job)) {
       batch.jobs.add(job)
-      job.undurable++
+      job.pendingBatches++
     }
     this.#schedule()
   }
@@ -243,7 +243,7 @@ export class AppendLane {
     const { batch, stored } = this.#closed.shift()!
     this.#flight = batch
     failpoint("append.before")
-    let sent: Sent
+    let sent: AppendOutcome
     try {
       sent = await this.#sending.send(stored)
     } catch (error) {
@@ -261,8 +261,8 @@ export class AppendLane {
   }
 
   /** What was fenced or refused is given up before anybody acts on it. */
-  #settle(batch: Batch, sent: Sent): void {
-    for (const job of batch.jobs) job.undurable--
+  #settle(batch: Batch, sent: AppendOutcome): void {
+    for (const job of batch.jobs) job.pendingBatches--
     for (const [partition, epoch] of batch.epochs)
       if (!sent.held.has(partition) && this.#holdings.get(partition)?.epoch === epoch)
         this.#events.fenced(partition)
@@ -287,7 +287,7 @@ export class AppendLane {
     const { effectKinds, effectJobs } = batch
     for (let i = 0; i < effectKinds.length; i++) {
       const job = effectJobs[i]!
-      if (job.gone) continue
+      if (job.evicted) continue
       if (effectKinds[i] === DISPATCH) this.#events.dispatch(job, batch.attempted(i))
       else if (effectKinds[i] === ABORT) this.#events.abort(job, batch.attempted(i))
       else this.#events.ended(job)
@@ -298,7 +298,7 @@ export class AppendLane {
 }
 
 /** Did an attempt before this one end without an answer of the provider? */
-function hasNoAnswer({ state }: LiveJob, attempted: Attempted): boolean {
+function hasNoAnswer({ state }: LiveJob, attempted: AttemptRef): boolean {
   const place = placeOf(state, attempted)
   return place?.state.unfollowed.get(place.position) === null
 }

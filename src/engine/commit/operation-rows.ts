@@ -1,4 +1,4 @@
-import type { Attempted } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import type { Fact } from "../../core/facts.ts"
 import { placeOf, which } from "../../core/item-list.ts"
 import { jobHasEnded } from "../../core/states.ts"
@@ -56,7 +56,7 @@ export class OperationRows {
    * Nobody wants this attempt any more, and its submission may be in flight, or was never answered: an operation may be
    * running whose id nobody knows. Its slot goes over to the row. Call before the attempt's operation counts as ended.
    */
-  unseen(job: LiveJob, { node, item, attempt }: Attempted, at: number): void {
+  unseen(job: LiveJob, { node, item, attempt }: AttemptRef, at: number): void {
     const { provider } = job.plan.nodes[node]!
     const of = which(item === undefined ? { node } : { node, item })
     const key = keyOf(job.id, of)

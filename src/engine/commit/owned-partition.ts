@@ -1,7 +1,7 @@
 import { UmbraError } from "../../errors.ts"
 
 /** A partition that this engine owns. */
-export interface Holding {
+export interface OwnedPartition {
   readonly epoch: number
   nextSeq: number
 }

@@ -2,7 +2,7 @@ import { JournalDataError } from "../../journal/errors.ts"
 import type { AppendResult, Journal } from "../../journal/port/journal.ts"
 import { retryDelayMs } from "../../journal/retry.ts"
 import type { Clock } from "../clock.ts"
-import type { EngineMeasures } from "../metrics.ts"
+import type { EngineMetrics } from "../metrics.ts"
 import { type ClosedBatch, filtered } from "./batch.ts"
 
 /**
@@ -15,7 +15,7 @@ export interface SendingParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly store: Availability
-  readonly measures: EngineMeasures
+  readonly metrics: EngineMetrics
 }
 
 /** Can the store be reached? */
@@ -24,11 +24,11 @@ export interface Availability {
   available(): void
 }
 
-export class Sending {
+export class AppendSender {
   readonly #journal: Journal
   readonly #clock: Clock
   readonly #store: Availability
-  readonly #measures: EngineMeasures
+  readonly #metrics: EngineMetrics
   #stopped = false
   #endPause = () => {}
 
@@ -36,10 +36,10 @@ export class Sending {
     this.#journal = parts.journal
     this.#clock = parts.clock
     this.#store = parts.store
-    this.#measures = parts.measures
+    this.#metrics = parts.metrics
   }
 
-  async send(stored: ClosedBatch): Promise<Sent> {
+  async send(stored: ClosedBatch): Promise<AppendOutcome> {
     const { facts, changedJobs, answers, messages } = stored
     if ([facts, changedJobs, answers, messages].every(({ length }) => length === 0))
       return { held: new Set(stored.fences.map(fence => fence.partition)), refused: [] }
@@ -55,8 +55,8 @@ export class Sending {
   async #append(stored: ClosedBatch): Promise<AppendResult> {
     const begun = performance.now()
     const result = await this.#journal.append(stored)
-    this.#measures.appendSeconds.add((performance.now() - begun) / 1000)
-    this.#measures.appendFacts.add(stored.facts.length)
+    this.#metrics.appendSeconds.add((performance.now() - begun) / 1000)
+    this.#metrics.appendFacts.add(stored.facts.length)
     return result
   }
 
@@ -87,7 +87,7 @@ export class Sending {
   }
 
   /** A data error fails only the jobs it belongs to. */
-  async #sendTheRest(stored: ClosedBatch, error: unknown): Promise<Sent> {
+  async #sendTheRest(stored: ClosedBatch, error: unknown): Promise<AppendOutcome> {
     const refused = await this.#refusedOf(stored, error)
     const ids = new Set(refused.map(({ jobId }) => jobId))
     const { held, refused: more } = await this.send(filtered(stored, jobId => !ids.has(jobId)))
@@ -141,7 +141,7 @@ interface Refused {
   readonly error: unknown
 }
 
-export interface Sent {
+export interface AppendOutcome {
   readonly held: ReadonlySet<number>
   readonly refused: readonly Refused[]
 }

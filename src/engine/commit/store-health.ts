@@ -2,7 +2,7 @@ import type { Log } from "../../log.ts"
 import type { Availability } from "./sender.ts"
 
 /** Says when appends do not come through, and when they do again. */
-export class StoreNews implements Availability {
+export class StoreHealth implements Availability {
   readonly #log: Log
   readonly #triesBeforePause: number
   readonly #available: (isAvailable: boolean) => void

@@ -1,5 +1,5 @@
 import type { Broker, Task } from "../../broker/port.ts"
-import type { Attempted, Command, JobResult } from "../../core/commands.ts"
+import type { AttemptRef, Command, JobResult } from "../../core/commands.ts"
 import { isCurrent } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
 import { isDone, largeParts, type Output, wholeOutput } from "../../core/state.ts"
@@ -23,7 +23,7 @@ import {
   renderNode,
 } from "./render.ts"
 import type { Fetched } from "./scope.ts"
-import { DispatchTurns } from "./time-slices.ts"
+import { TimeSlices } from "./time-slices.ts"
 
 /** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
 export class Dispatcher {
@@ -35,7 +35,7 @@ export class Dispatcher {
   readonly #external: ExternalWork
   readonly #isDeparting: (partition: number) => boolean
   readonly #limits: RenderLimits
-  readonly #turns: DispatchTurns
+  readonly #turns: TimeSlices
 
   constructor(parts: {
     broker: Broker
@@ -57,10 +57,10 @@ export class Dispatcher {
     this.#external = parts.external
     this.#isDeparting = parts.isDeparting
     this.#limits = parts.limits
-    this.#turns = new DispatchTurns(parts.clock, (job, at) => this.#dispatch(job, at))
+    this.#turns = new TimeSlices(parts.clock, (job, at) => this.#dispatch(job, at))
   }
 
-  dispatch(job: LiveJob, at: Attempted): void {
+  dispatch(job: LiveJob, at: AttemptRef): void {
     this.#turns.dispatch(job, at)
   }
 
@@ -68,12 +68,12 @@ export class Dispatcher {
     this.#turns.stop()
   }
 
-  #dispatch(job: LiveJob, at: Attempted): void {
+  #dispatch(job: LiveJob, at: AttemptRef): void {
     if (!isWanted(job, at) || this.#isDeparting(job.partition)) return
     const planNode = job.plan.nodes[at.node]!
     if (!this.#isServed(planNode, job.plan.pipeline)) {
-      job.unserved ??= new Set()
-      job.unserved.add(taskKey(at))
+      job.awaitingHandler ??= new Set()
+      job.awaitingHandler.add(taskKey(at))
       return
     }
     failpoint("dispatch.before")
@@ -111,12 +111,12 @@ export class Dispatcher {
   }
 
   /** For a job that need not be in memory; null: the node has none. */
-  async taskOf(job: LiveJob, at: Attempted): Promise<Task | null> {
+  async taskOf(job: LiveJob, at: AttemptRef): Promise<Task | null> {
     const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#limits)
     return "task" in rendered ? rendered.task : null
   }
 
-  #hand(job: LiveJob, at: Attempted, fetched: Fetched): void {
+  #hand(job: LiveJob, at: AttemptRef, fetched: Fetched): void {
     try {
       this.#render(job, at, fetched)
     } catch (error) {
@@ -124,7 +124,7 @@ export class Dispatcher {
     }
   }
 
-  #render(job: LiveJob, at: Attempted, fetched: Fetched): void {
+  #render(job: LiveJob, at: AttemptRef, fetched: Fetched): void {
     const rendered = renderNode(job, at, fetched, this.#limits)
     if ("task" in rendered) {
       job.running.add(taskKey(at))
@@ -141,10 +141,10 @@ export class Dispatcher {
     else this.#command(job, { type: "skip", node: at.node, attempt: at.attempt })
   }
 
-  #fetchThen(job: LiveJob, at: Attempted, large: readonly number[]): void {
+  #fetchThen(job: LiveJob, at: AttemptRef, large: readonly number[]): void {
     const fetching = at.item === undefined ? this.#fetch(job, large) : this.#fetchOnce(job, at.node, large)
     fetching
-      .then(fetched => !job.gone && isWanted(job, at) && this.#hand(job, at, fetched))
+      .then(fetched => !job.evicted && isWanted(job, at) && this.#hand(job, at, fetched))
       .catch(error => this.#failed(job, error))
   }
 
@@ -173,7 +173,7 @@ export class Dispatcher {
       try {
         return await readOutput(this.#journal, job.id, seq)
       } catch (error) {
-        if (!(error instanceof JournalUnavailableError) || error.final || job.gone) throw error
+        if (!(error instanceof JournalUnavailableError) || error.final || job.evicted) throw error
         await new Promise<void>(resolve => this.#clock.after(AGAIN_MS, resolve))
       }
     }
@@ -183,6 +183,6 @@ export class Dispatcher {
 const AGAIN_MS = 1000
 
 /** The world may have moved on while the fact that asked for this was being written. */
-function isWanted(job: LiveJob, at: Attempted): boolean {
-  return !job.gone && isCurrent(job.state, at) && !job.running.has(taskKey(at))
+function isWanted(job: LiveJob, at: AttemptRef): boolean {
+  return !job.evicted && isCurrent(job.state, at) && !job.running.has(taskKey(at))
 }

@@ -1,6 +1,6 @@
 import type { LateTemplate, Task } from "../../broker/port.ts"
 import { shownAttempt } from "../../core/attempt-times.ts"
-import type { Attempted, JobResult } from "../../core/commands.ts"
+import type { AttemptRef, JobResult } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { Json, JsonObject } from "../../core/json.ts"
 import { largeParts, skippedOutput, wholeOutput } from "../../core/state.ts"
@@ -25,7 +25,7 @@ export interface RenderLimits {
   readonly templates: Limits
 }
 
-export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, limits: RenderLimits): Rendered {
+export function renderNode(job: LiveJob, at: AttemptRef, fetched: Fetched, limits: RenderLimits): Rendered {
   const planNode = job.plan.nodes[at.node]!
   const options = { limits: limits.templates }
   try {
@@ -48,7 +48,7 @@ export function renderNode(job: LiveJob, at: Attempted, fetched: Fetched, limits
 
 function renderTask(
   job: LiveJob,
-  at: Attempted,
+  at: AttemptRef,
   fetched: Fetched,
   options: { readonly limits: Limits },
   each?: Each,
@@ -98,7 +98,7 @@ function kindOf(value: Json): string {
 
 function taskOf(
   job: LiveJob,
-  { node, item, attempt }: Attempted,
+  { node, item, attempt }: AttemptRef,
   config: Json,
   fetched: Fetched,
   late: readonly LateTemplate[] = [],
@@ -218,9 +218,9 @@ export function largeInputsOfOutput(job: LiveJob): number[] {
 
 /** Outputs that are still here and will not be when the handler, or a later fetch, reads them. */
 export function leavingInputs(job: LiveJob): Fetched {
-  if (job.leaving === null || job.leaving.size === 0) return nothingFetched
+  if (job.evictingOutputs === null || job.evictingOutputs.size === 0) return nothingFetched
   const kept = new Map<number, Json>()
-  for (const { node } of [...job.leaving].map(taskOfKey)) {
+  for (const { node } of [...job.evictingOutputs].map(taskOfKey)) {
     const output = job.state.outputs[node]
     if (output === undefined || kept.has(node)) continue
     kept.set(

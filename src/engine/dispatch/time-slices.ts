@@ -1,4 +1,4 @@
-import type { Attempted } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import type { Clock } from "../clock.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 
@@ -12,21 +12,21 @@ import type { LiveJob } from "../owner/live-job.ts"
  */
 const TURN_MS = 10
 
-export class DispatchTurns {
+export class TimeSlices {
   readonly #clock: Clock
-  readonly #hand: (job: LiveJob, at: Attempted) => void
+  readonly #hand: (job: LiveJob, at: AttemptRef) => void
   /** In the order of their turns. */
-  readonly #waiting = new Map<LiveJob, { readonly list: Attempted[]; next: number }>()
+  readonly #waiting = new Map<LiveJob, { readonly list: AttemptRef[]; next: number }>()
   /** When this turn of the event loop began to hand out; null: it has not. */
   #since: number | null = null
   #stopped = false
 
-  constructor(clock: Clock, hand: (job: LiveJob, at: Attempted) => void) {
+  constructor(clock: Clock, hand: (job: LiveJob, at: AttemptRef) => void) {
     this.#clock = clock
     this.#hand = hand
   }
 
-  dispatch(job: LiveJob, at: Attempted): void {
+  dispatch(job: LiveJob, at: AttemptRef): void {
     if (this.#waiting.size === 0 && this.#hasTime()) this.#hand(job, at)
     else this.#wait(job, at)
   }
@@ -36,7 +36,7 @@ export class DispatchTurns {
     this.#waiting.clear()
   }
 
-  #wait(job: LiveJob, at: Attempted): void {
+  #wait(job: LiveJob, at: AttemptRef): void {
     if (this.#stopped) return
     const waiting = this.#waiting.get(job)
     if (waiting === undefined) this.#waiting.set(job, { list: [at], next: 0 })
@@ -60,7 +60,7 @@ export class DispatchTurns {
     const [job, waiting] = this.#waiting.entries().next().value!
     this.#waiting.delete(job)
     const at = waiting.list[waiting.next++]!
-    if (waiting.next < waiting.list.length && !job.gone) this.#waiting.set(job, waiting)
+    if (waiting.next < waiting.list.length && !job.evicted) this.#waiting.set(job, waiting)
     this.#hand(job, at)
   }
 }

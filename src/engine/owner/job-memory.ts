@@ -1,10 +1,10 @@
 import { jobHasEnded } from "../../core/states.ts"
 import { nextTimer, wakeAt } from "../../core/timers.ts"
-import { Kin } from "../children/child-counts.ts"
+import { ChildCounts } from "../children/child-counts.ts"
 import type { Clock } from "../clock.ts"
 import type { Alarms } from "./alarms.ts"
 import type { LiveJob } from "./live-job.ts"
-import { restOf } from "./parking.ts"
+import { parkingOf } from "./parking.ts"
 
 export interface JobMemoryParts {
   readonly clock: Clock
@@ -21,7 +21,7 @@ export interface JobMemoryParts {
 export class JobMemory {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly #jobs = new Map<string, LiveJob>()
-  readonly #kin = new Kin()
+  readonly #kin = new ChildCounts()
   readonly #parts: JobMemoryParts
 
   constructor(parts: JobMemoryParts) {
@@ -35,7 +35,7 @@ export class JobMemory {
   }
 
   remove(job: LiveJob): void {
-    job.gone = true
+    job.evicted = true
     this.#parts.alarms.clear(job)
     if (!this.#jobs.delete(job.id)) return
     const parent = this.#kin.left(job)
@@ -47,7 +47,7 @@ export class JobMemory {
   letGo(job: LiveJob): void {
     const { clock, alarms, parkAfterMs, parked } = this.#parts
     if (this.#kin.hasChildren(job.id)) return
-    const rest = restOf(job, { now: clock.now(), parkAfterMs })
+    const rest = parkingOf(job, { now: clock.now(), parkAfterMs })
     if (rest === "stays") return
     if (rest !== "leaves") {
       alarms.set(job, Math.min(nextTimer(job.state) ?? rest.until, rest.until))

@@ -1,4 +1,4 @@
-import type { Attempted } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import { placeOf } from "../../core/item-list.ts"
 import { LargeOutput, ListOutput } from "../../core/state.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
@@ -7,15 +7,20 @@ import { type LiveJob, taskKey } from "./live-job.ts"
  * An output too large to keep: as soon as it is durable it is read from the journal when somebody needs it. Called right
  * after its fact was recorded.
  */
-export function leaveMemory(job: LiveJob, completed: Attempted, bytes: number, durable: Promise<void>): void {
+export function leaveMemory(
+  job: LiveJob,
+  completed: AttemptRef,
+  bytes: number,
+  durable: Promise<void>,
+): void {
   const large = new LargeOutput(job.seq, bytes)
   const { state, position } = placeOf(job.state, completed)!
   const key = taskKey(completed)
-  job.leaving ??= new Set()
-  job.leaving.add(key)
+  job.evictingOutputs ??= new Set()
+  job.evictingOutputs.add(key)
   durable.then(
     () => {
-      job.leaving?.delete(key)
+      job.evictingOutputs?.delete(key)
       state.outputs[position] = large
       const whole = job.state.outputs[completed.node]
       if (whole instanceof ListOutput) whole.partLeft()

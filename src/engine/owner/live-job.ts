@@ -20,9 +20,9 @@ export interface LiveJob {
   /** What the store's projection says, or will say once the batches under way are durable; undefined: not known for sure. */
   projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number; used: string } | null
   /** Batches that hold facts of this job and are not durable yet. */
-  undurable: number
+  pendingBatches: number
   /** Thrown away (fenced, parked, quarantined): whoever still holds it must let go. */
-  gone: boolean
+  evicted: boolean
   /** Place in the alarm heap; -1: none set. */
   alarmIndex: number
   alarmAt: number
@@ -31,11 +31,11 @@ export interface LiveJob {
   /** Tasks a worker has right now, by key. */
   readonly running: Set<number>
   /** Keys of ready tasks for whose handler nobody here is registered. */
-  unserved: Set<number> | null
+  awaitingHandler: Set<number> | null
   /** Looks at operations that are under way, by task. */
-  looks: Map<number, AbortController> | null
+  activePolls: Map<number, AbortController> | null
   /** Keys of tasks whose output leaves memory as soon as it is durable: what reads it now must take it along. */
-  leaving: Set<number> | null
+  evictingOutputs: Set<number> | null
   /** What the items of a node with `for_each` read that is too large to keep, fetched once for all of them. */
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
 }
@@ -97,15 +97,15 @@ export function newLiveJob(job: {
     at: job.at,
     size: job.size,
     projected: job.projected,
-    undurable: 0,
-    gone: false,
+    pendingBatches: 0,
+    evicted: false,
     alarmIndex: -1,
     alarmAt: 0,
     progress: null,
     running: new Set(),
-    unserved: null,
-    looks: null,
-    leaving: null,
+    awaitingHandler: null,
+    activePolls: null,
+    evictingOutputs: null,
     fetched: null,
   }
 }

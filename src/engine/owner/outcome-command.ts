@@ -1,11 +1,11 @@
 import type { Outcome } from "../../broker/port.ts"
-import type { Attempted, AttemptTimes, Command } from "../../core/commands.ts"
+import type { AttemptRef, AttemptTimes, Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 
 /** What an attempt's outcome asks of its job. `terms`: of the node's provider, if it has one that is known here. */
 export function commandOf(
-  at: Attempted,
+  at: AttemptRef,
   outcome: Exclude<Outcome, { type: "child" }>,
   terms: (ProviderTerms & { readonly provider: string }) | undefined,
   times: AttemptTimes,
@@ -27,7 +27,7 @@ export function commandOf(
 
 /** The commonest by far is put together by hand: spreads show in profiles. */
 function completed(
-  at: Attempted,
+  at: AttemptRef,
   outcome: Extract<Outcome, { type: "completed" }>,
   times: AttemptTimes,
 ): Command {

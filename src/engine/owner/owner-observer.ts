@@ -18,7 +18,7 @@ export interface OwnerObserver {
   refused(job: LiveJob, error: unknown): void
   available(isAvailable: boolean): void
   /** There are messages in the inboxes of these partitions. */
-  told(partitions: readonly number[]): void
+  inboxChanged(partitions: readonly number[]): void
   /** What operations at providers left to do, durably. */
   operations(rows: OperationRows): void
   /** The outcome of a submission is known whose job had ended: its operation is to be cancelled, or its slot is free. */

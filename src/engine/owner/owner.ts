@@ -1,6 +1,6 @@
 import type { Broker, BrokerHost, Task } from "../../broker/port.ts"
 import { apply } from "../../core/apply/apply.ts"
-import type { Attempted, Circumstances, Command, Refusal } from "../../core/commands.ts"
+import type { AttemptRef, Command, DecisionContext, Refusal } from "../../core/commands.ts"
 import { decide } from "../../core/decide/decide.ts"
 import type { Fact } from "../../core/facts.ts"
 import { cut } from "../../core/faults.ts"
@@ -18,13 +18,13 @@ import type { Clock } from "../clock.ts"
 import { Committer } from "../commit/committer.ts"
 import type { LaneEvents } from "../commit/lane.ts"
 import type { OperationRows } from "../commit/operation-rows.ts"
-import { type Holding, partitionMoved } from "../commit/owned-partition.ts"
-import { StoreNews } from "../commit/store-health.ts"
+import { type OwnedPartition, partitionMoved } from "../commit/owned-partition.ts"
+import { StoreHealth } from "../commit/store-health.ts"
 import { Dispatcher } from "../dispatch/dispatcher.ts"
 import { partitionOf } from "../ids.ts"
-import type { EngineMeasures } from "../metrics.ts"
-import { Departures } from "../partitions/handover.ts"
-import { abandon, inherit, release } from "../partitions/task-handover.ts"
+import type { EngineMetrics } from "../metrics.ts"
+import { Handover } from "../partitions/handover.ts"
+import { adoptTasks, cancelTasks, release } from "../partitions/task-handover.ts"
 import { type ExternalWork, externalWork } from "../providers/external-work.ts"
 import type { Providers } from "../providers/providers.ts"
 import type { EngineSettings } from "../settings.ts"
@@ -35,7 +35,7 @@ import { JobMemory } from "./job-memory.ts"
 import { leaveMemory } from "./large-outputs.ts"
 import { currentTask, isHandedOn, type LiveJob, newLiveJob, taskKey, taskOfKey } from "./live-job.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
-import { Undecided } from "./pending-decisions.ts"
+import { PendingDecisions } from "./pending-decisions.ts"
 import { TaskReports } from "./reports.ts"
 import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
 
@@ -57,7 +57,7 @@ export interface OwnerParts {
   readonly broker: (host: BrokerHost) => Broker
   readonly isSure: () => boolean
   readonly observer: OwnerObserver
-  readonly measures: EngineMeasures
+  readonly metrics: EngineMetrics
   readonly providers: Providers
   /** A job as its facts tell it, without taking it into memory; null: there is none. */
   readonly read: (jobId: string) => Promise<LiveJob | null>
@@ -67,40 +67,40 @@ export interface OwnerParts {
 
 export type Decided = readonly Fact[] | Refusal
 
-export class Owner implements LaneEvents {
+export class PartitionOwner implements LaneEvents {
   readonly jobs: ReadonlyMap<string, LiveJob>
-  readonly holdings = new Map<number, Holding>()
+  readonly holdings = new Map<number, OwnedPartition>()
   readonly broker: Broker
   readonly committer: Committer
   readonly #clock: Clock
   readonly #settings: EngineSettings
   readonly #log: Log
   readonly #observer: OwnerObserver
-  readonly #measures: EngineMeasures
+  readonly #metrics: EngineMetrics
   readonly #read: OwnerParts["read"]
   readonly #alarms: Alarms
   readonly #dispatcher: Dispatcher
   readonly #reports: TaskReports
   readonly external: ExternalWork
-  readonly departures: Departures
+  readonly departures: Handover
   readonly #memory: JobMemory
-  readonly #undecided = new Undecided()
+  readonly #undecided = new PendingDecisions()
   readonly #deaths = new DeathsAlone()
   readonly #quarantined = new Set<string>()
   #isJoined = false
 
   constructor(parts: OwnerParts) {
-    const { journal, clock, settings, log, observer, measures } = parts
+    const { journal, clock, settings, log, observer, metrics } = parts
     this.#clock = clock
     this.#settings = settings
     this.#log = log
     this.#observer = observer
-    this.#measures = measures
+    this.#metrics = metrics
     this.#read = parts.read
     const available = (isAvailable: boolean) => observer.available(isAvailable)
-    const store = new StoreNews({ log, triesBeforePause: journal.capabilities.retry.tries, available })
-    this.committer = new Committer({ journal, clock, events: this, store, holdings: this.holdings, measures })
-    this.#alarms = new Alarms(clock, job => this.ring(job))
+    const store = new StoreHealth({ log, triesBeforePause: journal.capabilities.retry.tries, available })
+    this.committer = new Committer({ journal, clock, events: this, store, holdings: this.holdings, metrics })
+    this.#alarms = new Alarms(clock, job => this.fireTimers(job))
     this.#memory = new JobMemory({
       ...{ clock, alarms: this.#alarms, parkAfterMs: settings.parkAfterMs },
       parked: wakeAt => observer.parked(wakeAt),
@@ -108,7 +108,7 @@ export class Owner implements LaneEvents {
     this.jobs = this.#memory.jobs
     const command = (job: LiveJob, command: Command, outputText?: string) =>
       this.#try(job, command, outputText)
-    const failed = (job: LiveJob, error: unknown) => this.setAside(job, error)
+    const failed = (job: LiveJob, error: unknown) => this.quarantine(job, error)
     const durable = (job: LiveJob) => this.committer.durable(job)
     const { providers } = parts
     this.external = externalWork({
@@ -118,9 +118,9 @@ export class Owner implements LaneEvents {
       broker: () => this.broker,
       taskOf: submission => this.#taskOf(submission),
       settled: (provider, isToCancel) => observer.submissionSettled(provider, isToCancel),
-      told: partitions => observer.told(partitions),
+      inboxChanged: partitions => observer.inboxChanged(partitions),
     })
-    this.departures = new Departures({
+    this.departures = new Handover({
       jobs: this.jobs,
       broker: () => this.broker,
       tell: command,
@@ -139,7 +139,7 @@ export class Owner implements LaneEvents {
       events: this.#reports,
       epoch: partition => this.holdings.get(partition)?.epoch,
       durable: partition => this.#durable(partition),
-      served: handler => this.serve(handler),
+      served: handler => this.handlerAdded(handler),
       isSure: parts.isSure,
     })
     this.#dispatcher = new Dispatcher({
@@ -176,7 +176,7 @@ export class Owner implements LaneEvents {
       projected: null,
     })
     this.#decide(job, command)
-    this.#measures.jobsSubmitted++
+    this.#metrics.jobsSubmitted++
     this.#memory.keep(job)
     return job
   }
@@ -196,7 +196,7 @@ export class Owner implements LaneEvents {
    * Applies the rules. The answer may be given to anybody only once `committer.durable(job)` has resolved. It is a
    * promise only when the job's output must be rendered from something that is not in memory.
    */
-  act(job: LiveJob, command: Command, outputText?: string): Decided | Promise<Decided> {
+  execute(job: LiveJob, command: Command, outputText?: string): Decided | Promise<Decided> {
     const isLast = job.plan.output !== null && job.state.unfinished === 1
     const last = isLast ? completionOf(job.state, command, this.#clock.now()) : null
     if (last === null) return this.#decide(job, command, outputText)
@@ -206,7 +206,7 @@ export class Owner implements LaneEvents {
   }
 
   #decide(job: LiveJob, command: Command, outputText?: string): Decided {
-    if (job.gone) throw partitionMoved(job.partition)
+    if (job.evicted) throw partitionMoved(job.partition)
     const given = this.#contextFor(job, command)
     const decided = decide(job.state, command, given)
     if ("refused" in decided) return decided
@@ -218,13 +218,13 @@ export class Owner implements LaneEvents {
       }
     } catch (error) {
       // Half applied: invariant 2.
-      this.setAside(job, error)
+      this.quarantine(job, error)
       throw error
     }
     this.#alarms.set(job, nextTimer(job.state))
     if (command.type === "recover") this.#deaths.learn(job)
-    if (isTriedAgain(job.state, command)) this.#measures.retries++
-    if (job.looks !== null && job.looks.size > 0) this.external.polls.drop(job)
+    if (isTriedAgain(job.state, command)) this.#metrics.retries++
+    if (job.activePolls !== null && job.activePolls.size > 0) this.external.polls.drop(job)
     if (command.type === "external") this.#reports.heard(job, command)
     if (command.type === "completed" && outputText !== undefined)
       this.#forgetLarge(job, command, outputText.length)
@@ -232,7 +232,7 @@ export class Owner implements LaneEvents {
   }
 
   /** What a decision needs besides the state. The plain completion, the commonest by far, gets the least. */
-  #contextFor(job: LiveJob, command: Command): Circumstances {
+  #contextFor(job: LiveJob, command: Command): DecisionContext {
     const now = this.#clock.now()
     const random = this.#clock.random()
     const { lossLimit } = this.#settings
@@ -245,7 +245,7 @@ export class Owner implements LaneEvents {
     return { now, random, lossLimit }
   }
 
-  #forgetLarge(job: LiveJob, completed: Attempted, bytes: number): void {
+  #forgetLarge(job: LiveJob, completed: AttemptRef, bytes: number): void {
     if (bytes > this.#settings.largeOutputBytes)
       leaveMemory(job, completed, bytes, this.committer.durable(job))
   }
@@ -260,26 +260,26 @@ export class Owner implements LaneEvents {
 
   /** For those who need no answer. What should not happen sets the job aside. */
   #try(job: LiveJob, command: Command, outputText?: string): void {
-    if (job.gone) return
+    if (job.evicted) return
     try {
-      const decided = this.act(job, command, outputText)
+      const decided = this.execute(job, command, outputText)
       if (decided instanceof Promise)
         this.#undecided.add(
           job.partition,
-          decided.catch(error => this.setAside(job, error)),
+          decided.catch(error => this.quarantine(job, error)),
         )
     } catch (error) {
-      this.setAside(job, error)
+      this.quarantine(job, error)
     }
   }
 
   /** Timers of the job may be due. */
-  ring(job: LiveJob): void {
-    if (job.gone) return
+  fireTimers(job: LiveJob): void {
+    if (job.evicted) return
     // A retry may be dispatched only when the failure that asked for it is durable.
-    if (job.undurable > 0) {
+    if (job.pendingBatches > 0) {
       this.committer.durable(job).then(
-        () => this.ring(job),
+        () => this.fireTimers(job),
         () => {},
       )
       return
@@ -289,7 +289,7 @@ export class Owner implements LaneEvents {
     this.#alarms.set(job, nextTimer(job.state))
     for (const task of tasks) this.#dispatchCurrent(job, task)
     for (const look of looks) this.external.polls.start(job, look)
-    this.letGo(job)
+    this.parkIfIdle(job)
   }
 
   /** A task that waits for its time goes to a worker before it. */
@@ -297,17 +297,17 @@ export class Owner implements LaneEvents {
     const place = placeOf(job.state, task)
     if (place === null || !place.state.retryAt.has(place.position)) return
     place.state.retryAt.set(place.position, now)
-    this.ring(job)
+    this.fireTimers(job)
   }
 
   /** Somebody can run this handler, or knows this provider, now. */
-  serve(name: string): void {
+  handlerAdded(name: string): void {
     for (const job of this.jobs.values()) {
-      for (const key of [...(job.unserved ?? [])]) {
+      for (const key of [...(job.awaitingHandler ?? [])]) {
         const task = taskOfKey(key)
         const { handler, provider } = job.plan.nodes[task.node]!
         if (handler !== name && provider !== name) continue
-        job.unserved?.delete(key)
+        job.awaitingHandler?.delete(key)
         this.#dispatchCurrent(job, task)
       }
     }
@@ -322,7 +322,7 @@ export class Owner implements LaneEvents {
 
   /** After take-over. */
   recover(job: LiveJob): void {
-    inherit(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
+    adoptTasks(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
   }
 
   stop(): void {
@@ -340,21 +340,21 @@ export class Owner implements LaneEvents {
     return provider === null && this.broker.isPure(handler)
   }
 
-  dispatch(job: LiveJob, attempted: Attempted): void {
+  dispatch(job: LiveJob, attempted: AttemptRef): void {
     this.#dispatcher.dispatch(job, attempted)
   }
 
   /** A submission to a provider is not aborted when nobody wants it any more; one that is handed over is. */
-  abort(job: LiveJob, attempted: Attempted): void {
+  abort(job: LiveJob, attempted: AttemptRef): void {
     const key = taskKey(attempted)
     job.running.delete(key)
-    job.unserved?.delete(key)
+    job.awaitingHandler?.delete(key)
     const isLeft = job.plan.nodes[attempted.node]!.provider !== null && !isHandedOn(job, attempted)
     if (isLeft) this.external.left.left(job, attempted)
     else this.broker.cancel({ jobId: job.id, ...attempted }, abortReason(job.state))
   }
 
-  isHandedOut({ id: jobId }: LiveJob, attempted: Attempted): boolean {
+  isHandedOut({ id: jobId }: LiveJob, attempted: AttemptRef): boolean {
     return this.broker.has({ jobId, ...attempted }) || this.#reports.isClaiming({ jobId, ...attempted })
   }
 
@@ -369,7 +369,7 @@ export class Owner implements LaneEvents {
   }
 
   ended(job: LiveJob): void {
-    this.#measures.jobEnded(job.state)
+    this.#metrics.jobEnded(job.state)
     this.#observer.ended(job)
   }
 
@@ -380,8 +380,8 @@ export class Owner implements LaneEvents {
   durable(jobs: Iterable<LiveJob>): void {
     for (const job of jobs) {
       this.#observer.changed(job)
-      if (job.state.unsettled && job.undurable === 0 && !job.gone) this.#observer.unsettled(job)
-      this.letGo(job)
+      if (job.state.unsettled && job.pendingBatches === 0 && !job.evicted) this.#observer.unsettled(job)
+      this.parkIfIdle(job)
     }
   }
 
@@ -410,8 +410,8 @@ export class Owner implements LaneEvents {
    * A bug that makes one job's work throw stops that job, never the partition. Its row says so, and it goes on where the
    * journal has it when its partition gets another owner, or when a command for it comes.
    */
-  setAside(job: LiveJob, error: unknown): void {
-    if (job.gone) return
+  quarantine(job: LiveJob, error: unknown): void {
+    if (job.evicted) return
     this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
     if (job.projected === null) this.committer.withdraw(job, error)
     else {
@@ -434,8 +434,8 @@ export class Owner implements LaneEvents {
     return this.#quarantined.has(jobId)
   }
 
-  #discard(job: LiveJob, letGoOfTasks = abandon): void {
-    job.gone = true
+  #discard(job: LiveJob, letGoOfTasks = cancelTasks): void {
+    job.evicted = true
     letGoOfTasks(job, this.broker)
     this.external.polls.drop(job)
     this.#memory.remove(job)
@@ -443,7 +443,7 @@ export class Owner implements LaneEvents {
   }
 
   /** Called whenever a job may have come to rest. */
-  letGo(job: LiveJob): void {
+  parkIfIdle(job: LiveJob): void {
     this.#memory.letGo(job)
   }
 }

@@ -7,8 +7,8 @@ import type { LiveJob } from "./live-job.ts"
 /** `until`: it stays for now, and is to be looked at again then. */
 export type Rest = "stays" | "leaves" | { readonly until: number }
 
-export function restOf(job: LiveJob, given: { readonly now: number; readonly parkAfterMs: number }): Rest {
-  if (job.gone || job.undurable > 0 || isBusy(job.state) || job.state.unsettled) return "stays"
+export function parkingOf(job: LiveJob, given: { readonly now: number; readonly parkAfterMs: number }): Rest {
+  if (job.evicted || job.pendingBatches > 0 || isBusy(job.state) || job.state.unsettled) return "stays"
   if (jobHasEnded(job.state.status)) return "leaves"
   const wake = wakeAt(job.state)
   if (wake !== null && wake - given.now < given.parkAfterMs) return "stays"

@@ -2,7 +2,7 @@
  * What workers reported and nobody has decided on yet, because something must be read first: an output that left memory,
  * the workflow of a child. Until then there is nothing that could be durable.
  */
-export class Undecided {
+export class PendingDecisions {
   readonly #byPartition = new Map<number, Set<Promise<unknown>>>()
 
   /** Its failure is the business of whoever made it. */

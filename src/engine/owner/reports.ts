@@ -7,7 +7,7 @@ import type {
   TaskNews,
 } from "../../broker/port.ts"
 import { nameOf } from "../../broker/task-name.ts"
-import type { Attempted, Command, External } from "../../core/commands.ts"
+import type { AttemptRef, Command, External } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import { isCurrent, placeOf } from "../../core/item-list.ts"
 import type { Json } from "../../core/json.ts"
@@ -16,7 +16,7 @@ import type { ExternalWork } from "../providers/external-work.ts"
 import { type LiveJob, type Progress, taskKey } from "./live-job.ts"
 import { commandOf } from "./outcome-command.ts"
 import type { OwnerObserver } from "./owner-observer.ts"
-import type { Undecided } from "./pending-decisions.ts"
+import type { PendingDecisions } from "./pending-decisions.ts"
 
 export interface TaskReportsParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
@@ -26,14 +26,14 @@ export interface TaskReportsParts {
   /** What should not happen: the job cannot go on. */
   readonly failed: (job: LiveJob, error: unknown) => void
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
-  readonly undecided: Undecided
+  readonly undecided: PendingDecisions
   readonly external: Pick<ExternalWork, "providers" | "capacity" | "left">
   /** null: no handler runs it now. */
   readonly running: (task: TaskName) => RunningTask | null
   /** A process has died while it ran something for jobs that is no node. */
   readonly callsLost: () => void
   /** Takes a task to a worker once more. */
-  readonly dispatch: (job: LiveJob, attempted: Attempted) => void
+  readonly dispatch: (job: LiveJob, attempted: AttemptRef) => void
 }
 
 /** What workers say, as commands to the jobs concerned. */
@@ -186,7 +186,7 @@ export class TaskReports implements RemoteTaskEvents {
 
   lost(tasks: readonly TaskName[], callsToo: boolean): void {
     if (callsToo) this.#parts.callsLost()
-    const byJob = new Map<LiveJob, Attempted[]>()
+    const byJob = new Map<LiveJob, AttemptRef[]>()
     for (const task of tasks) {
       const job = this.#jobOf(task)
       if (this.#isLeft(job, task)) this.#parts.external.left.lost(task)
@@ -225,14 +225,14 @@ export class TaskReports implements RemoteTaskEvents {
   /** null: the job has left this memory, or the attempt is not its current one. */
   #jobOf(task: TaskName): LiveJob | null {
     const job = this.#parts.jobs.get(task.jobId)
-    if (job === undefined || job.gone) return null
+    if (job === undefined || job.evicted) return null
     if (task.item === undefined) return job.state.attempt[task.node] === task.attempt ? job : null
     const place = placeOf(job.state, task)
     return place?.state.attempt[place.position] === task.attempt ? job : null
   }
 }
 
-function attemptedBy({ node, item, attempt }: TaskName): Attempted {
+function attemptedBy({ node, item, attempt }: TaskName): AttemptRef {
   return item === undefined ? { node, attempt } : { node, item, attempt }
 }
 

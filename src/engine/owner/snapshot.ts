@@ -72,7 +72,7 @@ export class Stored {
 
   /** null: it has not, or nobody here knows. */
   get ended(): JobSnapshot | null {
-    return this.#job === null || this.#job.undurable > 0 ? null : snapshotOfEnd(this.#job)
+    return this.#job === null || this.#job.pendingBatches > 0 ? null : snapshotOfEnd(this.#job)
   }
 }
 

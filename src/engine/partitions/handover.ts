@@ -17,7 +17,7 @@ export interface DeparturesParts {
  * more, what runs here has its time to end, and the rest is handed over as by a process that ends in order: begun again by
  * the next owner, which is no loss that counts. What workers elsewhere have in hand goes on, and is adopted.
  */
-export class Departures {
+export class Handover {
   readonly #parts: DeparturesParts
   readonly #departing = new Set<number>()
 

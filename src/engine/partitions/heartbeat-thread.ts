@@ -1,14 +1,20 @@
 import { parentPort, workerData } from "node:worker_threads"
 import { openJournal } from "../../journal/open.ts"
 import type { Journal } from "../../journal/port/journal.ts"
-import { FOLLOWS, nextBeat, type PulseMessage, type PulseNews, type PulseThreadData } from "./heartbeat.ts"
+import {
+  FOLLOWS,
+  type HeartbeatCommand,
+  type HeartbeatMessage,
+  type HeartbeatThreadData,
+  nextBeat,
+} from "./heartbeat.ts"
 import { monotonicMs } from "./lease.ts"
 
-const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData as PulseThreadData
+const { location, engine, beatMs, leaseMs, shared, place: atFirst } = workerData as HeartbeatThreadData
 let place = atFirst
 let isHurried = false
 let wake = () => {}
-parentPort!.on("message", (news: PulseNews) => {
+parentPort!.on("message", (news: HeartbeatCommand) => {
   place = news.place ?? place
   if (news.beatNow === true) {
     isHurried = true
@@ -36,10 +42,10 @@ async function send(): Promise<void> {
     const follows = Atomics.load(counter, FOLLOWS) === 1
     const sentAt = monotonicMs()
     const pulse = await journal.beat({ engine, place, beat, follows })
-    parentPort!.postMessage({ pulse, sentAt } satisfies PulseMessage)
+    parentPort!.postMessage({ pulse, sentAt } satisfies HeartbeatMessage)
   } catch (error) {
     const message = error instanceof Error ? error.message : String(error)
-    parentPort!.postMessage({ error: message } satisfies PulseMessage)
+    parentPort!.postMessage({ error: message } satisfies HeartbeatMessage)
   }
 }
 

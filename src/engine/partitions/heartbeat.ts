@@ -1,4 +1,4 @@
-import type { EngineBeat, Journal, Pulse } from "../../journal/port/journal.ts"
+import type { EngineBeat, Heartbeat, Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { startThread } from "../../thread.ts"
 import type { Clock } from "../clock.ts"
@@ -9,7 +9,7 @@ import { monotonicMs } from "./lease.ts"
  * connection of its own, so that a long fold in the main thread does not look like death; and only while the main
  * thread makes progress, so that one that hangs does.
  */
-export interface PulseParts {
+export interface HeartbeatParts {
   readonly journal: Journal
   /** Where a thread can open the store again; null: beat from here. */
   readonly location: string | null
@@ -22,10 +22,10 @@ export interface PulseParts {
   readonly clock: Clock
   readonly log: Log
   /** `sentAt`: when the beat left, by `monotonicMs`. */
-  readonly receive: (pulse: Pulse, sentAt: number) => void
+  readonly receive: (pulse: Heartbeat, sentAt: number) => void
 }
 
-export interface RunningPulse {
+export interface RunningHeartbeat {
   /** From its next beat on the engine says that it follows the others' commits, or that it does not. */
   follow(isFollowing: boolean): void
   /** The next beat comes at once: there may be something to take, or to say. */
@@ -33,7 +33,7 @@ export interface RunningPulse {
   stop(): Promise<void>
 }
 
-export interface PulseThreadData {
+export interface HeartbeatThreadData {
   readonly location: string
   readonly engine: string
   readonly place: string
@@ -44,10 +44,12 @@ export interface PulseThreadData {
 }
 
 /** What the thread tells. */
-export type PulseMessage = { readonly pulse: Pulse; readonly sentAt: number } | { readonly error: string }
+export type HeartbeatMessage =
+  | { readonly pulse: Heartbeat; readonly sentAt: number }
+  | { readonly error: string }
 
 /** What the main thread tells the one that beats. */
-export interface PulseNews {
+export interface HeartbeatCommand {
   readonly place?: string
   readonly beatNow?: true
 }
@@ -57,14 +59,14 @@ export function nextBeat(last: number, now: number): number {
   return Math.max(last + 1, now)
 }
 
-export function startPulse(parts: PulseParts): RunningPulse {
+export function startPulse(parts: HeartbeatParts): RunningHeartbeat {
   return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
 }
 
 /** Its place in what is shared with the thread. */
 export const FOLLOWS = 1
 
-function beatHere({ journal, engine, place, beatMs, clock, log, receive }: PulseParts): RunningPulse {
+function beatHere({ journal, engine, place, beatMs, clock, log, receive }: HeartbeatParts): RunningHeartbeat {
   let stopped = false
   let follows = false
   let cancel = () => {}
@@ -106,7 +108,7 @@ function beatHere({ journal, engine, place, beatMs, clock, log, receive }: Pulse
   }
 }
 
-function beatInThread(parts: PulseParts, location: string): RunningPulse {
+function beatInThread(parts: HeartbeatParts, location: string): RunningHeartbeat {
   const { engine, place, beatMs, leaseMs, log, receive } = parts
   const shared = new SharedArrayBuffer(8)
   const counter = new Int32Array(shared)
@@ -114,7 +116,7 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
   const tick = setInterval(() => {
     Atomics.add(counter, 0, 1)
     const now = place()
-    if (now !== said) thread.postMessage({ place: now } satisfies PulseNews)
+    if (now !== said) thread.postMessage({ place: now } satisfies HeartbeatCommand)
     said = now
   }, Math.min(beatMs, 1000) / 2)
   tick.unref()
@@ -122,9 +124,9 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
   let thread: ReturnType<typeof startThread>
   const begin = (): void => {
     said = place()
-    const workerData: PulseThreadData = { location, engine, place: said, beatMs, leaseMs, shared }
-    thread = startThread(new URL("./pulse-thread", import.meta.url), { workerData })
-    thread.on("message", (message: PulseMessage) => {
+    const workerData: HeartbeatThreadData = { location, engine, place: said, beatMs, leaseMs, shared }
+    thread = startThread(new URL("./heartbeat-thread", import.meta.url), { workerData })
+    thread.on("message", (message: HeartbeatMessage) => {
       if (stopped) return
       if ("pulse" in message) receive(message.pulse, message.sentAt)
       else log.warn({ error: message.error }, "beat failed")
@@ -138,7 +140,7 @@ function beatInThread(parts: PulseParts, location: string): RunningPulse {
   begin()
   return {
     follow: isFollowing => void Atomics.store(counter, FOLLOWS, Number(isFollowing)),
-    beatNow: () => thread.postMessage({ place: place(), beatNow: true } satisfies PulseNews),
+    beatNow: () => thread.postMessage({ place: place(), beatNow: true } satisfies HeartbeatCommand),
     async stop() {
       stopped = true
       clearInterval(tick)

@@ -1,8 +1,8 @@
-import type { Journal, PartitionEpoch, PartitionRow, Pulse } from "../../journal/port/journal.ts"
+import type { Heartbeat, Journal, PartitionEpoch, PartitionRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { firstSeq } from "../ids.ts"
-import type { Owner } from "../owner/owner.ts"
-import type { Upkeep } from "../providers/sweep.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
+import type { ProviderSweep } from "../providers/sweep.ts"
 import type { Recovery } from "../recovery/recovery.ts"
 import type { Retention } from "../recovery/retention.ts"
 import type { Wakeups } from "../recovery/wakeups.ts"
@@ -17,12 +17,12 @@ import { takesPartitions } from "./takes-partitions.ts"
 export interface OwnershipParts {
   readonly engine: string
   readonly journal: Journal
-  readonly owner: Owner
+  readonly owner: PartitionOwner
   readonly recovery: Recovery
   readonly wakeups: Wakeups
   readonly inbox: Inbox
   readonly retention: Pick<Retention, "partitionsCame">
-  readonly upkeep: Pick<Upkeep, "partitionsCame">
+  readonly upkeep: Pick<ProviderSweep, "partitionsCame">
   readonly leaseMs: number
   readonly beatMs: number
   /** What is to be given away and does not come to rest is handed over after this. */
@@ -108,7 +108,7 @@ export class Ownership {
   }
 
   /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
-  receive(pulse: Pulse): void {
+  receive(pulse: Heartbeat): void {
     if (this.#stopped) return
     this.#letGoOfLost(pulse)
     this.#adjusting ??= this.#adjust(pulse)
@@ -125,7 +125,7 @@ export class Ownership {
   }
 
   /** At once, whatever else is under way. */
-  #letGoOfLost({ partitions }: Pulse): void {
+  #letGoOfLost({ partitions }: Heartbeat): void {
     const { owner } = this.#parts
     for (const { partition, epoch } of partitions) {
       const holding = owner.holdings.get(partition)
@@ -159,7 +159,7 @@ export class Ownership {
     this.#parts.released()
   }
 
-  async #adjust(pulse: Pulse): Promise<void> {
+  async #adjust(pulse: Heartbeat): Promise<void> {
     const { engine, owner } = this.#parts
     const alive = this.#peers.alive(pulse.engines).add(engine)
     this.#parts.followed(pulse.engines.some(peer => peer.follows && alive.has(peer.engine)))

@@ -1,18 +1,18 @@
 /** What becomes of a job's tasks when its owner changes: those that ran in the owner's process end with it, others go on. */
 import type { Broker, TaskName } from "../../broker/port.ts"
-import type { Attempted, Command } from "../../core/commands.ts"
+import type { AttemptRef, Command } from "../../core/commands.ts"
 import { tasksInFlight } from "../../core/item-list.ts"
 import { currentTask, type LiveJob, taskKey, taskOfKey } from "../owner/live-job.ts"
 
 export type Tell = (job: LiveJob, command: Command) => void
 
 /** After take-over: what ran in the last owner's process is lost, what workers elsewhere have in hand is ours now. */
-export function inherit(job: LiveJob, now: number, { remote }: Broker, tell: Tell): void {
+export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, tell: Tell): void {
   if (remote === undefined) {
     tell(job, { type: "recover" })
     return
   }
-  const lost: Attempted[] = []
+  const lost: AttemptRef[] = []
   for (const task of tasksInFlight(job.state, now)) {
     const { handler } = job.plan.nodes[task.node]!
     if (remote.adopt({ jobId: job.id, ...task }, handler)) job.running.add(taskKey(task))
@@ -42,7 +42,7 @@ export function release(job: LiveJob, broker: Broker): void {
 }
 
 /** Nobody wants its tasks any more. */
-export function abandon(job: LiveJob, broker: Broker): void {
+export function cancelTasks(job: LiveJob, broker: Broker): void {
   for (const task of runningTasks(job)) broker.cancel(task, "The job cannot go on in this process.")
 }
 

@@ -10,7 +10,7 @@ import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { type LiveJob, taskKey } from "../owner/live-job.ts"
 import { type Providers, type ProviderTerms, usesSlots } from "./providers.ts"
-import { Pace, type RateRequest } from "./rate.ts"
+import { ProviderRate, type RateRequest } from "./rate.ts"
 import type { Slots } from "./slots.ts"
 
 export interface CapacityParts {
@@ -27,7 +27,7 @@ export interface CapacityParts {
   readonly durable: (job: LiveJob) => Promise<void>
   readonly failed: (job: LiveJob, error: unknown) => void
   /** There are messages in the inboxes of these partitions. */
-  readonly told: (partitions: readonly number[]) => void
+  readonly inboxChanged: (partitions: readonly number[]) => void
 }
 
 /**
@@ -40,12 +40,12 @@ export interface CapacityParts {
  */
 export class Capacity {
   readonly #parts: CapacityParts
-  readonly #pace: Pace
+  readonly #pace: ProviderRate
   readonly #timers = new Set<() => void>()
 
   constructor(parts: CapacityParts) {
     this.#parts = parts
-    this.#pace = new Pace({
+    this.#pace = new ProviderRate({
       ...parts,
       patiently: ask => this.#patiently(ask),
       until: at => this.#until(at),
@@ -85,7 +85,7 @@ export class Capacity {
     await this.#patiently(() =>
       journal.sendMessages([{ partition, jobId: id, command, sentAt: clock.now() }]),
     )
-    this.#parts.told([partition])
+    this.#parts.inboxChanged([partition])
   }
 
   /**
@@ -184,5 +184,5 @@ const AGAIN_MS = 1000
 const UNRECORDED_MS = 3600_000
 
 function isWanted(job: LiveJob, task: Task): boolean {
-  return !job.gone && isCurrent(job.state, task)
+  return !job.evicted && isCurrent(job.state, task)
 }

@@ -1,6 +1,6 @@
 import type { Broker, Outcome, Task, TaskName } from "../../broker/port.ts"
 import { nameOf } from "../../broker/task-name.ts"
-import type { Attempted } from "../../core/commands.ts"
+import type { AttemptRef } from "../../core/commands.ts"
 import { isRateLimited } from "../../core/faults.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { SlotKey, UnseenSubmission } from "../../journal/port/providers.ts"
@@ -62,7 +62,7 @@ export class LeftSubmissions {
   }
 
   /** Nobody wants the attempt any more, and that is durable. */
-  left(job: LiveJob, attempted: Attempted): void {
+  left(job: LiveJob, attempted: AttemptRef): void {
     const task = { jobId: job.id, ...attempted }
     const broker = this.#parts.broker()
     // Its outcome came before that was durable: `finished` has it.

@@ -36,18 +36,18 @@ export class Polls {
   /** At the operation of a node, or of one of its items. */
   start(job: LiveJob, of: Place): void {
     const look = { job, of, abort: new AbortController() }
-    job.looks ??= new Map()
-    job.looks.set(taskKey(of), look.abort)
+    job.activePolls ??= new Map()
+    job.activePolls.set(taskKey(of), look.abort)
     this.#queue.push(look)
     this.#pump()
   }
 
   /** X4, second layer: what a job does not wait for any more is not looked at any longer. */
   drop(job: LiveJob): void {
-    for (const [key, abort] of job.looks ?? []) {
+    for (const [key, abort] of job.activePolls ?? []) {
       const place = placeOf(job.state, taskOfKey(key))
-      if (!job.gone && place?.state.polling.has(place.position)) continue
-      job.looks!.delete(key)
+      if (!job.evicted && place?.state.polling.has(place.position)) continue
+      job.activePolls!.delete(key)
       abort.abort()
     }
   }
@@ -75,8 +75,8 @@ export class Polls {
       terms?.poll == null
         ? ({ type: "error", fault: unknownProvider(operation.provider) } as const)
         : await this.#ask(operation, { owner: job.state.owner, ...terms }, abort.signal)
-    if (abort.signal.aborted || job.gone) return
-    job.looks?.delete(taskKey(of))
+    if (abort.signal.aborted || job.evicted) return
+    job.activePolls?.delete(taskKey(of))
     const { externalId } = operation
     const poll = terms?.poll ?? rarely
     this.#parts.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })

@@ -51,7 +51,7 @@ interface Queue {
  * 5. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
  *    that asks it looks once a second whether it has.
  */
-export class Pace {
+export class ProviderRate {
   readonly #parts: PaceParts
   /** By what the rate is of: a provider, or an owner at a provider. */
   readonly #queues = new Map<string, Queue>()

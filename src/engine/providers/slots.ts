@@ -11,7 +11,7 @@ export interface SlotsParts {
   readonly providers: Providers
   readonly leaseMs: number
   /** There are messages in the inboxes of these partitions. */
-  readonly told: (partitions: readonly number[]) => void
+  readonly inboxChanged: (partitions: readonly number[]) => void
 }
 
 interface Waiting {
@@ -79,17 +79,17 @@ export class Slots {
       const { held, told } = await this.#parts.journal.providers.requestSlots(terms, requests)
       const names = new Set(held.map(nameOf))
       for (const { request, resolve } of waiting) resolve(names.has(nameOf(request)))
-      this.#parts.told(told)
+      this.#parts.inboxChanged(told)
     } catch (error) {
       for (const { reject } of waiting) reject(error)
     }
   }
 
   async #grant(provider: string): Promise<void> {
-    const { journal, log, told } = this.#parts
+    const { journal, log, inboxChanged } = this.#parts
     try {
       const terms = this.#terms(provider)
-      if (terms.limit > 0) told(await journal.providers.grantSlots(terms))
+      if (terms.limit > 0) inboxChanged(await journal.providers.grantSlots(terms))
     } catch (error) {
       log.warn({ provider, error: String(error) }, "could not grant slots; the next sweep tries again")
     }

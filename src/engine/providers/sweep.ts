@@ -10,7 +10,7 @@ import type { LeftSubmissions } from "./left-submissions.ts"
 import { type Providers, usesSlots } from "./providers.ts"
 import type { Slots } from "./slots.ts"
 
-export interface UpkeepParts {
+export interface ProviderSweepParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly log: Log
@@ -19,7 +19,7 @@ export interface UpkeepParts {
   readonly slots: Slots
   readonly left: Pick<LeftSubmissions, "sweep">
   readonly partitions: () => readonly number[]
-  readonly told: (partitions: readonly number[]) => void
+  readonly inboxChanged: (partitions: readonly number[]) => void
   /** Is somebody of this process at work with the slot? */
   readonly isUsed: (slot: SlotKey) => boolean
   /** The id of a node in the document; null: its job cannot be read. */
@@ -36,15 +36,15 @@ export interface UpkeepParts {
  * 1. Everything is done as soon as its cause is durable, and again by a sweep: what a crash left over waits for that.
  * 2. With no provider known in this process there is no sweep, and nothing is asked of the store.
  */
-export class Upkeep {
-  readonly #parts: UpkeepParts
+export class ProviderSweep {
+  readonly #parts: ProviderSweepParts
   readonly #cancelling = new Set<string>()
   readonly #settling = new Set<Promise<void>>()
   #abort = new AbortController()
   #cancelTimer = () => {}
   #isStopped = false
 
-  constructor(parts: UpkeepParts) {
+  constructor(parts: ProviderSweepParts) {
     this.#parts = parts
   }
 
@@ -74,11 +74,11 @@ export class Upkeep {
   }
 
   async #sweep(): Promise<void> {
-    const { journal, clock, providers, partitions, told, leaseMs } = this.#parts
+    const { journal, clock, providers, partitions, inboxChanged, leaseMs } = this.#parts
     await journal.providers.renewSlots({ partitions: partitions(), at: clock.now(), leaseMs })
     for (const name of providers.names()) await this.#grant(name)
     await this.#remind()
-    told(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
+    inboxChanged(await journal.providers.deliverEvents({ operation: null, at: clock.now() }))
     await this.#cancelDue()
     await this.#parts.left.sweep(partitions())
   }
@@ -89,7 +89,7 @@ export class Upkeep {
    * without need says so, and one that needs no slot any more gives it back.
    */
   async #remind(): Promise<void> {
-    const { journal, clock, partitions, isUsed, told, everyMs } = this.#parts
+    const { journal, clock, partitions, isUsed, inboxChanged, everyMs } = this.#parts
     const at = clock.now()
     const idle = await journal.providers.idleSlots({ partitions: partitions(), grantedBefore: at - everyMs })
     for (const { partition, ...slot } of idle) {
@@ -97,7 +97,7 @@ export class Upkeep {
       const { jobId, ...of } = slot
       const command = JSON.stringify({ type: "grant_slot", ...of } satisfies Command)
       await journal.sendMessages([{ partition, jobId, command, sentAt: at }])
-      told([partition])
+      inboxChanged([partition])
     }
   }
 
@@ -114,9 +114,9 @@ export class Upkeep {
 
   /** The operation is on record: has its webhook been here before? */
   begun(operation: OperationName): void {
-    const { journal, clock, told } = this.#parts
+    const { journal, clock, inboxChanged } = this.#parts
     void this.#try("look for an early webhook", async () =>
-      told(await journal.providers.deliverEvents({ operation, at: clock.now() })),
+      inboxChanged(await journal.providers.deliverEvents({ operation, at: clock.now() })),
     )
   }
 

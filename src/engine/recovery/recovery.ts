@@ -7,7 +7,7 @@ import { QUARANTINED_AT } from "../commit/batch.ts"
 import { partitionMoved } from "../commit/owned-partition.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import type { Owner } from "../owner/owner.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
 /**
@@ -18,7 +18,7 @@ import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
  */
 export class Recovery {
   readonly #parts: LoadParts
-  readonly #owner: Owner
+  readonly #owner: PartitionOwner
   readonly #clock: Clock
   readonly #log: Log
   readonly #loading = new Map<string, Promise<LiveJob | null>>()
@@ -29,7 +29,7 @@ export class Recovery {
   /** Partitions that are being recovered: nobody else may bring in a job whose lost tasks are not known yet. */
   readonly #recovering = new Map<number, Promise<void>>()
 
-  constructor(parts: LoadParts & { owner: Owner; clock: Clock; log: Log }) {
+  constructor(parts: LoadParts & { owner: PartitionOwner; clock: Clock; log: Log }) {
     this.#parts = parts
     this.#owner = parts.owner
     this.#clock = parts.clock
@@ -123,7 +123,7 @@ export class Recovery {
     const at = this.#clock.now()
     await this.#eachDue({ partitions, at }, job => {
       this.#owner.recover(job)
-      this.#owner.ring(job)
+      this.#owner.fireTimers(job)
     })
     failpoint("recover.after")
     return at
@@ -131,7 +131,7 @@ export class Recovery {
 
   /** Jobs that left memory and whose time has come since `after`. Answers when the next one is due. */
   async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
-    return this.#eachDue(query, job => this.#owner.ring(job))
+    return this.#eachDue(query, job => this.#owner.fireTimers(job))
   }
 
   async #eachDue(

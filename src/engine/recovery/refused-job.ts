@@ -2,14 +2,19 @@ import { UmbraError } from "../../errors.ts"
 import type { Log } from "../../log.ts"
 import type { Family } from "../children/family.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import type { Owner } from "../owner/owner.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
 import type { Recovery } from "./recovery.ts"
 
 /** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
 export async function failRefused(
   refused: LiveJob,
   error: unknown,
-  parts: { readonly owner: Owner; readonly recovery: Recovery; readonly family: Family; readonly log: Log },
+  parts: {
+    readonly owner: PartitionOwner
+    readonly recovery: Recovery
+    readonly family: Family
+    readonly log: Log
+  },
 ): Promise<void> {
   const { owner, recovery, family, log } = parts
   const { code, message } = error instanceof UmbraError ? error : { code: "E502", message: String(error) }
@@ -17,7 +22,7 @@ export async function failRefused(
     const fault = { code, message, retryable: false }
     const job = await recovery.load(refused.id)
     if (job === null) await family.refused(refused, fault)
-    else await owner.act(job, { type: "fail_job", fault })
+    else await owner.execute(job, { type: "fail_job", fault })
   } catch (failure) {
     log.error({ job_id: refused.id, error: String(failure) }, "job set aside: it cannot be failed either")
   }

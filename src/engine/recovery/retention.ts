@@ -2,7 +2,7 @@ import type { Journal } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
-import type { Owner } from "../owner/owner.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
 import type { Recovery } from "./recovery.ts"
 
 const LEAST_MS = 1000
@@ -103,7 +103,7 @@ export class Retention {
 
 interface RetentionParts {
   readonly journal: Journal
-  readonly owner: Owner
+  readonly owner: PartitionOwner
   readonly recovery: Recovery
   readonly partitions: () => readonly number[]
   readonly clock: Clock

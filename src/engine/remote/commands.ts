@@ -6,21 +6,21 @@ import type { Family } from "../children/family.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import type { Owner } from "../owner/owner.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
 import { Stored } from "../owner/snapshot.ts"
 import { type ClaimExecution, placeForRetry } from "../pipeline-places.ts"
 import type { Recovery } from "../recovery/recovery.ts"
 import type { Answer } from "./inbox.ts"
 import { refusalError } from "./refusals.ts"
-import type { Elsewhere, Hurry } from "./remote-engines.ts"
+import type { Hurry, RemoteEngines } from "./remote-engines.ts"
 
 /** Commands that come from outside, as opposed to what workers and timers say. */
 export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
 
 export interface RequestsParts {
-  readonly owner: Owner
+  readonly owner: PartitionOwner
   readonly owns: (partition: number) => boolean
-  readonly elsewhere: Elsewhere
+  readonly elsewhere: RemoteEngines
   readonly recovery: Recovery
   readonly family: Family
   readonly clock: Clock
@@ -35,7 +35,7 @@ export interface RequestsParts {
  * What is asked of this engine from outside: new jobs, and commands to jobs. It is done where the job's partition is owned,
  * here or elsewhere, and answered when it is durable.
  */
-export class Requests {
+export class Commands {
   readonly #parts: RequestsParts
 
   constructor(parts: RequestsParts) {
@@ -74,7 +74,7 @@ export class Requests {
     const job = loaded ?? owner.jobs.get(id)
     if (job === undefined) return this.submit(id, plan, command)
     await owner.committer.durable(job)
-    owner.letGo(job)
+    owner.parkIfIdle(job)
     return null
   }
 
@@ -94,11 +94,11 @@ export class Requests {
     if (job === null) return { refused: "no_such_job" }
     const giveBack = command.type === "retry" ? await this.#placeForRetry(job) : null
     // It has left memory while the place was asked for, which is held now.
-    if (job.gone && giveBack !== null) return this.#here(jobId, command)
-    const decided = await owner.act(job, command)
+    if (job.evicted && giveBack !== null) return this.#here(jobId, command)
+    const decided = await owner.execute(job, command)
     await owner.committer.durable(job)
     if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
-    owner.letGo(job)
+    owner.parkIfIdle(job)
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
@@ -107,7 +107,7 @@ export class Requests {
     try {
       return await placeForRetry(job, claimExecution)
     } catch (error) {
-      owner.letGo(job)
+      owner.parkIfIdle(job)
       throw error
     }
   }

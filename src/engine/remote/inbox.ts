@@ -6,7 +6,7 @@ import type { Journal, MessageRow } from "../../journal/port/journal.ts"
 import type { Log } from "../../log.ts"
 import { partitionMoved } from "../commit/owned-partition.ts"
 import type { LiveJob } from "../owner/live-job.ts"
-import type { Owner } from "../owner/owner.ts"
+import type { PartitionOwner } from "../owner/owner.ts"
 import { type ClaimExecution, isFull, placeForRetry } from "../pipeline-places.ts"
 import type { Plans } from "../plans.ts"
 import type { Recovery } from "../recovery/recovery.ts"
@@ -17,7 +17,7 @@ export type Answer = { readonly accepted: true; readonly created_at?: number } |
 /** Commands that other processes sent to partitions owned here: carried out, and answered in the same commit. */
 export class Inbox {
   readonly #journal: Journal
-  readonly #owner: Owner
+  readonly #owner: PartitionOwner
   readonly #plans: Plans
   readonly #recovery: Recovery
   readonly #log: Log
@@ -30,7 +30,7 @@ export class Inbox {
 
   constructor(parts: {
     journal: Journal
-    owner: Owner
+    owner: PartitionOwner
     plans: Plans
     recovery: Recovery
     log: Log
@@ -119,7 +119,7 @@ export class Inbox {
     await this.#owner.committer.durable({ partition: message.partition, id: message.jobId })
     // What was loaded to refuse something has no fact under way that would let it go.
     const job = this.#owner.jobs.get(message.jobId)
-    if (job !== undefined) this.#owner.letGo(job)
+    if (job !== undefined) this.#owner.parkIfIdle(job)
   }
 
   async #decide(message: MessageRow, epoch: number | undefined): Promise<Answer> {
@@ -141,7 +141,7 @@ export class Inbox {
       return { accepted: true, created_at: state.createdAt }
     }
     if (command.type === "retry") return this.#retry(job, message, epoch)
-    const decided = await this.#owner.act(job, command)
+    const decided = await this.#owner.execute(job, command)
     if (command.type === "grant_slot" && "refused" in decided && !needsSlot(job.state, command)) {
       await this.#giveBack(job.id, command)
       this.#freed(job.plan.providers)
@@ -158,10 +158,10 @@ export class Inbox {
     if (giveBack === "none") return { refused: "no_place" }
     this.#mustHold(message.partition, epoch)
     // It may have left memory while the place was asked for.
-    const job = loaded.gone ? await this.#recovery.load(message.jobId) : loaded
+    const job = loaded.evicted ? await this.#recovery.load(message.jobId) : loaded
     this.#mustHold(message.partition, epoch)
     if (job === null) return { refused: "no_such_job" }
-    const decided = await this.#owner.act(job, { type: "retry" })
+    const decided = await this.#owner.execute(job, { type: "retry" })
     if ("refused" in decided && jobHasEnded(job.state.status)) await giveBack?.()
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }

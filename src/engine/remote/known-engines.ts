@@ -1,4 +1,4 @@
-import type { EngineBeat, Pulse } from "../../journal/port/journal.ts"
+import type { EngineBeat, Heartbeat } from "../../journal/port/journal.ts"
 import { Peers, StaleBeats } from "../partitions/peers.ts"
 import { takesPartitions } from "../partitions/takes-partitions.ts"
 
@@ -6,7 +6,7 @@ import { takesPartitions } from "../partitions/takes-partitions.ts"
  * Which other engines live, and what they own, as the last beat told: for whoever hands jobs and commands to them. It is
  * a hint. A message for an owner that has gone meanwhile waits for the next one.
  */
-export class Owners {
+export class KnownEngines {
   readonly #peers: Peers
   readonly #stale: StaleBeats
   readonly #random: () => number
@@ -18,8 +18,8 @@ export class Owners {
   readonly #silent = new Map<string, number>()
   #anyLives = false
   #hadTaker = false
-  #engines: Pulse["engines"] = []
-  #owned: Pulse["partitions"] = []
+  #engines: Heartbeat["engines"] = []
+  #owned: Heartbeat["partitions"] = []
   #isKnown = false
   #isStopped = false
   #waiters: (() => void)[] = []
@@ -33,7 +33,7 @@ export class Owners {
     this.#picks = this.#anyPlace()
   }
 
-  receive({ engines, partitions }: Pulse): void {
+  receive({ engines, partitions }: Heartbeat): void {
     this.#engines = engines
     this.#owned = partitions
     const living = this.#peers.alive(engines)

@@ -110,7 +110,7 @@ function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
 
 /** What a task that is ready, and has not ended, does. One answer's: queues are ordered once for all tasks of the job. */
 function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskPlace) => LiveTask {
-  const { plan, unserved } = job
+  const { plan, awaitingHandler } = job
   const waits = broker.waits()
   const lacking = plan.pipeline === null ? null : lacks(needsOf(plan.pipeline))
   return task => {
@@ -127,7 +127,7 @@ function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (
     if (recorded !== undefined)
       return { ...idle, status: "RUNNING", worker: recorded.worker, started_at: recorded.at }
     const node = plan.nodes[task.node]!
-    const wait = waits.of(current, node.handler, unserved?.has(taskKey(task)) === true)
+    const wait = waits.of(current, node.handler, awaitingHandler?.has(taskKey(task)) === true)
     const waiting = { ...workerWait(node), ...wait }
     return { ...idle, waiting_on: lacking === null ? waiting : withLacking(waiting, lacking) }
   }

@@ -35,7 +35,7 @@ interface Sent extends Question {
   wait: number
 }
 
-export class Questions {
+export class RemoteCommands {
   readonly #parts: QuestionParts
   readonly #unsent: Question[] = []
   readonly #sent = new Map<number, Sent>()

@@ -1,23 +1,23 @@
 import type { Command, Submit } from "../../core/commands.ts"
 import { UmbraError } from "../../errors.ts"
-import type { Journal, Pulse } from "../../journal/port/journal.ts"
+import type { Heartbeat, Journal } from "../../journal/port/journal.ts"
 import type { Clock } from "../clock.ts"
 import { partitionOf } from "../ids.ts"
 import type { EngineSettings } from "../settings.ts"
 import type { Answer } from "./inbox.ts"
-import { type AwayOwner, Owners } from "./known-engines.ts"
+import { type AwayOwner, KnownEngines } from "./known-engines.ts"
 import { refusalError } from "./refusals.ts"
-import { nobodyThere, Questions } from "./remote-commands.ts"
+import { nobodyThere, RemoteCommands } from "./remote-commands.ts"
 
 /** Given up early if nobody answers. */
 export type Hurry = "hurry"
 
 /** What the engines of other processes do for this one: take its jobs, and carry out its commands, as if they were here. */
-export class Elsewhere {
+export class RemoteEngines {
   readonly #journal: Journal
   readonly #clock: Clock
-  readonly #owners: Owners
-  readonly #questions: Questions
+  readonly #owners: KnownEngines
+  readonly #questions: RemoteCommands
   /** An engine that has died is not replaced before its lease has passed: who can ask another need not wait for that. */
   readonly #impatientMs: number
 
@@ -32,17 +32,17 @@ export class Elsewhere {
     this.#journal = journal
     this.#clock = clock
     this.#impatientMs = (settings.leaseSeconds * 1000) / 2
-    this.#owners = new Owners({
+    this.#owners = new KnownEngines({
       leaseMs: settings.leaseSeconds * 1000,
       beatMs: settings.beatSeconds * 1000,
       now: () => clock.now(),
       random: () => clock.random(),
     })
     const mayAnswer = () => takesPartitions || this.#owners.mayAnswer
-    this.#questions = new Questions({ journal, clock, mayAnswer })
+    this.#questions = new RemoteCommands({ journal, clock, mayAnswer })
   }
 
-  receive(pulse: Pulse): void {
+  receive(pulse: Heartbeat): void {
     this.#owners.receive(pulse)
   }
 

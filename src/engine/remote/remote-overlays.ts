@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto"
 import type { JournalFeed } from "../../journal/port/feed.ts"
-import { FreshAnswers } from "../single-flight.ts"
+import { SingleFlight } from "../single-flight.ts"
 import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
 
 /**
@@ -13,7 +13,7 @@ import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
 export class RemoteOverlays {
   readonly #feed: JournalFeed
   readonly #answer: (question: OverlayQuestion) => Overlay | null
-  readonly #questions = new FreshAnswers<Overlay | null>()
+  readonly #questions = new SingleFlight<Overlay | null>()
   readonly #waiting = new Map<string, Waiting>()
   readonly #id = randomUUID().slice(0, 13)
   #asked = 0

@@ -79,7 +79,7 @@ export interface Journal {
   claimKey(claim: KeyClaim): Promise<KeyClaim>
 
   /** Tells the store that this engine lives; answers what it should know of the others. */
-  beat(engine: EngineBeat): Promise<Pulse>
+  beat(engine: EngineBeat): Promise<Heartbeat>
   /**
    * Takes the partitions whose epoch is still the expected one: epoch + 1, owner = engine. Answers what it got. Asked
    * again with the same expectation (a lost answer), it answers the same: engine ids are never used twice.
@@ -326,7 +326,7 @@ export interface EngineBeat {
   readonly follows: boolean
 }
 
-export interface Pulse {
+export interface Heartbeat {
   /** The others: not the one that asks. */
   readonly engines: readonly EngineBeat[]
   readonly partitions: readonly PartitionRow[]

@@ -3,10 +3,10 @@ import type { JobStatus } from "../../core/states.ts"
 import type {
   EngineBeat,
   FactRow,
+  Heartbeat,
   JobRow,
   MessageRow,
   PartitionRow,
-  Pulse,
   WorkflowRow,
 } from "../port/journal.ts"
 import type { Row } from "./database.ts"
@@ -98,7 +98,7 @@ export function engineRow(row: Row): EngineBeat {
 }
 
 /** beat.sql answers three lists as one, told apart by the first column. */
-export function pulse(rows: readonly Row[]): Pulse {
+export function pulse(rows: readonly Row[]): Heartbeat {
   const of = (kind: string) => rows.filter(row => row[0] === kind)
   return {
     engines: of("engine").map(row => engineRow(row.slice(1))),

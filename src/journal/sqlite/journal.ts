@@ -204,7 +204,7 @@ export class SqliteJournal implements Verbs {
     })
   }
 
-  beat({ engine, place, beat, follows }: port.EngineBeat): port.Pulse {
+  beat({ engine, place, beat, follows }: port.EngineBeat): port.Heartbeat {
     return this.#connection.transaction(() => {
       this.#connection.run(
         `insert into engines (id, place, beat, follows) values (?, ?, ?, ?)

@@ -21,7 +21,7 @@ import type { Delivery, Emitted, Ending, Invocation } from "./delivery.ts"
 
 export type Rows = Pick<PipelineCommit, "messages" | "lineage" | "parked" | "unparked" | "stored">
 
-export class Assembly implements Rows {
+export class CommitBuilder implements Rows {
   readonly messages: NewMessageRow[] = []
   readonly lineage: LineageRow[] = []
   readonly parked: ParkedRow[] = []

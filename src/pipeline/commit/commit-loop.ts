@@ -25,7 +25,7 @@ export interface CommitsParts {
   readonly events: CommitEvents
 }
 
-export class Commits {
+export class CommitLoop {
   readonly #parts: CommitsParts
   #isScheduled = false
   #flight: Promise<void> | null = null

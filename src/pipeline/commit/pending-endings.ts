@@ -8,7 +8,7 @@ import type { InitialMessage } from "../execution/initial.ts"
 import type { Suspects } from "../execution/suspects.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { ExecutionStorage } from "../storage.ts"
-import { Assembly } from "./commit-builder.ts"
+import { CommitBuilder } from "./commit-builder.ts"
 import type { Ending } from "./delivery.ts"
 
 export interface LedgerParts {
@@ -28,7 +28,7 @@ export interface LedgerParts {
   readonly figures: () => JsonObject
 }
 
-export class Ledger {
+export class PendingEndings {
   /** Why the execution fails with the commit that was made last. */
   fault: Fault | null = null
   readonly #parts: LedgerParts
@@ -41,7 +41,7 @@ export class Ledger {
   #bytes = 0
   /** Nothing is in hand any more: what the next commit says of it. */
   #isClosed = false
-  #assembly: Assembly | null = null
+  #assembly: CommitBuilder | null = null
   #isAsked = false
   #begins: readonly (() => void)[] = []
 
@@ -99,9 +99,9 @@ export class Ledger {
     this.#isAsked = true
   }
 
-  #open(): Assembly {
+  #open(): CommitBuilder {
     const { plan, progress, now, random } = this.#parts
-    this.#assembly ??= new Assembly(plan, progress, { now: now(), random })
+    this.#assembly ??= new CommitBuilder(plan, progress, { now: now(), random })
     return this.#assembly
   }
 
@@ -129,7 +129,7 @@ export class Ledger {
     return this.#flying
   }
 
-  #settle(assembly: Assembly): void {
+  #settle(assembly: CommitBuilder): void {
     for (const ending of this.#endings.splice(0, this.#share())) {
       assembly.settle(ending)
       for (const { delivery } of [ending, ...ending.members]) this.#parts.suspects.clear(delivery)

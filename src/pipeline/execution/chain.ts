@@ -10,11 +10,11 @@ import type { LiveMessage } from "../commit/live-message.ts"
 import type { PreparedAdapter, PreparedRoute } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { OpensStorage } from "../storage.ts"
-import { Passage, type PassageEvents } from "./delivery-run.ts"
+import { DeliveryRun, type PassageEvents } from "./delivery-run.ts"
 import { Gatherers } from "./gathering.ts"
 
 /** What all routes of an execution share. */
-export interface ExecutionScene {
+export interface ExecutionContext {
   readonly jobId: string
   readonly owner: string
   readonly pipeline: string
@@ -56,13 +56,13 @@ export class Chain implements RouteChain {
   readonly log: Log
   /** What an adapter answers for the next one: it may be larger than a message on a queue, and is not without bounds. */
   readonly passedOn: { readonly maxBytes: number; readonly what: string }
-  readonly #scene: ExecutionScene
+  readonly #scene: ExecutionContext
   readonly #gatherers: Gatherers
-  readonly #inHand = new Map<number, Passage>()
+  readonly #inHand = new Map<number, DeliveryRun>()
 
   constructor(
     route: { readonly position: number; readonly plan: RoutePlan; readonly prepared: PreparedRoute },
-    scene: ExecutionScene,
+    scene: ExecutionContext,
     events: ChainEvents,
   ) {
     this.route = route.position
@@ -125,7 +125,7 @@ export class Chain implements RouteChain {
   }
 
   deliver(delivery: Delivery): void {
-    const passage = new Passage(this, delivery)
+    const passage = new DeliveryRun(this, delivery)
     this.#inHand.set(delivery.seq, passage)
     passage.advance()
   }
@@ -135,13 +135,13 @@ export class Chain implements RouteChain {
   }
 
   /** Its delivery is over, with those of the messages that were gathered into it. */
-  left({ delivery, members }: Passage): void {
+  left({ delivery, members }: DeliveryRun): void {
     this.#inHand.delete(delivery.seq)
     for (const member of members) this.#inHand.delete(member.delivery.seq)
   }
 
   /** The message waits here, or goes on with a group. */
-  gather(passage: Passage, prepared: PreparedAdapter): void {
+  gather(passage: DeliveryRun, prepared: PreparedAdapter): void {
     this.#gatherers.add(passage, prepared)
   }
 

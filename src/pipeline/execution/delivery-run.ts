@@ -38,11 +38,11 @@ export interface PassageEvents {
   goesOn(passage: Travelling): void
 }
 
-export class Passage implements Travelling {
+export class DeliveryRun implements Travelling {
   readonly chain: Chain
   readonly delivery: Delivery
   begunAt: number
-  readonly members: Passage[] = []
+  readonly members: DeliveryRun[] = []
   body: Json
   #at = 0
   readonly #invocations: Invocation[] = []
@@ -267,7 +267,7 @@ export class Passage implements Travelling {
   }
 
   /** Processed as a part of another message from here on: what came of that came of this. */
-  #asMemberOf(first: Passage, result: Ending["result"]): Member {
+  #asMemberOf(first: DeliveryRun, result: Ending["result"]): Member {
     const end =
       "fault" in result
         ? ({ status: "failed", error: JSON.stringify(result.fault) } as const)

@@ -30,7 +30,7 @@ import type { Log } from "../../log.ts"
 import type { SecretSource } from "../../worker/secrets.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
 import { TooManyConcurrentExecutionsError } from "../errors.ts"
-import type { PipelineMeasures } from "../metrics.ts"
+import type { PipelineMetrics } from "../metrics.ts"
 import { routeSecrets } from "../registry/prepared-adapter.ts"
 import type { AdapterRegistry } from "../registry/registry.ts"
 import { replayedJob } from "../replay-label.ts"
@@ -51,7 +51,7 @@ export interface ExecutionsParts {
   readonly settings: PipelineSettings
   readonly lossLimit: number
   readonly host: BrokerHost
-  readonly measures: PipelineMeasures
+  readonly metrics: PipelineMetrics
   /** It begins none: they wait for another process. */
   readonly isIdle: boolean
   readonly clock: Clock
@@ -174,7 +174,7 @@ export class Executions implements TaskLane {
       },
     })
     current.run = run
-    this.#parts.measures.begun(run)
+    this.#parts.metrics.begun(run)
     // That it has begun is for people; whoever comes next begins it in any case.
     host.events.started({ ...task, announce: false }, host.id).catch(() => {})
     await run.start()
@@ -219,7 +219,7 @@ export class Executions implements TaskLane {
     const wasWanted = current.isWanted
     current.isWanted = false
     this.#current.delete(nameOf(current.task))
-    if (current.run !== null) this.#parts.measures.ended(current.run)
+    if (current.run !== null) this.#parts.metrics.ended(current.run)
     this.#end(current, current.run?.stop() ?? Promise.resolve())
     return wasWanted
   }

@@ -2,10 +2,10 @@
 import { UmbraError } from "../../errors.ts"
 import type { Gathering } from "../adapter.ts"
 import type { PreparedAdapter } from "../registry/prepared-adapter.ts"
-import type { Passage } from "./delivery-run.ts"
+import type { DeliveryRun } from "./delivery-run.ts"
 
 interface Group {
-  readonly passages: Passage[]
+  readonly passages: DeliveryRun[]
   readonly count: number
   readonly cancelTimer: () => void
 }
@@ -24,7 +24,7 @@ export class Gatherers {
   }
 
   /** The message waits, or goes on with its group. */
-  add(passage: Passage, prepared: PreparedAdapter): void {
+  add(passage: DeliveryRun, prepared: PreparedAdapter): void {
     if (this.#isStopped) {
       passage.hold()
       return
@@ -72,7 +72,7 @@ export class Gatherers {
   }
 }
 
-function termsOf(prepared: PreparedAdapter, { body }: Passage): Gathering {
+function termsOf(prepared: PreparedAdapter, { body }: DeliveryRun): Gathering {
   const config = prepared.configFor(body)
   if (!(config instanceof Promise)) return prepared.adapter.gather!(config)
   throw new UmbraError(

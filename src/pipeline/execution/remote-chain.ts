@@ -8,7 +8,7 @@ import { Breaker } from "../../core/pipeline/breaker.ts"
 import type { RoutePlan } from "../../definition/pipeline/plan.ts"
 import type { Delivery, Invocation } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
-import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
+import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
 import type { Travelling } from "./delivery-run.ts"
 import { type RouteAnswer, type RouteCall, routeOf } from "./route-call.ts"
 
@@ -18,7 +18,7 @@ export interface RemoteChainParts {
   readonly queue: string
   readonly owner: string
   readonly job: Json
-  readonly scene: ExecutionScene
+  readonly scene: ExecutionContext
   readonly lossLimit: number
   /** undefined: this process has no fleet. */
   readonly workers: () => RemoteWorkers | undefined

@@ -1,7 +1,7 @@
 import type { BreakerState } from "../../core/pipeline/breaker.ts"
 
 /** How a route is doing right now, for those who look. */
-export class RouteFigures {
+export class RouteState {
   readonly #now: () => number
   #since: number
   #count = 0

@@ -23,7 +23,7 @@ export interface InletParts {
 
 const AGAIN_MS = 1000
 
-export class Inlet {
+export class RouteQueue {
   readonly #parts: InletParts
   #ready: Delivery[] = []
   /** Index of the first in `#ready`: taking from the front must not move the others. */

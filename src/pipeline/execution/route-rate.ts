@@ -1,5 +1,5 @@
 /** At most so many messages in a second, evenly, with short bursts. */
-export class Pace {
+export class RouteRate {
   readonly #intervalMs: number
   readonly #burstMs: number
   /** When the next would be begun if all were begun evenly. */

@@ -14,11 +14,11 @@ import type { RoutePlan } from "../../definition/pipeline/plan.ts"
 import type { MessageRow } from "../../journal/port/pipelines.ts"
 import type { Delivery, Ending } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
-import type { ChainEvents, ExecutionScene, RouteChain } from "./chain.ts"
+import type { ChainEvents, ExecutionContext, RouteChain } from "./chain.ts"
 import type { Travelling } from "./delivery-run.ts"
-import { RouteFigures } from "./route-metrics.ts"
-import { Inlet, type InletParts } from "./route-queue.ts"
-import { Pace } from "./route-rate.ts"
+import { RouteState } from "./route-metrics.ts"
+import { type InletParts, RouteQueue } from "./route-queue.ts"
+import { RouteRate } from "./route-rate.ts"
 import type { Suspects } from "./suspects.ts"
 
 export interface RouteRunParts {
@@ -26,7 +26,7 @@ export interface RouteRunParts {
   readonly plan: RoutePlan
   readonly chain: (events: ChainEvents) => RouteChain
   readonly progress: RouteProgress
-  readonly scene: ExecutionScene
+  readonly scene: ExecutionContext
   readonly inlet: Omit<InletParts, "route" | "prefetch" | "progress" | "arrived">
   /** Is there room behind it? */
   readonly mayBegin: () => boolean
@@ -41,12 +41,12 @@ const sliceMs = 10
 export class RouteRun implements ChainEvents {
   readonly plan: RoutePlan
   readonly progress: RouteProgress
-  readonly figures: RouteFigures
-  readonly inlet: Inlet
+  readonly figures: RouteState
+  readonly inlet: RouteQueue
   readonly #parts: RouteRunParts
   readonly #chain: RouteChain
   readonly #concurrency: Concurrency
-  readonly #pace: Pace
+  readonly #pace: RouteRate
   #inHand = 0
   /** Of those in hand: not delivered yet. */
   readonly #announcing = new Set<Delivery>()
@@ -62,12 +62,12 @@ export class RouteRun implements ChainEvents {
     this.#parts = parts
     this.plan = plan
     this.progress = progress
-    this.figures = new RouteFigures(scene.now)
+    this.figures = new RouteState(scene.now)
     const { adaptive, minConcurrency: min, tolerance } = plan.backpressure
     this.#concurrency = new Concurrency({ adaptive, min, max: plan.concurrency, tolerance })
-    this.#pace = new Pace(plan.rate)
+    this.#pace = new RouteRate(plan.rate)
     this.#chain = parts.chain(this)
-    this.inlet = new Inlet({
+    this.inlet = new RouteQueue({
       ...parts.inlet,
       route: position,
       prefetch: plan.prefetch,

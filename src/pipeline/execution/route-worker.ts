@@ -9,7 +9,7 @@ import type { AdapterRegistry } from "../registry/registry.ts"
 import { unlimitedRoute } from "../route-defaults.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { OpensStorage } from "../storage.ts"
-import { Chain, type ExecutionScene } from "./chain.ts"
+import { Chain, type ExecutionContext } from "./chain.ts"
 import { adapterQueue, builtinQueue, type RouteAnswer, type RouteCall } from "./route-call.ts"
 
 export interface RouteWorkerParts {
@@ -69,7 +69,7 @@ async function passRoute(
 /** As the engine says: it made `job` of the task's own fields. */
 const ownerOf = ({ job }: RouteCall) => (job as { readonly owner: string }).owner
 
-function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionScene {
+function sceneOf({ settings }: RouteWorkerParts, call: RouteCall, context: HandlerContext): ExecutionContext {
   return {
     jobId: context.jobId,
     owner: ownerOf(call),

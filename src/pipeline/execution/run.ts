@@ -25,14 +25,14 @@ import type {
 } from "../../journal/port/pipelines.ts"
 import type { RetryFigures } from "../../journal/retry.ts"
 import type { Secret } from "../../worker/redact.ts"
-import { Commits } from "../commit/commit-loop.ts"
+import { CommitLoop } from "../commit/commit-loop.ts"
 import type { Ending } from "../commit/delivery.ts"
 import type { LiveMessage } from "../commit/live-message.ts"
-import { Ledger } from "../commit/pending-endings.ts"
+import { PendingEndings } from "../commit/pending-endings.ts"
 import { type Adapters, prepareRoute, type ScopeNames } from "../registry/prepared-adapter.ts"
 import type { PipelineSettings } from "../settings.ts"
 import type { ExecutionStorage } from "../storage.ts"
-import { Chain, type ChainEvents, type ExecutionScene, type RouteChain } from "./chain.ts"
+import { Chain, type ChainEvents, type ExecutionContext, type RouteChain } from "./chain.ts"
 import { lostTooOften, suspectAll } from "./crash-suspects.ts"
 import { deadLetterFault } from "./dead-letter-limit.ts"
 import { liveFigures, summary, totals } from "./execution-metrics.ts"
@@ -56,13 +56,13 @@ export interface RunParts {
   /** What adapters of the routes that run here read. */
   readonly secrets: readonly Secret[]
   readonly storage: ExecutionStorage
-  readonly scene: Omit<ExecutionScene, "storage" | "signal" | "settings" | "nameOf">
+  readonly scene: Omit<ExecutionContext, "storage" | "signal" | "settings" | "nameOf">
   readonly random: () => number
   /** Deaths of a process while a message was tried after which it is not tried any more. */
   readonly lossLimit: number
   /** What runs a route of which the definition says `run_on: workers`. */
   readonly elsewhere: (
-    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionScene },
+    route: { readonly position: number; readonly plan: RoutePlan; readonly scene: ExecutionContext },
     events: ChainEvents,
   ) => RouteChain
   readonly events: RunEvents
@@ -87,8 +87,8 @@ export class PipelineRun {
   readonly #parts: RunParts
   readonly #progress: PipelineProgress
   readonly #routes: readonly RouteRun[]
-  readonly #ledger: Ledger
-  readonly #commits: Commits
+  readonly #ledger: PendingEndings
+  readonly #commits: CommitLoop
   readonly #flow: Flow
   readonly #suspects = new Suspects({
     announce: () => this.#commits.schedule(),
@@ -114,7 +114,7 @@ export class PipelineRun {
     for (const route of this.#progress.routes) route.fatal = 0
     this.#flow = new Flow(plan, this.#progress)
     const { signal } = this.#abort
-    const scene: ExecutionScene = {
+    const scene: ExecutionContext = {
       ...parts.scene,
       storage,
       settings,
@@ -124,14 +124,14 @@ export class PipelineRun {
       nameOf: ({ route, seq }) => `${plan.routes[route]!.name}:${seq}`,
     }
     this.#routes = plan.routes.map((_, position) => this.#routeAt(position, scene))
-    this.#ledger = new Ledger({
+    this.#ledger = new PendingEndings({
       ...{ plan, storage, random, progress: this.#progress, suspects: this.#suspects, now: scene.now },
       head: { fence, execution: execution.execution },
       commit: execution.commit,
       settings,
       figures: () => liveFigures(this.#routes),
     })
-    this.#commits = new Commits({
+    this.#commits = new CommitLoop({
       store: parts.store,
       retry: parts.retry,
       after: scene.after,
@@ -155,7 +155,7 @@ export class PipelineRun {
     return this.#routes
   }
 
-  #routeAt(position: number, scene: ExecutionScene): RouteRun {
+  #routeAt(position: number, scene: ExecutionContext): RouteRun {
     const { store, execution, settings } = this.#parts
     const plan = this.#parts.plan.routes[position]!
     return new RouteRun({
@@ -176,7 +176,7 @@ export class PipelineRun {
     })
   }
 
-  #chainOf(position: number, scene: ExecutionScene): (events: ChainEvents) => RouteChain {
+  #chainOf(position: number, scene: ExecutionContext): (events: ChainEvents) => RouteChain {
     const plan = this.#parts.plan.routes[position]!
     if (plan.runOn === "workers") return events => this.#parts.elsewhere({ position, plan, scene }, events)
     const prepared = prepareRoute(plan, this.#parts)

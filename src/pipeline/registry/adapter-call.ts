@@ -1,18 +1,18 @@
 import type { Json } from "../../core/json.ts"
 import type { Log } from "../../log.ts"
 import type { AdapterContext, AdapterStorage, EmitOptions } from "../adapter.ts"
-import type { Passage } from "../execution/delivery-run.ts"
+import type { DeliveryRun } from "../execution/delivery-run.ts"
 
 /** The context of one call of an adapter. Nothing is made before it is used; after the call nothing is sent any more. */
 export class AdapterCall implements AdapterContext {
   readonly config: unknown
-  readonly #passage: Passage
+  readonly #passage: DeliveryRun
   readonly #adapter: number
   #isOpen = true
   #isTold = false
   #log: Log | undefined
 
-  constructor(passage: Passage, adapter: number, config: unknown) {
+  constructor(passage: DeliveryRun, adapter: number, config: unknown) {
     this.#passage = passage
     this.#adapter = adapter
     this.config = config

@@ -4,7 +4,7 @@
  */
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto"
 import { isJobId, newJobId } from "../../engine/ids.ts"
-import { FreshAnswers } from "../../engine/single-flight.ts"
+import { SingleFlight } from "../../engine/single-flight.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Registry, TokenFilter, TokenLimits, TokenRow } from "../../journal/port/registry.ts"
 import { checkLimits, limitsView, noLimitsOfItsOwn } from "../http/limits.ts"
@@ -24,7 +24,7 @@ const pattern = /^umbra_[A-Za-z0-9_-]{43}$/
 
 export class Tokens {
   readonly #registry: Registry
-  readonly #answers = new FreshAnswers<TokenRow | null>()
+  readonly #answers = new SingleFlight<TokenRow | null>()
   /** Hashes that were good when last looked up. Says nothing about now. */
   readonly #seen = new Set<string>()
 

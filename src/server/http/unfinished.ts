@@ -9,7 +9,7 @@
  */
 
 import { firstIdOf } from "../../engine/ids.ts"
-import { FreshAnswers } from "../../engine/single-flight.ts"
+import { SingleFlight } from "../../engine/single-flight.ts"
 import { UmbraError } from "../../errors.ts"
 import type { Journal } from "../../journal/port/journal.ts"
 import type { Caller } from "../auth/caller.ts"
@@ -60,7 +60,7 @@ export class Unfinished {
   readonly #look: Look
   readonly #now: () => number
   readonly #seen = new Map<string, Seen>()
-  readonly #looks = new FreshAnswers<void>()
+  readonly #looks = new SingleFlight<void>()
 
   constructor(parts: { readonly look: Look; readonly now?: () => number }) {
     this.#look = parts.look

@@ -95,7 +95,7 @@ export function processRoutes(app: App, { umbra, stopping }: RouteParts, metrics
     },
     async (_, reply) => {
       const isReachable = await answersNow()
-      const { partitions, isReady, hasTaker: engine, hadTaker } = umbra.vitals()
+      const { partitions, isReady, hasTaker: engine, hadTaker } = umbra.health()
       // Once is enough: without engines it still shows jobs and streams, and says 503 to submissions alone.
       const ready = isReachable && isReady && (hadTaker || !needsEngine) && !stopping.isStopping
       const database = isReachable ? "reachable" : "away"
