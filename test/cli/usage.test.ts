@@ -48,9 +48,9 @@ describe("the command line", () => {
       const needed = [
         "main",
         "exit",
-        "options",
-        "terminal",
-        "place-program",
+        "input/options",
+        "output/terminal",
+        "target-program",
         "jobs/program",
         "server-program",
       ].map(name => `dist/cli/${name}.js`)

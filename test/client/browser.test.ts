@@ -22,7 +22,7 @@ const ofNode = new Set([
 ])
 
 /** What merges the live overlay into a graph: pure, without imports at run time, and the same as in the CLI. */
-const OVERLAY = "../core/live-view.js"
+const OVERLAY = "../core/view/live-view.js"
 
 /** Every file that a browser loads for `umbra/client`, from what the package exports. */
 function loaded(): string[] {
@@ -52,7 +52,7 @@ describe("umbra/client is safe for browsers", () => {
   it("loads its own few files, no package, nothing of Node and of no other room but one file of core", () => {
     const files = loaded()
     expect(files.length).toBeGreaterThan(5)
-    expect(files.filter(file => !file.startsWith("dist/client/"))).toEqual(["dist/core/live-view.js"])
+    expect(files.filter(file => !file.startsWith("dist/client/"))).toEqual(["dist/core/view/live-view.js"])
     const size = files.reduce((sum, file) => sum + read(file).length, 0)
     expect(size).toBeLessThan(60_000)
   })
@@ -73,7 +73,7 @@ describe("umbra/client is safe for browsers", () => {
         ([line]) => `${file}: ${line}`,
       ),
     )
-    expect(atRunTime).toEqual([expect.stringMatching(/^src\/client\/index\.ts: .*core\/live-view\.ts/)])
+    expect(atRunTime).toEqual([expect.stringMatching(/^src\/client\/index\.ts: .*core\/view\/live-view\.ts/)])
   })
 
   it("has types that a project without Node's can use, checked to the last declaration", () => {

@@ -40,7 +40,7 @@ export async function inChromium({ script, server, answers }: Page): Promise<unk
     const { url = "/" } = incoming
     if (url === "/page") response.setHeader("content-type", "text/html").end(html)
     else if (url === "/page/script.js") sendScript(response, script)
-    else if (url.startsWith("/dist/client/") || url === "/dist/core/live-view.js")
+    else if (url.startsWith("/dist/client/") || url === "/dist/core/view/live-view.js")
       sendScript(response, readFileSync(join(dist, url.slice("/dist/".length)), "utf8"))
     else if (url === "/page/result") {
       response.end()
