@@ -1,0 +1,67 @@
+/** The pages on the command and on embedding name every option that there is. */
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { folderWith, root, umbra } from "./umbra.ts"
+
+const read = (path: string) => readFileSync(join(root, path), "utf8")
+
+describe("docs/cli.md", () => {
+  const page = read("docs/cli.md")
+
+  /** Of the command and of all below it: what the page does not mention. */
+  async function missing(command: readonly string[]): Promise<string[]> {
+    const { stdout } = await umbra([...command, "--help"])
+    const options = [...stdout.matchAll(/^\s+(?:-\w, )?(--[\w-]+)/gm)].map(([, option]) => option!)
+    const listed = /^Commands:\n([^]*?)(?:\n\n|$)/m.exec(stdout)?.[1] ?? ""
+    const commands = [...listed.matchAll(/^ {2}([a-z][\w-]*)/gm)].map(([, name]) => name!)
+    const below = await Promise.all(
+      commands.filter(name => name !== "help").map(name => missing([...command, name])),
+    )
+    const named = ["umbra", ...command].join(" ")
+    return [
+      ...(page.includes(named) ? [] : [named]),
+      ...options
+        .filter(option => option !== "--help" && !page.includes(option))
+        .map(option => `${named} ${option}`),
+      ...below.flat(),
+    ]
+  }
+
+  it("names every command and every option that --help shows", { timeout: 120_000 }, async () => {
+    expect(await missing([])).toEqual([])
+  })
+})
+
+describe("docs/embedding.md", () => {
+  const page = read("docs/embedding.md")
+
+  /** The fields of an exported interface. */
+  function fieldsOf(file: string, name: string): string[] {
+    const [, body] = new RegExp(`^export interface ${name}\\b[^{]*{\\n([^]*?)^}`, "m").exec(read(file))!
+    return [...body!.matchAll(/^ {2}readonly (\w+)/gm)].map(([, field]) => field!)
+  }
+
+  it.each([
+    ["src/umbra-options.ts", "UmbraOptions"],
+    ["src/provider/services.ts", "ExternalServicesOptions"],
+    ["src/jobs/submit.ts", "SubmitOptions"],
+  ])("names every option of %s %s", (file, name) => {
+    const fields = fieldsOf(file, name)
+    expect(fields.length).toBeGreaterThan(2)
+    expect(fields.filter(field => !page.includes(`\`${field}\``))).toEqual([])
+  })
+})
+
+describe("README.md", () => {
+  it("begins with a workflow that runs as shown, without a key and without the internet", async () => {
+    const [, hello] = /`hello\.yaml`.*?```yaml\n(.*?)```/s.exec(read("README.md"))!
+    const folder = folderWith({ "hello.yaml": hello! })
+    try {
+      const run = await umbra(["run", "hello.yaml", "--input", '{"name": "Ada"}'], { cwd: folder.path })
+      expect(run).toMatchObject({ stdout: '"Hello, Ada!"\n', code: 0 })
+    } finally {
+      folder.remove()
+    }
+  })
+})
