@@ -5,7 +5,7 @@
  * their jobs, `worker` runs nodes for the engine in its process, or for all engines on its Redis if it has none.
  */
 import { UmbraError } from "./errors.ts"
-import { readSettings, type SettingTable } from "./settings.ts"
+import { readSettings, type SettingTable, settingNames } from "./settings.ts"
 
 export const roleNames = ["api", "webhooks", "engine", "worker"] as const
 
@@ -14,7 +14,7 @@ export type Roles = ReadonlySet<Role>
 
 export const rolesTable: SettingTable<{ readonly roles: readonly Role[] }> = {
   roles: {
-    variable: "UMBRA_ROLES",
+    ...settingNames("UMBRA_ROLES"),
     default: roleNames,
     read: text => text.split(",").map(name => name.trim() as Role),
     wrong: names =>

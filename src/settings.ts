@@ -1,11 +1,15 @@
 /**
- * Settings: a name, a variable, a default, and what a value must be. One reader for every room that has some (S10).
- * What is given in code counts first, then the environment, then the default.
+ * Settings: a name, a variable for those that operators set often, a default, and the values that are valid. One reader for
+ * every room (S10). A value given in code takes precedence, then the command line and the configuration file
+ * (`cli/input/settings.ts`), then the default.
  */
 import { UmbraError } from "./errors.ts"
 
 export interface Setting<T> {
-  readonly variable: string
+  /** In the configuration file and with `--set`. */
+  readonly name: string
+  /** null: it is not read from the environment. */
+  readonly variable: string | null
   readonly default: T
   /** A variable's text, which is not empty. */
   read(text: string): T
@@ -25,44 +29,69 @@ export function readSettings<S extends object>(
   const found: Partial<S> = {}
   for (const name of Object.keys(table) as (keyof S & string)[]) {
     const setting = table[name]
-    const value = given[name] === undefined ? fromEnvironment(setting, environment) : given[name]
+    const text = given[name] === undefined ? textIn(setting, environment) : undefined
+    const standard = text === undefined ? setting.default : setting.read(text)
+    const value = given[name] === undefined ? standard : given[name]
     const wrong = setting.wrong(value)
     if (wrong !== undefined) {
-      // As it was written: a text that is no number would be told as NaN.
-      const told = given[name] === undefined ? environment[setting.variable]?.trim() : value
-      throw new UmbraError("E620", `The setting ${name} (${setting.variable}) must be ${wrong}, not ${told}.`)
+      // The text as it was written: Number would show a text that is not a number as NaN.
+      const shown = text ?? value
+      const label = setting.variable ?? setting.name
+      throw new UmbraError("E620", `The setting ${name} (${label}) must be ${wrong}, not ${shown}.`)
     }
     found[name] = value
   }
   return Object.freeze(found) as S
 }
 
-function fromEnvironment<T>(setting: Setting<T>, environment: Environment): T {
-  const text = environment[setting.variable]?.trim()
-  return text === undefined || text === "" ? setting.default : setting.read(text)
+/**
+ * Values of the command line and of the configuration file, for settings without a variable: JSON, from names to texts. In the
+ * environment of the process, so that its threads read the same values.
+ */
+export const SETTINGS_VARIABLE = "UMBRA_SETTINGS"
+
+/** undefined: the default applies. */
+function textIn({ name, variable }: Setting<unknown>, environment: Environment): string | undefined {
+  if (variable !== null) return environment[variable]?.trim() || undefined
+  const formerVariable = `UMBRA_${name.toUpperCase()}`
+  if (environment[formerVariable] !== undefined)
+    throw new UmbraError(
+      "E620",
+      `${formerVariable} is not read from the environment. Set ${name} in the configuration file (--config FILE), or with --set ${name}=VALUE.`,
+    )
+  const values = environment[SETTINGS_VARIABLE]
+  const text = values === undefined ? undefined : (JSON.parse(values) as Record<string, string>)[name]?.trim()
+  return text || undefined
 }
 
-export function text(variable: string, standard: string): Setting<string> {
+/** `UMBRA_CONCURRENCY`: a variable sets it, too; `poll_seconds`: only the file, the command line and code do. */
+export function settingNames(key: string): Pick<Setting<unknown>, "name" | "variable"> {
+  return key.startsWith("UMBRA_")
+    ? { name: key.slice("UMBRA_".length).toLowerCase(), variable: key }
+    : { name: key, variable: null }
+}
+
+export function text(key: string, standard: string): Setting<string> {
   return {
-    variable,
+    ...settingNames(key),
     default: standard,
     read: given => given,
     wrong: value => (value === "" ? "a text" : undefined),
   }
 }
 
-export function wholeNumber(variable: string, standard: number): Setting<number> {
+export function wholeNumber(key: string, standard: number): Setting<number> {
   return {
-    variable,
+    ...settingNames(key),
     default: standard,
     read: Number,
     wrong: value => (Number.isInteger(value) && value >= 1 ? undefined : "a whole number of at least 1"),
   }
 }
 
-export function amount(variable: string, standard: number): Setting<number> {
+export function amount(key: string, standard: number): Setting<number> {
   return {
-    variable,
+    ...settingNames(key),
     default: standard,
     read: Number,
     wrong: value => (Number.isFinite(value) && value >= 0 ? undefined : "a number of at least 0"),
@@ -70,9 +99,9 @@ export function amount(variable: string, standard: number): Setting<number> {
 }
 
 /** A number above 0, or null, which a variable writes as `never`. */
-export function amountOrNever(variable: string, standard: number | null): Setting<number | null> {
+export function amountOrNever(key: string, standard: number | null): Setting<number | null> {
   return {
-    variable,
+    ...settingNames(key),
     default: standard,
     read: text => (text.toLowerCase() === "never" ? null : Number(text)),
     wrong: value =>

@@ -18,13 +18,13 @@ export interface FeedSettings {
 }
 
 export const feedTable: SettingTable<FeedSettings> = {
-  readMs: amount("UMBRA_FEED_READ_MS", 10),
-  lookAgainMs: wholeNumber("UMBRA_FEED_LOOK_AGAIN_MS", 1000),
-  tellMs: amount("UMBRA_FEED_TELL_MS", 20),
-  progressMs: amount("UMBRA_FEED_PROGRESS_MS", 250),
-  knownJobs: wholeNumber("UMBRA_FEED_KNOWN_JOBS", 10_000),
-  catchUpFacts: wholeNumber("UMBRA_FEED_CATCH_UP_FACTS", 1000),
-  catchUpLooked: wholeNumber("UMBRA_FEED_CATCH_UP_LOOKED", 100_000),
+  readMs: amount("feed_read_ms", 10),
+  lookAgainMs: wholeNumber("feed_look_again_ms", 1000),
+  tellMs: amount("feed_tell_ms", 20),
+  progressMs: amount("feed_progress_ms", 250),
+  knownJobs: wholeNumber("feed_known_jobs", 10_000),
+  catchUpFacts: wholeNumber("feed_catch_up_facts", 1000),
+  catchUpLooked: wholeNumber("feed_catch_up_looked", 100_000),
 }
 
 export function feedSettings(given?: Partial<FeedSettings>): FeedSettings {

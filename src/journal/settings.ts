@@ -4,6 +4,7 @@ import {
   readSettings,
   type Setting,
   type SettingTable,
+  settingNames,
   wholeNumber,
 } from "../settings.ts"
 import { type RetryOptions, retryDefaults } from "./retry.ts"
@@ -48,7 +49,7 @@ interface JournalSettings {
 }
 
 const synchronous: Setting<Synchronous> = {
-  variable: "UMBRA_DATABASE_SYNCHRONOUS",
+  ...settingNames("UMBRA_DATABASE_SYNCHRONOUS"),
   default: "full",
   read: text => text.toLowerCase() as Synchronous,
   wrong: value => (value === "full" || value === "normal" ? undefined : '"full" or "normal"'),
@@ -56,14 +57,14 @@ const synchronous: Setting<Synchronous> = {
 
 export const journalTable: SettingTable<JournalSettings> = {
   poolSize: wholeNumber("UMBRA_DATABASE_POOL_SIZE", postgresDefaults.poolSize),
-  appendLanes: wholeNumber("UMBRA_DATABASE_APPEND_LANES", postgresDefaults.appendLanes),
-  recycleSeconds: amount("UMBRA_DATABASE_RECYCLE_SECONDS", postgresDefaults.recycleSeconds),
-  checkIdleMs: amount("UMBRA_DATABASE_CHECK_IDLE_MS", postgresDefaults.checkIdleMs),
-  queryTimeoutMs: wholeNumber("UMBRA_DATABASE_QUERY_TIMEOUT_MS", postgresDefaults.queryTimeoutMs),
-  connectTimeoutMs: wholeNumber("UMBRA_DATABASE_CONNECT_TIMEOUT_MS", postgresDefaults.connectTimeoutMs),
+  appendLanes: wholeNumber("database_append_lanes", postgresDefaults.appendLanes),
+  recycleSeconds: amount("database_recycle_seconds", postgresDefaults.recycleSeconds),
+  checkIdleMs: amount("database_check_idle_ms", postgresDefaults.checkIdleMs),
+  queryTimeoutMs: wholeNumber("database_query_timeout_ms", postgresDefaults.queryTimeoutMs),
+  connectTimeoutMs: wholeNumber("database_connect_timeout_ms", postgresDefaults.connectTimeoutMs),
   retryTries: wholeNumber("UMBRA_DATABASE_RETRY_TRIES", retryDefaults.tries),
-  retryInitialMs: amount("UMBRA_DATABASE_RETRY_INITIAL_MS", retryDefaults.initialMs),
-  retryMaxMs: amount("UMBRA_DATABASE_RETRY_MAX_MS", retryDefaults.maxMs),
+  retryInitialMs: amount("database_retry_initial_ms", retryDefaults.initialMs),
+  retryMaxMs: amount("database_retry_max_ms", retryDefaults.maxMs),
   synchronous,
 }
 

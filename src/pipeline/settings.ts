@@ -25,15 +25,15 @@ export interface PipelineSettings {
 export const pipelineTable: SettingTable<PipelineSettings> = {
   maxExecutions: wholeNumber("UMBRA_MAX_EXECUTIONS", 100),
   maxMessageBytes: wholeNumber("UMBRA_MAX_MESSAGE_BYTES", 1024 * 1024),
-  maxEmitted: wholeNumber("UMBRA_MAX_EMITTED", 100_000),
+  maxEmitted: wholeNumber("max_emitted", 100_000),
   maxEmittedBytes: wholeNumber("UMBRA_MAX_EMITTED_BYTES", 64 * 1024 * 1024),
-  maxGathered: wholeNumber("UMBRA_MAX_GATHERED", 1000),
-  commitMessages: wholeNumber("UMBRA_PIPELINE_COMMIT_MESSAGES", 2000),
-  commitBytes: wholeNumber("UMBRA_PIPELINE_COMMIT_BYTES", 8 * 1024 * 1024),
-  maxUncommitted: wholeNumber("UMBRA_PIPELINE_MAX_UNCOMMITTED", 4000),
-  maxUncommittedBytes: wholeNumber("UMBRA_PIPELINE_MAX_UNCOMMITTED_BYTES", 32 * 1024 * 1024),
-  pageBytes: wholeNumber("UMBRA_PIPELINE_PAGE_BYTES", 8 * 1024 * 1024),
-  figuresSeconds: amount("UMBRA_PIPELINE_FIGURES_SECONDS", 1),
+  maxGathered: wholeNumber("max_gathered", 1000),
+  commitMessages: wholeNumber("pipeline_commit_messages", 2000),
+  commitBytes: wholeNumber("pipeline_commit_bytes", 8 * 1024 * 1024),
+  maxUncommitted: wholeNumber("pipeline_max_uncommitted", 4000),
+  maxUncommittedBytes: wholeNumber("pipeline_max_uncommitted_bytes", 32 * 1024 * 1024),
+  pageBytes: wholeNumber("pipeline_page_bytes", 8 * 1024 * 1024),
+  figuresSeconds: amount("pipeline_figures_seconds", 1),
 }
 
 /** What is given, else what the environment says, else the default. */

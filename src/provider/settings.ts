@@ -1,5 +1,12 @@
 /** The figures of external work where a provider says nothing itself (S10). */
-import { amount, readSettings, type Setting, type SettingTable, wholeNumber } from "../settings.ts"
+import {
+  amount,
+  readSettings,
+  type Setting,
+  type SettingTable,
+  settingNames,
+  wholeNumber,
+} from "../settings.ts"
 
 export interface ProviderSettings {
   /** Operations at once of one provider, over all processes (X5). */
@@ -18,7 +25,7 @@ export interface ProviderSettings {
 }
 
 const seconds: Setting<readonly number[]> = {
-  variable: "UMBRA_POLL_SECONDS",
+  ...settingNames("poll_seconds"),
   default: [30, 60, 120],
   read: text => text.split(",").map(Number),
   wrong: value =>
@@ -28,20 +35,20 @@ const seconds: Setting<readonly number[]> = {
 }
 
 const share: Setting<number> = {
-  variable: "UMBRA_POLL_JITTER",
+  ...settingNames("poll_jitter"),
   default: 0.1,
   read: Number,
   wrong: value => (value >= 0 && value <= 1 ? undefined : "a number between 0 and 1"),
 }
 
 export const providerTable: SettingTable<ProviderSettings> = {
-  providerConcurrency: wholeNumber("UMBRA_PROVIDER_CONCURRENCY", 1),
-  providerRate: amount("UMBRA_PROVIDER_RATE", 10),
+  providerConcurrency: wholeNumber("provider_concurrency", 1),
+  providerRate: amount("provider_rate", 10),
   pollSeconds: seconds,
   pollJitter: share,
-  providerTimeoutSeconds: amount("UMBRA_PROVIDER_TIMEOUT_SECONDS", 30),
-  webhookMaxBytes: wholeNumber("UMBRA_WEBHOOK_MAX_BYTES", 1024 * 1024),
-  webhookToleranceSeconds: amount("UMBRA_WEBHOOK_TOLERANCE_SECONDS", 300),
+  providerTimeoutSeconds: amount("provider_timeout_seconds", 30),
+  webhookMaxBytes: wholeNumber("webhook_max_bytes", 1024 * 1024),
+  webhookToleranceSeconds: amount("webhook_tolerance_seconds", 300),
 }
 
 export function providerSettings(given?: Partial<ProviderSettings>): ProviderSettings {

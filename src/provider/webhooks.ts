@@ -74,7 +74,7 @@ export class Webhooks {
   async tooLarge(name: string, bytes: number): Promise<UmbraError> {
     const error = new UmbraError(
       "E635",
-      `A webhook has at most ${this.maxBytes} bytes (UMBRA_WEBHOOK_MAX_BYTES).`,
+      `A webhook has at most ${this.maxBytes} bytes (webhook_max_bytes).`,
     )
     const provider = this.#parts.registry.get(name)
     return provider === undefined ? error : this.#refused(provider, bytes, error)

@@ -31,17 +31,17 @@ export const serverTable: SettingTable<ServerSettings> = {
   maxBodyBytes: wholeNumber("UMBRA_MAX_BODY_BYTES", 4 * 1024 * 1024),
   rateLimit: amountOrNever("UMBRA_RATE_LIMIT", 1000),
   maxUnfinishedJobs: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS", null),
-  maxUnfinishedJobsPerToken: amountOrNever("UMBRA_MAX_UNFINISHED_JOBS_PER_TOKEN", null),
+  maxUnfinishedJobsPerToken: amountOrNever("max_unfinished_jobs_per_token", null),
   maxRequests: wholeNumber("UMBRA_MAX_REQUESTS", 10_000),
-  maxLargeDocuments: wholeNumber("UMBRA_MAX_LARGE_DOCUMENTS", 32),
+  maxLargeDocuments: wholeNumber("max_large_documents", 32),
   requestTimeoutSeconds: amount("UMBRA_REQUEST_TIMEOUT_SECONDS", 60),
-  maxWaitSeconds: amount("UMBRA_MAX_WAIT_SECONDS", 60),
+  maxWaitSeconds: amount("max_wait_seconds", 60),
   maxStreams: wholeNumber("UMBRA_MAX_STREAMS", 10_000),
   streamHeartbeatSeconds: {
-    ...amount("UMBRA_STREAM_HEARTBEAT_SECONDS", 25),
+    ...amount("stream_heartbeat_seconds", 25),
     wrong: value => (Number.isFinite(value) && value > 0 ? undefined : "a number above 0"),
   },
-  streamBufferBytes: wholeNumber("UMBRA_STREAM_BUFFER_BYTES", 256 * 1024),
+  streamBufferBytes: wholeNumber("stream_buffer_bytes", 256 * 1024),
   ...jwtTable,
 }
 

@@ -12,7 +12,7 @@
  */
 import { localOwner } from "../core/facts.ts"
 import { UmbraError } from "../errors.ts"
-import { type Environment, readSettings, type Setting, type SettingTable } from "../settings.ts"
+import { type Environment, readSettings, type Setting, type SettingTable, settingNames } from "../settings.ts"
 import type { ProviderSecretSource, SecretSource } from "./secrets.ts"
 
 /** Who may read a secret: the owners of a list, or everybody. */
@@ -31,7 +31,7 @@ const PROVIDER_PREFIX = "UMBRA_PROVIDER_SECRET_"
 const OTHERS = "*"
 
 const rules: Setting<SecretRules> = {
-  variable: "UMBRA_SECRETS",
+  ...settingNames("UMBRA_SECRETS"),
   default: {},
   read: text => {
     try {

@@ -6,6 +6,7 @@ import {
   readSettings,
   type Setting,
   type SettingTable,
+  settingNames,
   wholeNumber,
 } from "../settings.ts"
 
@@ -35,7 +36,7 @@ export interface WorkerSettings {
 }
 
 const privateAddresses: Setting<WorkerSettings["allowPrivateAddresses"]> = {
-  variable: "UMBRA_ALLOW_PRIVATE_ADDRESSES",
+  ...settingNames("UMBRA_ALLOW_PRIVATE_ADDRESSES"),
   default: false,
   read: text => allowedAddresses(text.toLowerCase()),
   wrong: () => undefined,
@@ -45,7 +46,7 @@ export const workerTable: SettingTable<WorkerSettings> = {
   concurrency: wholeNumber("UMBRA_CONCURRENCY", 100),
   timeoutSeconds: amount("UMBRA_TIMEOUT_SECONDS", 300),
   graceSeconds: amount("UMBRA_GRACE_SECONDS", 5),
-  startedAfterSeconds: amount("UMBRA_STARTED_AFTER_SECONDS", 1),
+  startedAfterSeconds: amount("started_after_seconds", 1),
   maxOutputBytes: wholeNumber("UMBRA_MAX_OUTPUT_BYTES", 16 * 1024 * 1024),
   maxPreviewBytes: wholeNumber("UMBRA_MAX_PREVIEW_BYTES", 256 * 1024),
   threads: wholeNumber("UMBRA_THREADS", Math.max(1, availableParallelism() - 1)),

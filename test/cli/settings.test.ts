@@ -24,24 +24,46 @@ describe("S10 settings", () => {
   it("docs/configuration.md lists every setting with its variable and default", () => {
     const page = readFileSync(join(root, "docs/configuration.md"), "utf8")
     const rows = new Map(
-      [...page.matchAll(/^\| `(\w+)` \| `(UMBRA_\w+)` \| ([^|]*) \|/gm)].map(
-        ([, name, variable, standard]) => [name, { variable, standard: standard!.trim() }],
+      [...page.matchAll(/^\| `(\w+)` \| (?:`(UMBRA_\w+)`|–) \| ([^|]*) \|/gm)].map(
+        ([, name, variable = null, standard]) => [name!, { variable, standard: standard!.trim() }],
       ),
     )
-    for (const { variable, default: standard } of tables) {
-      const row = rows.get(variable.replace("UMBRA_", "").toLowerCase())
-      expect(row, variable).toBeDefined()
-      const isNumber = typeof standard === "number" && variable !== "UMBRA_THREADS"
-      if (isNumber) expect(Number(row!.standard.replace(/[ ,]/g, "")), variable).toBe(standard)
+    for (const { name, variable, default: standard } of tables) {
+      const row = rows.get(name)
+      expect(row, name).toMatchObject({ variable })
+      const isNumber = typeof standard === "number" && name !== "threads"
+      if (isNumber) expect(Number(row!.standard.replace(/[ ,]/g, "")), name).toBe(standard)
     }
-    const known = new Set(tables.map(({ variable }) => variable))
-    expect([...rows.values()].filter(({ variable }) => !known.has(variable!))).toEqual([])
+    const known = new Set(tables.map(({ name }) => name))
+    expect([...rows.keys()].filter(name => !known.has(name))).toEqual([])
   })
 
-  it("no variable is used twice", () => {
+  it("no name is used twice", () => {
     // One that two rooms need is the same setting in both.
     const settings = new Set(tables)
-    expect(new Set([...settings].map(({ variable }) => variable)).size).toBe(settings.size)
+    expect(new Set([...settings].map(({ name }) => name)).size).toBe(settings.size)
+  })
+
+  it("at most 50 variables are read, those of stores, servers and secrets included", () => {
+    const others = [
+      "CONFIG",
+      "DATA_DIR",
+      "DATABASE_URL",
+      "SERVER",
+      "REDIS_URL",
+      "TOKEN",
+      "SECRET_",
+      "PROVIDER_SECRET_",
+    ]
+    const variables = new Set(tables.flatMap(({ variable }) => variable ?? []))
+    expect(variables.size + others.length + 1).toBeLessThanOrEqual(50)
+  })
+
+  it("a variable of a setting that is read from the file alone is refused, and the message says what to do", () => {
+    const environment = { UMBRA_PARK_AFTER_MS: "5" }
+    expect(() => readSettings(engineTable, {}, environment)).toThrow(
+      "UMBRA_PARK_AFTER_MS is not read from the environment. Set park_after_ms in the configuration file (--config FILE), or with --set park_after_ms=VALUE.",
+    )
   })
 
   it("a setting may be never where that makes sense, and only there", () => {

@@ -1,7 +1,6 @@
 /**
- * `--set NAME=VALUE`, flags that are short for it, and `--config FILE` (S10). They become variables of this process
- * before anything reads them, so threads see the same figures. A flag counts before a variable, a variable before the
- * file.
+ * `--set NAME=VALUE`, flags that are short for it, and `--config FILE` (S10). They become variables of this process before
+ * anything reads them, so threads read the same values. A flag takes precedence over a variable, a variable over the file.
  */
 import { parse } from "yaml"
 import { redisTable } from "../../broker/redis/settings.ts"
@@ -15,6 +14,7 @@ import { pipelineTable } from "../../pipeline/settings.ts"
 import { providerTable } from "../../provider/settings.ts"
 import { rolesTable } from "../../roles.ts"
 import { serverTable } from "../../server/settings.ts"
+import { SETTINGS_VARIABLE, type Setting, settingNames } from "../../settings.ts"
 import { secretTable } from "../../worker/environment-secrets.ts"
 import { workerTable } from "../../worker/settings.ts"
 import { readText } from "./source.ts"
@@ -25,11 +25,11 @@ interface SettingOptions {
   readonly allowPrivateAddresses?: boolean
 }
 
-/** Not figures of a room, but settable in the same way. */
-const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"]
+/** Not settings of a room, but set in the same way. */
+const places = ["UMBRA_DATA_DIR", "UMBRA_DATABASE_URL", "UMBRA_SERVER", "UMBRA_REDIS_URL"].map(settingNames)
 
-const variables: ReadonlySet<string> = new Set([
-  ...[
+const settings: ReadonlyMap<string, Pick<Setting<unknown>, "name" | "variable">> = new Map(
+  [
     engineTable,
     workerTable,
     journalTable,
@@ -42,26 +42,36 @@ const variables: ReadonlySet<string> = new Set([
     pipelineTable,
     secretTable,
   ]
-    .flatMap(table => Object.values(table))
-    .map(({ variable }) => variable),
-  ...places,
-])
+    .flatMap(table => Object.values<Pick<Setting<unknown>, "name" | "variable">>(table))
+    .concat(places)
+    .map(setting => [setting.name, setting]),
+)
 
 export async function applySettings({
   set = [],
   config = process.env.UMBRA_CONFIG,
   allowPrivateAddresses,
 }: SettingOptions): Promise<void> {
+  const { env } = process
+  /** Of settings without a variable. */
+  const values: Record<string, string> = {}
   if (config) {
-    for (const [name, value] of Object.entries(await readConfig(config)))
-      process.env[variableOf(name, config)] ??= textOf(value)
+    for (const [given, value] of Object.entries(await readConfig(config))) {
+      const { name, variable } = settingOf(given, config)
+      if (variable === null) values[name] = textOf(value)
+      else env[variable] ??= textOf(value)
+    }
   }
   for (const assignment of set) {
     const mark = assignment.indexOf("=")
     if (mark < 1) throw wrong(`--set takes NAME=VALUE, not "${assignment}".`)
-    process.env[variableOf(assignment.slice(0, mark), "--set")] = assignment.slice(mark + 1)
+    const { name, variable } = settingOf(assignment.slice(0, mark), "--set")
+    const value = assignment.slice(mark + 1)
+    if (variable === null) values[name] = value
+    else env[variable] = value
   }
-  if (allowPrivateAddresses) process.env[workerTable.allowPrivateAddresses.variable] = "true"
+  if (allowPrivateAddresses) env[workerTable.allowPrivateAddresses.variable!] = "true"
+  if (Object.keys(values).length > 0) env[SETTINGS_VARIABLE] = JSON.stringify(values)
 }
 
 async function readConfig(file: string): Promise<Record<string, unknown>> {
@@ -75,20 +85,16 @@ async function readConfig(file: string): Promise<Record<string, unknown>> {
   throw wrong(`${file} must be a mapping of settings: "concurrency: 20".`)
 }
 
-function variableOf(name: string, where: string): string {
-  const variable = `UMBRA_${name.toUpperCase()}`
-  if (variables.has(variable)) return variable
-  const names = [...variables].map(nameOf)
-  const nearest = new Suggester().nearest(name, names)
+function settingOf(given: string, where: string): Pick<Setting<unknown>, "name" | "variable"> {
+  const setting = settings.get(given.toLowerCase())
+  if (setting !== undefined) return setting
+  const names = [...settings.keys()]
+  const nearest = new Suggester().nearest(given, names)
   const advice =
     nearest === undefined
       ? `docs/configuration.md lists them: ${names.join(", ")}.`
       : `Did you mean "${nearest}"?`
-  throw wrong(`${where}: there is no setting "${name}". ${advice}`)
-}
-
-function nameOf(variable: string): string {
-  return variable.replace(/^UMBRA_/, "").toLowerCase()
+  throw wrong(`${where}: there is no setting "${given}". ${advice}`)
 }
 
 function textOf(value: unknown): string {

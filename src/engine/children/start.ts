@@ -198,6 +198,6 @@ function checkPath(path: readonly string[], name: string, maxDepth: number): voi
   if (path.length > maxDepth)
     throw new UmbraError(
       "E431",
-      `Workflows may be nested ${maxDepth} deep (UMBRA_MAX_DEPTH), and this is one more: ${whole}.`,
+      `Workflows may be nested ${maxDepth} deep (max_depth), and this is one more: ${whole}.`,
     )
 }

@@ -80,7 +80,7 @@ function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number)
     return { fault: { code: "E433", message, retryable: false } }
   }
   if (list.length <= maxItems) return { items: list, ...sourceOf(job, planNode, list) }
-  const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (UMBRA_MAX_ITEMS).`
+  const message = `for_each of node "${id}" yields ${list.length} items; at most ${maxItems} are allowed (max_items).`
   return { fault: { code: "E434", message, retryable: false } }
 }
 

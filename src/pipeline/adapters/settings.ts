@@ -1,5 +1,11 @@
 /** What the operator allows the built-in adapters. */
-import { type Environment, readSettings, type Setting, type SettingTable } from "../../settings.ts"
+import {
+  type Environment,
+  readSettings,
+  type Setting,
+  type SettingTable,
+  settingNames,
+} from "../../settings.ts"
 
 export interface AdapterSettings {
   /**
@@ -10,7 +16,7 @@ export interface AdapterSettings {
 }
 
 const allowFiles: Setting<AdapterSettings["allowFiles"]> = {
-  variable: "UMBRA_ALLOW_FILES",
+  ...settingNames("UMBRA_ALLOW_FILES"),
   default: false,
   read: allowedFolders,
   wrong: () => undefined,

@@ -254,7 +254,7 @@ export class DeliveryRun implements Travelling {
     if (this.#emitted.length >= maxEmitted || this.#emittedBytes > maxEmittedBytes)
       throw new UmbraError(
         "E705",
-        `Message ${this.id} emits more than ${maxEmitted} messages (UMBRA_MAX_EMITTED) or ${maxEmittedBytes} bytes ` +
+        `Message ${this.id} emits more than ${maxEmitted} messages (max_emitted) or ${maxEmittedBytes} bytes ` +
           "(UMBRA_MAX_EMITTED_BYTES). Emit them in steps, with context.continueWith.",
       )
     this.#emitted.push(emitted)

@@ -1,5 +1,5 @@
 import { UmbraError } from "../../errors.ts"
-import { amount, type Setting, type SettingTable, wholeNumber } from "../../settings.ts"
+import { amount, type Setting, type SettingTable, settingNames, wholeNumber } from "../../settings.ts"
 import { isLoopback } from "../http/loopback.ts"
 
 /** Whose JWTs are taken, and how. Without an issuer, none. */
@@ -25,8 +25,8 @@ const asymmetric = [
   ...["ES256", "ES384", "ES512", "EdDSA", "Ed25519"],
 ]
 
-const text = (variable: string): Setting<string | null> => ({
-  variable,
+const text = (key: string): Setting<string | null> => ({
+  ...settingNames(key),
   default: null,
   // What a configuration file writes as null.
   read: given => (given === "never" ? null : given),
@@ -39,14 +39,14 @@ const keysUrl: Setting<string | null> = {
 }
 
 const ownerClaim: Setting<string> = {
-  variable: "UMBRA_JWT_OWNER_CLAIM",
+  ...settingNames("UMBRA_JWT_OWNER_CLAIM"),
   default: "sub",
   read: given => given,
   wrong: value => (value === "" ? "the name of a claim" : undefined),
 }
 
 const algorithms: Setting<readonly string[]> = {
-  variable: "UMBRA_JWT_ALGORITHMS",
+  ...settingNames("UMBRA_JWT_ALGORITHMS"),
   default: ["RS256", "PS256", "ES256", "EdDSA", "Ed25519"],
   read: given => given.split(",").map(name => name.trim()),
   wrong: value =>
@@ -61,11 +61,11 @@ export const jwtTable: SettingTable<JwtSettings> = {
   jwksUrl: keysUrl,
   jwtOwnerClaim: ownerClaim,
   jwtAlgorithms: algorithms,
-  jwtClockToleranceSeconds: amount("UMBRA_JWT_CLOCK_TOLERANCE_SECONDS", 30),
-  jwksMaxAgeSeconds: amount("UMBRA_JWKS_MAX_AGE_SECONDS", 600),
-  jwksCooldownSeconds: amount("UMBRA_JWKS_COOLDOWN_SECONDS", 30),
-  jwksTimeoutSeconds: amount("UMBRA_JWKS_TIMEOUT_SECONDS", 5),
-  jwksMaxBytes: wholeNumber("UMBRA_JWKS_MAX_BYTES", 256 * 1024),
+  jwtClockToleranceSeconds: amount("jwt_clock_tolerance_seconds", 30),
+  jwksMaxAgeSeconds: amount("jwks_max_age_seconds", 600),
+  jwksCooldownSeconds: amount("jwks_cooldown_seconds", 30),
+  jwksTimeoutSeconds: amount("jwks_timeout_seconds", 5),
+  jwksMaxBytes: wholeNumber("jwks_max_bytes", 256 * 1024),
 }
 
 export interface JwtIssuer {
