@@ -44,7 +44,7 @@ async function jobsOf(name: string, nodes: readonly object[], count: number): Pr
   await until(
     "its handler is known",
     async () => (await post("/workflows", { name, nodes })).status < 300,
-    30_000,
+    60_000,
   )
   const ids = await Promise.all(Array.from({ length: count }, () => submitted(name)))
   await until(
@@ -53,7 +53,7 @@ async function jobsOf(name: string, nodes: readonly object[], count: number): Pr
       const begun = new Set((await readExecutions(folder)).map(({ job }) => job))
       return ids.every(id => begun.has(id))
     },
-    30_000,
+    60_000,
   )
   return ids
 }
@@ -99,7 +99,7 @@ it("J16 S5 a cancellation reaches a handler in another process in under a second
   }
   tell("the slowest of ten cancellations", Math.max(...times))
   expect(Math.max(...times)).toBeLessThan(1000)
-}, 60_000)
+}, 240_000)
 
 it("S7 jobs of a killed engine go on within its lease, with their tasks in workers that live", async () => {
   await delay(Math.max(0, ACQUAINTED_MS - (performance.now() - startedAt)))
@@ -110,7 +110,7 @@ it("S7 jobs of a killed engine go on within its lease, with their tasks in worke
   tell("until the last job of a killed engine goes on", took)
   expect(took).toBeLessThan(13_000)
   for (const job of jobs) await post(`/jobs/${job}/cancel`)
-}, 90_000)
+}, 240_000)
 
 it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   const jobs = await jobsOf("patient", [{ id: "a", handler: "patient" }], 20)
@@ -126,4 +126,4 @@ it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   const took = await tookUntil(killed, its, ({ what, attempt }) => what === "start" && attempt > 1)
   tell(`until the last of ${its.length} tasks of a killed worker runs elsewhere`, took)
   expect(took).toBeLessThan(20_000)
-}, 90_000)
+}, 240_000)

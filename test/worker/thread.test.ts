@@ -88,7 +88,7 @@ describe("handlers in threads", () => {
     const pulse = join(folder, "cancelled")
     const spin = task("spin", { config: { pulse } })
     broker.dispatch(spin)
-    await expect.poll(() => of("progress").length, { timeout: 10_000 }).toBe(1)
+    await expect.poll(() => of("progress").length, { timeout: 60_000 }).toBe(1)
     broker.cancel(spin)
     expect(outputIn(await run(task("where")))).toMatchObject({ config: {} })
     expect(of("finished")).toHaveLength(1)
@@ -99,7 +99,7 @@ describe("handlers in threads", () => {
     const { run, of } = threaded({ threads: 1, graceSeconds: 0.05 })
     await run(task("where"))
     const outcome = run(task("naps", { timeoutSeconds: 0.1 }))
-    await expect.poll(() => of("progress").length, { timeout: 10_000, interval: 1 }).toBe(1)
+    await expect.poll(() => of("progress").length, { timeout: 60_000, interval: 1 }).toBe(1)
     const end = performance.now() + 300
     while (performance.now() < end);
     expect(faultIn(await outcome).code).toBe("E402")
