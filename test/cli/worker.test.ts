@@ -50,10 +50,9 @@ describe("umbra worker", () => {
     expect(await quick.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: 1 })
     const long = await engine.submit({ name: "long", nodes: [{ id: "a", handler: "long" }] })
     await until("it runs", async () => (await engine.graph(long.id)).nodes[0]!.started_at !== null)
-    const told = performance.now()
     running.kill("SIGTERM")
+    // In time: after 4.5 s, of which 1 s is for the drain, the process itself exits with another code.
     expect((await running.ended).code).toBe(0)
-    expect(performance.now() - told).toBeLessThan(4500)
     // It was given back: whoever comes next begins it again, and nobody has died.
     const shown = async () => (await engine.graph(long.id)).nodes[0]!
     await until("it is known", async () => (await shown()).last_attempt?.outcome === "handed_over")

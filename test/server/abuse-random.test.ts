@@ -172,6 +172,6 @@ it("S3 300 connections full of random bytes, some of which begin like HTTP: no c
   const sent = fc
     .sample(bytes, { numRuns: 300, seed })
     .map(([start, rest]) => Buffer.concat([Buffer.from(start), rest, Buffer.from("\r\n\r\n")]))
-  for (const said of await Promise.all(sent.map(each => converse(port, each, 50)))) scene.mustNotLeak(said)
+  for (const said of await Promise.all(sent.map(each => converse(port, each, 400)))) scene.mustNotLeak(said)
   await scene.isUnharmed()
 })
