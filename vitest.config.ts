@@ -21,9 +21,9 @@ export default defineConfig({
     sequence: { sequencer: LongFirst },
     maxWorkers: 2,
     // For what hangs. A process that starts takes twenty seconds on a machine that is busy.
-    testTimeout: 90_000,
-    hookTimeout: 120_000,
+    testTimeout: 240_000,
+    hookTimeout: 240_000,
     // What is polled for has no promised time, unless the test says one. A second is too little on a busy machine.
-    expect: { poll: { timeout: 20_000 } },
+    expect: { poll: { timeout: 60_000 } },
   },
 })

@@ -23,7 +23,7 @@ it("S6 a worker does not end because of what is said on the channel", async () =
   ])
     await connection.send(["PUBLISH", keys.control, message])
   const job = await umbra.submit(one)
-  expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+  expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
 })
 
 it("S6 entries that nobody can read are dropped, and those among them are done", async () => {
@@ -42,7 +42,7 @@ it("S6 entries that nobody can read are dropped, and those among them are done",
   const job = await umbra.submit(one)
   await until("it lies behind them", async () => (await connection.send(["XLEN", stream])) === 3)
   slow.open()
-  expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED" })
+  expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   await until("nothing is left of them", async () => (await connection.send(["XLEN", stream])) === 0)
 })
 

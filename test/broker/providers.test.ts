@@ -29,7 +29,7 @@ describe("external work in a fleet", () => {
     await until("the provider has it", () => fake.operations.size === 1)
     const [id] = fake.operations.keys()
     fake.complete(id!, { film: "done" })
-    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
     expect(looking.queues).toEqual(["poll:fake"])
   })
 
@@ -51,7 +51,7 @@ describe("external work in a fleet", () => {
     await until("the provider has it", () => fake.operations.size === 1)
     const [id] = fake.operations.keys()
     fake.complete(id!, "x".repeat(390))
-    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
   })
 
   it("S1 an engine looks itself when no worker does, or when the one that did has left", async () => {
@@ -69,7 +69,7 @@ describe("external work in a fleet", () => {
     await looking.close()
     const [id] = fake.operations.keys()
     fake.complete(id!, { film: "done" })
-    expect(await job.wait({ timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   })
 
   it("J16 X5 a worker does not abort a submission whose job is cancelled; the operation is, and its slot is held until then", async () => {
@@ -89,7 +89,7 @@ describe("external work in a fleet", () => {
     const other = await umbra.submit(make(["next"]))
     await until("the other waits", async () => (await umbra.graph(other.id)).waiting_for[0]?.kind === "slot")
     await job.cancel()
-    expect((await job.wait({ timeoutMs: 8000 })).status).toBe("CANCELLED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("CANCELLED")
     expect((await umbra.graph(job.id)).unseen_operations?.length).toBe(1)
     const [first] = fake.operations.values()
     fake.release(first!.id)
@@ -112,7 +112,7 @@ describe("external work in a fleet", () => {
     const job = await before.submit(make())
     await until("the provider has it", () => fake.operations.size === 1)
     await before.cancel(job.id)
-    await before.wait(job.id, { timeoutMs: 8000 })
+    await before.wait(job.id, { timeoutMs: 60_000 })
     await before.close()
     const umbra = await engine()
     await stage.served(umbra, "external")

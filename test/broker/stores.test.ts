@@ -40,7 +40,7 @@ describe("a Redis that several stores use", () => {
     const umbra = await fresh.engine()
     fresh.worker({ handlers: [where("fresh")], store: storeId(fresh.store) })
     await fresh.served(umbra, "where")
-    expect(await (await umbra.submit(one)).wait({ timeoutMs: 20_000 })).toMatchObject({
+    expect(await (await umbra.submit(one)).wait({ timeoutMs: 60_000 })).toMatchObject({
       status: "COMPLETED",
       output: { a: "fresh" },
     })
@@ -146,7 +146,7 @@ it("a worker that goes over to another store forgets the epochs of the one befor
   const fresh = beside(before)
   const umbra = await fresh.engine()
   await fresh.served(umbra, "where")
-  expect(await (await umbra.submit(one)).wait({ timeoutMs: 20_000 })).toMatchObject({ output: { a: "here" } })
+  expect(await (await umbra.submit(one)).wait({ timeoutMs: 60_000 })).toMatchObject({ output: { a: "here" } })
 })
 
 describe("a worker of release 0.1", () => {
@@ -200,6 +200,6 @@ describe("a task that workers refuse", () => {
     await until("the engine says so", () => engineLog.said("a worker refuses a task"))
     stage.worker({ handlers: [where("another")] })
     await worker.close()
-    expect(await job.wait({ timeoutMs: 20_000 })).toMatchObject({ output: { a: "another" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: { a: "another" } })
   })
 })

@@ -51,7 +51,7 @@ it("S6 S7 what a dead engine had read and not stored is claimed by the next owne
     return read !== null
   })
   const second = await stage.engine()
-  expect(await second.wait(job.id, { timeoutMs: 8000 })).toMatchObject({ status: "COMPLETED" })
+  expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   expect(slow.entered).toHaveLength(1)
   expect((await second.node(job.id, "a")).attempt).toBe(1)
 })

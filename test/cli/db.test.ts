@@ -29,10 +29,10 @@ describe("umbra db restored", () => {
       (await journal.readPartitions()).every(({ owner, epoch }) => owner !== null && epoch > 1024),
     )
     busy.open()
-    expect(await engine.wait(job.id, { timeoutMs: 20_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await engine.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
     const lost = (await engine.events(job.id)).filter(({ type }) => type === "attempt.lost")
     expect(lost.map(({ node }) => node)).toEqual(["b"])
-  }, 60_000)
+  }, 240_000)
 
   it("makes no database where there is none", async () => {
     const folder = folderWith({})

@@ -308,5 +308,5 @@ describe("on a folder", () => {
       code: 0,
       stdout: expect.stringMatching(/work: 1 done\n[\s\S]*✓ flow completed/),
     })
-  }, 120_000)
+  }, 240_000)
 })

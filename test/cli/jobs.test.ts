@@ -62,7 +62,7 @@ describe.each(stores)("umbra jobs on %s", { timeout: 90_000 }, (name, open) => {
     failed = JSON.parse(ended.stdout).job_id
     writeFileSync(path("echo.json"), oneNode("echo"))
     await umbra(["run", path("echo.json"), ...handlers, ...flags])
-  }, 90_000)
+  }, 240_000)
   afterAll(() => drop())
 
   itOnPostgres("list shows the newest first, in pages, and filters by status and workflow", async () => {

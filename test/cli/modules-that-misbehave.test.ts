@@ -35,7 +35,7 @@ it("S2 what a module prints is not among the JSON", async () => {
     expect({ code, shown: typeof JSON.parse(stdout) }, stderr).toEqual({ code: 0, shown: "object" })
     expect(stderr).toContain(command[0] === "run" ? "running" : "loaded")
   }
-}, 60_000)
+}, 240_000)
 
 it("S2 a module that waits for what never comes is told of", async () => {
   const { code, stdout, stderr } = await umbra(
@@ -44,7 +44,7 @@ it("S2 a module that waits for what never comes is told of", async () => {
   )
   expect({ code, stdout }).toEqual({ code: 2, stdout: "" })
   expect(stderr).toMatch(/^umbra: E602 .*never comes\.\n$/)
-}, 60_000)
+}, 240_000)
 
 it("S2 a module that ends the process does not make the command succeed", async () => {
   const start = files()
@@ -69,4 +69,4 @@ it("S2 a module that ends the process does not make the command succeed", async 
       ),
     })
   }
-}, 120_000)
+}, 240_000)

@@ -37,4 +37,4 @@ it("docs/pipelines.md begins with a pipeline that does what it says: every page 
   const lines = readFileSync(join(folder.path, "chunks.jsonl"), "utf8").trim().split("\n")
   const texts = lines.map(line => /page \d+/.exec((JSON.parse(line) as { text: string }).text)![0])
   expect(texts.sort()).toEqual(Array.from({ length: 25 }, (_, n) => `page ${n}`).sort())
-}, 120_000)
+}, 240_000)

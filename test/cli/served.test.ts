@@ -40,7 +40,7 @@ describe("a folder that is served", { timeout: 60_000 }, () => {
     expect(made.code).toBe(0)
     server = await start()
     before = JSON.parse(readFileSync(secret, "utf8"))
-  }, 60_000)
+  }, 240_000)
   afterAll(() => server.kill("SIGKILL"))
 
   it("is worked on through its server, without a flag: push, submit, jobs, alias, workflows, token", async () => {

@@ -47,19 +47,18 @@ describe("umbra worker", () => {
     expect((await fetch(`http://127.0.0.1:${port}/metrics`)).status).toBe(404)
     const nodes = [{ id: "a", handler: "echo", config: { n: 1 } }]
     const quick = await engine.submit({ name: "quick", nodes, output: "{{ a.n }}" })
-    expect(await quick.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: 1 })
+    expect(await quick.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: 1 })
     const long = await engine.submit({ name: "long", nodes: [{ id: "a", handler: "long" }] })
     await until("it runs", async () => (await engine.graph(long.id)).nodes[0]!.started_at !== null)
-    const told = performance.now()
     running.kill("SIGTERM")
+    // In time: after 4.5 s, of which 1 s is for the drain, the process itself exits with another code.
     expect((await running.ended).code).toBe(0)
-    expect(performance.now() - told).toBeLessThan(4500)
     // It was given back: whoever comes next begins it again, and nobody has died.
     const shown = async () => (await engine.graph(long.id)).nodes[0]!
     await until("it is known", async () => (await shown()).last_attempt?.outcome === "handed_over")
     expect(await shown()).toMatchObject({ attempt: 1, losses: 0 })
     await long.cancel()
-  }, 60_000)
+  }, 240_000)
 
   it("refuses to start if engines of several stores use the Redis, unless --store says which", async () => {
     const stages = [new FleetStage(undefined, {}), new FleetStage(undefined, {})] as const
@@ -81,7 +80,7 @@ describe("umbra worker", () => {
     expect((await running.ended).code).toBe(0)
     // Stopped in order: gone, not dead.
     await until("it is gone", () => engines[1].workers().length === 0)
-  }, 60_000)
+  }, 240_000)
 
   it("waits for a Redis that is not there, and says so once", async () => {
     const running = startUmbra(["worker", "--redis-url", `redis://127.0.0.1:${await freePort()}`])

@@ -83,6 +83,8 @@ export interface Fate {
   readonly failpoint?: string
   readonly since?: "start" | "open" | "begun"
   readonly afterMs?: number
+  /** The first call of an adapter in this life never returns. */
+  readonly holdsFirstCall?: boolean
 }
 
 /** Three in four at a failpoint, every one of them in turn, first at once and then later; the others at any time. */
@@ -103,6 +105,7 @@ async function live(options: LifeOptions, fate: Fate): Promise<string> {
   const life = new Life({
     ...options,
     ...(fate.failpoint === undefined ? {} : { failpoint: fate.failpoint }),
+    holdsFirstCall: fate.holdsFirstCall ?? false,
   })
   try {
     if (fate.since === "start") {

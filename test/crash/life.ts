@@ -12,6 +12,7 @@ export interface LifeOptions {
   readonly step: number
   /** `append.after:17` */
   readonly failpoint?: string
+  readonly holdsFirstCall?: boolean
 }
 
 export class Life {
@@ -22,12 +23,17 @@ export class Life {
   #wake = () => {}
 
   constructor(options: LifeOptions) {
-    const { task, from, to, step, failpoint, program = new URL("./program.js", import.meta.url) } = options
+    const { task, from, to, step, failpoint, holdsFirstCall = false } = options
+    const { program = new URL("./program.js", import.meta.url) } = options
     // A life is short: the embedded database is not compiled a second time, for the speed of a long one.
     const words = [fileURLToPath(program), task, String(from), String(to), String(step)]
     this.#child = spawn(process.execPath, words, {
       stdio: ["ignore", "pipe", "pipe"],
-      env: { ...process.env, UMBRA_FAILPOINT: failpoint ?? "" },
+      env: {
+        ...process.env,
+        UMBRA_FAILPOINT: failpoint ?? "",
+        UMBRA_TEST_HOLD: holdsFirstCall ? "1" : "",
+      },
     })
     this.#exit = once(this.#child, "exit").then(() => this.#wake())
     this.#child.stdout!.on("data", chunk => {

@@ -42,8 +42,10 @@ const umbra = await openUmbra(task.location, {
   handlers: loggedHandlers((what, words) => writeSync(executions, `${what} ${words} ${process.pid}\n`)),
   adapters: loggedAdapters(lines => {
     const at = Date.now()
+    const isHeld = process.env.UMBRA_TEST_HOLD === "1" && !hasBegun
     writeSync(messages, lines.map(line => `${line} ${process.pid} ${at}\n`).join(""))
-    for (const _ of lines) begun()
+    begun()
+    return isHeld
   }),
   engine: task.engine,
   worker: task.worker ?? {},

@@ -94,16 +94,16 @@ describe("PostgreSQL", () => {
     await until("the load runs", () => work.ids.length > 50)
     const before = await epochs()
     await postgres.kill()
-    await until("the engine says that it has paused", () => said("database away: engine paused"), 20_000)
+    await until("the engine says that it has paused", () => said("database away: engine paused"), 60_000)
     await expect(umbra.submit(fan)).rejects.toMatchObject({ code: "E611" })
     const acknowledged = work.ids.length
     await postgres.restart()
-    await until("it goes on", () => work.ids.length > acknowledged + 50, 30_000)
+    await until("it goes on", () => work.ids.length > acknowledged + 50, 60_000)
     expect(said("database is back")).toBe(true)
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
     expect(await epochs()).toEqual(before)
-  }, 60_000)
+  }, 240_000)
 
   it("away for longer than the lease of two engines: neither takes anything from the other", async () => {
     const { executions, step, fan } = load()
@@ -114,13 +114,13 @@ describe("PostgreSQL", () => {
     ]
     await until("both have half", () => [first, second].every(umbra => umbra.health().partitions === 32))
     const loads = [submitting(first, fan), submitting(second, fan)]
-    await until("the load runs", () => loads.every(({ ids }) => ids.length > 20), 20_000)
+    await until("the load runs", () => loads.every(({ ids }) => ids.length > 20), 60_000)
     const before = await epochs()
     await postgres.kill()
     await new Promise(resolve => setTimeout(resolve, 2500))
     await postgres.restart()
     const acknowledged = loads.map(({ ids }) => ids.length)
-    await until("both go on", () => loads.every(({ ids }, n) => ids.length > acknowledged[n]! + 20), 30_000)
+    await until("both go on", () => loads.every(({ ids }, n) => ids.length > acknowledged[n]! + 20), 60_000)
     await Promise.all(loads.map(work => work.stop()))
     expect(await epochs()).toEqual(before)
     await everythingIsRight(
@@ -128,7 +128,7 @@ describe("PostgreSQL", () => {
       loads.flatMap(({ ids }) => ids),
       executions,
     )
-  }, 60_000)
+  }, 240_000)
 
   it("its connections cut by the server again and again, in the middle of appends", async () => {
     const { executions, step, fan } = load()
@@ -138,7 +138,7 @@ describe("PostgreSQL", () => {
     await admin.connect()
     for (let cut = 0; cut < 4; cut++) {
       const so_far = work.ids.length
-      await until("the load runs", () => work.ids.length > so_far + 20, 20_000)
+      await until("the load runs", () => work.ids.length > so_far + 20, 60_000)
       const cutNow = `select pg_terminate_backend(pid) from pg_stat_activity
         where application_name = 'umbra' and pid <> pg_backend_pid()`
       expect((await admin.query(cutNow)).rowCount).toBeGreaterThan(0)
@@ -146,7 +146,7 @@ describe("PostgreSQL", () => {
     await admin.end()
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
-  }, 60_000)
+  }, 240_000)
 
   it("behind a network that drops connections, then loses answers, then goes half-open", async () => {
     const proxy = await proxyTo(postgres.url)
@@ -163,18 +163,18 @@ describe("PostgreSQL", () => {
     await until("the load runs", () => work.ids.length > 20)
     proxy.drop()
     const afterDrop = work.ids.length
-    await until("it goes on after the drop", () => work.ids.length > afterDrop + 20, 20_000)
+    await until("it goes on after the drop", () => work.ids.length > afterDrop + 20, 60_000)
     for (const lost of ["answers", "everything"] as const) {
       const before = givenUp()
       proxy.goSilent(lost)
-      await until(`an append was given up without ${lost}`, () => givenUp() > before, 20_000)
+      await until(`an append was given up without ${lost}`, () => givenUp() > before, 60_000)
       const silent = work.ids.length
       proxy.heal()
-      await until("it goes on", () => work.ids.length > silent + 20, 20_000)
+      await until("it goes on", () => work.ids.length > silent + 20, 60_000)
     }
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
     await umbra.close()
     await proxy.close()
-  }, 60_000)
+  }, 240_000)
 })

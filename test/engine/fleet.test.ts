@@ -90,7 +90,7 @@ describe("processes", () => {
     const task = await writeTask({ folder, location: fresh.url, workload })
     const doomed = new Life({ task, from: 0, to: 12, step: 1 })
     onTestFinished(() => doomed.kill().catch(() => {}))
-    await until("second nodes run", async () => (await executions(folder)).includes(" total "), 30_000)
+    await until("second nodes run", async () => (await executions(folder)).includes(" total "), 60_000)
     await doomed.kill()
     const heir = new Life({ task, from: 12, to: 12, step: 1 })
     onTestFinished(() => heir.kill().catch(() => {}))
@@ -99,7 +99,7 @@ describe("processes", () => {
     await until(
       "all jobs have ended",
       async () => (await store.listJobs({ statuses: ["COMPLETED"], limit: 50 })).length === 12,
-      30_000,
+      60_000,
     )
     await heir.close()
     expect((await check({ journal: store, folder, workload })).violations).toEqual([])
@@ -113,18 +113,18 @@ describe("processes", () => {
     const task = await writeTask({ folder, location: fresh.url, workload })
     const stopped = new Life({ task, from: 0, to: 12, step: 1 })
     onTestFinished(() => stopped.kill().catch(() => {}))
-    await until("second nodes run", async () => (await executions(folder)).includes(" total "), 30_000)
+    await until("second nodes run", async () => (await executions(folder)).includes(" total "), 60_000)
     stopped.signal("SIGSTOP")
     const heir = new Life({ task, from: 0, to: 12, step: 1 })
     onTestFinished(() => heir.kill().catch(() => {}))
-    expect(await heir.says("idle", 30_000)).toBe(true)
+    expect(await heir.says("idle", 60_000)).toBe(true)
     const store = await openJournal(fresh.url)
     onTestFinished(() => store.close())
     expect((await check({ journal: store, folder, workload })).violations).toEqual([])
     const before = await everything(store)
     // For the moment until its first append is refused it may still start handlers: at least once, as for any handler.
     stopped.signal("SIGCONT")
-    expect(await stopped.says("idle", 30_000)).toBe(true)
+    expect(await stopped.says("idle", 60_000)).toBe(true)
     await stopped.close()
     expect(await everything(store)).toEqual(before)
     await heir.close()

@@ -19,7 +19,7 @@ it("S7 however often its process is stopped in order, a node that outlives it is
   const umbra = await openOn(store, { handlers: [last.handler], engine: limits })
   await last.came()
   last.open("done")
-  expect(await umbra.wait(jobId, { timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED" })
+  expect(await umbra.wait(jobId, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   const { nodes } = await umbra.graph(jobId)
   expect(nodes[0]).toMatchObject({ losses: 0 })
 })
@@ -51,7 +51,7 @@ it("S7 J21 so are the items of a list", async () => {
   const umbra = await openOn(store, { handlers: [last.handler], engine: limits })
   await last.came(2)
   last.open("done")
-  expect(await umbra.wait(jobId, { timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED" })
+  expect(await umbra.wait(jobId, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   const lost = (await umbra.events(jobId)).filter(({ type }) => type === "attempt.lost")
   // Whoever takes over begins them again: of what was known to run, nothing is lost but handed over.
   const begun = lost.filter(({ payload }) => payload.worker !== undefined)

@@ -120,7 +120,7 @@ describe("a head start", () => {
     store.open()
     await Promise.all(commands)
     busy.open()
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
     expect((await full.wait()).status).toBe("COMPLETED")
   })
 

@@ -69,7 +69,7 @@ describe("a job set aside by an internal fault", () => {
       await umbra.close()
       const gated = gate()
       const next = await open({ at: again(), handlers: [gated.handler] })
-      expect(await next.wait(id, { timeoutMs: 30_000 })).toMatchObject({
+      expect(await next.wait(id, { timeoutMs: 60_000 })).toMatchObject({
         status: "COMPLETED",
         output: "through and on",
         error: null,
@@ -77,13 +77,13 @@ describe("a job set aside by an internal fault", () => {
       expect(gated.entered).toHaveLength(0)
       expect(await differences(next, id)).toEqual([])
     },
-    60_000,
+    240_000,
   )
 
   it("goes on with the next command for it", async () => {
     const { umbra, id } = await stopped()
     await umbra.signal(id, "anything", 1)
-    expect(await umbra.wait(id, { timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", error: null })
+    expect(await umbra.wait(id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", error: null })
   })
 
   it("can be cancelled", async () => {

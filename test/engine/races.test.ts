@@ -125,7 +125,7 @@ describe("loading", () => {
     await new Promise(resolve => setTimeout(resolve, 10))
     expect((await job.status()).status).toBe("PROCESSING")
     isAway = false
-    const ended = job.wait({ timeoutMs: 5_000 })
+    const ended = job.wait({ timeoutMs: 60_000 })
     await until("it is woken", async () => {
       clock.advance(500)
       return (await job.status()).status === "COMPLETED"
@@ -229,7 +229,7 @@ describe("take-over", () => {
       failures-- > 0 ? Promise.reject(new JournalUnavailableError("away")) : readFacts(...args)
     const { log, said } = collectLog()
     const second = await open({ at: journal, log, engine: calm, handlers: [handler("gate", () => "again")] })
-    expect(await second.wait(job.id, { timeoutMs: 5_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
     expect(said("could not adjust partitions")).toBe(true)
     busy.open()
   })
@@ -252,7 +252,7 @@ describe("take-over", () => {
       return second.owns(job.id) && failures <= 0
     })
     clock.advance(60_000)
-    expect(await second.wait(job.id, { timeoutMs: 5_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   })
 
   it("does not follow from a database that was away for everybody", () => {

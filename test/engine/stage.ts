@@ -82,7 +82,7 @@ export async function states(umbra: Umbra, jobId: string): Promise<Record<string
  * Looks until it is so: for what happens in another process, where nothing can be awaited. The time is for a machine
  * that has much else to do; a test that proves how long something takes measures it.
  */
-export async function until(what: string, isSo: () => unknown, timeoutMs = 20_000): Promise<void> {
+export async function until(what: string, isSo: () => unknown, timeoutMs = 60_000): Promise<void> {
   const deadline = performance.now() + timeoutMs
   while (!(await isSo())) {
     if (performance.now() > deadline) throw new Error(`not within ${timeoutMs} ms: ${what}`)

@@ -27,4 +27,4 @@ it("E101 a lookahead is refused at push; a stored version with one goes on worki
     code: "E304",
     message: expect.stringContaining("could not be checked within 500 ms"),
   })
-}, 20_000)
+}, 240_000)

@@ -49,7 +49,9 @@ describe("jobs that only wait", () => {
       await left()
     }
     clock.advance(HOUR)
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ output: { early: "came", late: "no late" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({
+      output: { early: "came", late: "no late" },
+    })
   })
 
   it("wake in time after a restart, also when their time came while nobody was there", async () => {
@@ -86,7 +88,7 @@ describe("jobs that only wait", () => {
     const second = await umbra.submit(nap(600))
     await until("it has left memory", () => !umbra.activity(second.id).isHere)
     clock.advance(HOUR)
-    expect(await second.wait({ timeoutMs: 5_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await second.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
   })
 
   it("wake on a signal, with what it carries", async () => {

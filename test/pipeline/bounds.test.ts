@@ -12,7 +12,7 @@ afterEach(() => umbra.close())
 async function run(adapters: readonly Adapter[], routes: readonly object[], options: UmbraOptions = {}) {
   umbra = await openUmbra("memory:", { ...options, adapters })
   const job = await umbra.submit({ name: "bounds", routes } as unknown as WorkflowSource, { count: 40 })
-  const { status, error, output } = await umbra.wait(job.id, { timeoutMs: 20_000 })
+  const { status, error, output } = await umbra.wait(job.id, { timeoutMs: 60_000 })
   const letters = await umbra.pipelines.deadLetters(job.id)
   const codes = letters.dead_letters.map(letter => (letter.error as { code: string }).code)
   return { id: job.id, status, error, codes, routes: (output as { routes: Json } | null)?.routes }

@@ -73,7 +73,7 @@ it("P2 cancelled and retried again and again, with commits of the run before on 
     await umbra.cancel(id)
     await umbra.retry(id)
   }
-  expect((await umbra.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+  expect((await umbra.wait(id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
   await umbra.close()
   await mustBeWhole(database.url, id)
 })
@@ -117,11 +117,11 @@ it("P2 moves to another process and back with its partition, and goes on where i
   const { id } = await owner.submit(pipeline)
   for (let moves = 0; moves < 3; moves++) {
     const next = await open(database.url, adapters)
-    await until("it has begun", async () => (await owner.graph(id)).routes![1]!.done > moves * 40, 10_000)
+    await until("it has begun", async () => (await owner.graph(id)).routes![1]!.done > moves * 40, 60_000)
     await owner.close()
     owner = next
   }
-  expect((await owner.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+  expect((await owner.wait(id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
   await owner.close()
   await mustBeWhole(database.url, id)
 })
@@ -158,7 +158,7 @@ it("P3 an engine without its adapters leaves a job as it is, and one that has th
   ])
   await second.close()
   const third = await openWith([numbers, worker])
-  expect((await third.wait(id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+  expect((await third.wait(id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
 })
 
 it("P2 shows what a dead process left of an execution as what nobody runs", async () => {

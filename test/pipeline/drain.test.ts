@@ -26,7 +26,7 @@ async function drainTimes(location: string): Promise<number[]> {
   const times: number[] = []
   for (let n = 0; n < TIMES; n++) {
     const job = await umbra.submit(pipeline)
-    expect((await umbra.wait(job.id, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await umbra.wait(job.id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
     times.push(performance.now() - answeredAt)
   }
   return times.sort((a, b) => a - b)
@@ -45,10 +45,10 @@ it("P2 on the embedded database a job is over within 50 ms of its last acknowled
   const folder = await mkdtemp(join(tmpdir(), "umbra-drain-"))
   onTestFinished(() => rm(folder, { recursive: true, force: true }))
   mustBeQuick("the embedded database", await drainTimes(folder))
-}, 60_000)
+}, 240_000)
 
 it("P2 on PostgreSQL a job is over within 50 ms of its last acknowledgement", async () => {
   const database = await freshDatabase()
   onTestFinished(database.drop)
   mustBeQuick("PostgreSQL", await drainTimes(database.url))
-}, 60_000)
+}, 240_000)

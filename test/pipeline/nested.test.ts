@@ -81,7 +81,7 @@ describe("a node with handler pipeline", () => {
     expect(seen.seen).toEqual([])
     letGo()
     await busy.wait()
-    expect(await umbra.wait(job.id, { timeoutMs: 20_000 })).toMatchObject({ status: "COMPLETED" })
+    expect(await umbra.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED" })
     expect(seen.seen).toHaveLength(3)
     expect(await umbra.jobs({ parentId: job.id })).toHaveLength(1)
   })

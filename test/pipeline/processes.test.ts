@@ -65,44 +65,44 @@ it("P2 a process stopped past its lease and resumed calls and writes nothing tha
   const workload = pipelineWorkload(SEED, 4)
   const { folder, journal, begin, calls, url } = await prepare("stopped", workload)
   const stopped = begin()
-  await until("messages are under way", async () => (await calls()) > 300, 30_000)
+  await until("messages are under way", async () => (await calls()) > 300, 60_000)
   stopped.signal("SIGSTOP")
   const heir = begin()
   expect(await heir.says("idle", 60_000)).toBe(true)
   const resumed = { pid: stopped.pid, since: Date.now() }
   stopped.signal("SIGCONT")
-  expect(await stopped.says("idle", 30_000)).toBe(true)
+  expect(await stopped.says("idle", 60_000)).toBe(true)
   await Promise.all([stopped.close(), heir.close()])
   const verdict = await checkPipelines({ journal, folder, workload, commitsAt: url, resumed })
   expect(verdict.violations).toEqual([])
-}, 120_000)
+}, 240_000)
 
 it("P2 what another has taken over comes back to the process it was taken from, which goes on with it", async () => {
   const workload = pipelineWorkload(SEED, 8)
   const { folder, journal, begin, calls, url } = await prepare("back", workload)
   const stopped = begin()
-  await until("messages are under way", async () => (await calls()) > 300, 30_000)
+  await until("messages are under way", async () => (await calls()) > 300, 60_000)
   stopped.signal("SIGSTOP")
   const heir = begin(workload.jobs.length)
   const callsOf = async (pid: number) =>
     [...(await readCalls(folder)).values()].flat().filter(call => call.pid === pid).length
-  await until("the other has taken over", async () => (await callsOf(heir.pid)) > 100, 30_000)
+  await until("the other has taken over", async () => (await callsOf(heir.pid)) > 100, 60_000)
   stopped.signal("SIGCONT")
   const before = await callsOf(stopped.pid)
   await heir.close()
-  expect(await stopped.says("idle", 30_000)).toBe(true)
+  expect(await stopped.says("idle", 60_000)).toBe(true)
   await stopped.close()
   expect(await callsOf(stopped.pid)).toBeGreaterThan(before)
   const { violations } = await checkPipelines({ journal, folder, workload, commitsAt: url })
   // What it had called when it was stopped, and the other did not come to, it calls again.
   expect(violations.filter(each => !each.endsWith("in one process"))).toEqual([])
-}, 120_000)
+}, 240_000)
 
 it("P2 a process that is asked to end lets messages in hand end; the next goes on, calls none again and suspects none", async () => {
   const workload = pipelineWorkload(SEED, 4)
   const { folder, journal, begin, calls, url } = await prepare("ended", workload)
   const first = begin()
-  await until("messages are under way", async () => (await calls()) > 300, 30_000)
+  await until("messages are under way", async () => (await calls()) > 300, 60_000)
   await first.close()
   const executions = (await journal.listJobs({ limit: 10 })).map(({ id }) => id)
   const stored = await Promise.all(executions.map(id => journal.pipelines.readExecution(id)))
@@ -118,7 +118,7 @@ it("P2 a process that is asked to end lets messages in hand end; the next goes o
   const verdict = await checkPipelines({ journal, folder, workload, commitsAt: url })
   expect(verdict.violations).toEqual([])
   expect(verdict.repeated).toBe(0)
-}, 120_000)
+}, 240_000)
 
 it("P2 goes on when its connections are cut and PostgreSQL is restarted under load: nothing lost, nothing doubled", async () => {
   const workload = pipelineWorkload(SEED, 6)
@@ -127,7 +127,7 @@ it("P2 goes on when its connections are cut and PostgreSQL is restarted under lo
   const { folder, journal, begin, calls, url } = await prepare("cut", workload, { through: proxy.url })
   const life = begin()
   for (const least of [100, 300, 600, 900]) {
-    await until("messages are under way", async () => (await calls()) > least, 30_000)
+    await until("messages are under way", async () => (await calls()) > least, 60_000)
     proxy.drop()
   }
   proxy.goSilent("answers")
@@ -140,7 +140,7 @@ it("P2 goes on when its connections are cut and PostgreSQL is restarted under lo
   await life.close()
   const verdict = await checkPipelines({ journal, folder, workload, commitsAt: url })
   expect(verdict.violations).toEqual([])
-}, 120_000)
+}, 240_000)
 
 /** One at the head of the queue that takes its time, deadly ones beyond it, and one that is deadly at its second try. */
 const deadly = [10, 33]
@@ -183,7 +183,7 @@ it("P4 a message that kills a process which has just taken over from one that en
   await until(
     "all were tried",
     async () => (await flaky()).filter(({ adapter }) => adapter === "flaky").length >= 12,
-    30_000,
+    60_000,
   )
   await first.close()
   let deaths = 0
@@ -193,7 +193,7 @@ it("P4 a message that kills a process which has just taken over from one that en
   const { letters } = await readContent(journal.pipelines, job!.id)
   const blamed = letters.filter(({ error }) => (JSON.parse(error) as { code: string }).code === "E709")
   expect(blamed.map(({ body }) => (JSON.parse(body) as { n: number }).n)).toEqual([10])
-}, 120_000)
+}, 240_000)
 
 it("P4 messages that kill their process are dead letters after 3 deaths each, and no neighbour is blamed", async () => {
   const workload = { shapes: [{ definition: deadlyPipeline }], jobs: [0] }
@@ -220,4 +220,4 @@ it("P4 messages that kill their process are dead letters after 3 deaths each, an
     expect(tries.length).toBeLessThanOrEqual(5)
   }
   expect(deaths).toBeGreaterThanOrEqual(4)
-}, 180_000)
+}, 240_000)

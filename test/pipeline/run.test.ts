@@ -19,7 +19,7 @@ async function open(adapters: readonly Adapter[], options: UmbraOptions = {}): P
 
 async function run(pipeline: object, input: Json = null) {
   const job = await umbra!.submit(pipeline as WorkflowSource, input)
-  const ended = await umbra!.wait(job.id, { timeoutMs: 20_000 })
+  const ended = await umbra!.wait(job.id, { timeoutMs: 60_000 })
   return { ...ended, jobId: job.id, totals: ended.output as { routes: { [name: string]: Json } } | null }
 }
 
@@ -135,7 +135,7 @@ describe("an execution", () => {
     isMended = true
     const replay = await umbra!.pipelines.replay(first.jobId)
     expect(replay.replayed).toBe(1)
-    const second = await umbra!.wait(replay.jobId, { timeoutMs: 10_000 })
+    const second = await umbra!.wait(replay.jobId, { timeoutMs: 60_000 })
     expect(second.status).toBe("COMPLETED")
     expect(store.seen).toContainEqual({ n: 3 })
     expect((await umbra!.pipelines.deadLetters(first.jobId)).dead_letters[0]!.replayed_by).toBe(replay.jobId)
@@ -172,7 +172,7 @@ describe("an execution", () => {
     expect(await work()).toMatchObject({ waiting: 0, failed: 1, failed_tries: 1, dead_lettered: 0 })
     isMended = true
     await umbra!.retry(jobId)
-    expect((await umbra!.wait(jobId, { timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await umbra!.wait(jobId, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
     expect(store.seen.length).toBe(10)
     expect(new Set(store.seen.map(each => JSON.stringify(each))).size).toBe(10)
     expect(await work()).toMatchObject({ waiting: 0, done: 10, failed: 0, failed_tries: 1 })
@@ -348,7 +348,7 @@ describe("an execution", () => {
       name: "TooManyConcurrentExecutionsError",
     })
     release()
-    for (const { id } of jobs) expect((await umbra!.wait(id, { timeoutMs: 5000 })).status).toBe("COMPLETED")
+    for (const { id } of jobs) expect((await umbra!.wait(id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
     await umbra!.submit(pipeline)
   })
 

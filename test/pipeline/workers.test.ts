@@ -102,7 +102,7 @@ describe("routes that run on workers", () => {
     await second.close()
     const third = await stage.engine({ adapters })
     stage.worker({ adapters: [double] })
-    expect((await third.wait(job.id, { timeoutMs: 20_000 })).status).toBe("COMPLETED")
+    expect((await third.wait(job.id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
   it("are refused where nobody with Redis could ever come", async () => {
@@ -119,7 +119,7 @@ describe("routes that run on workers", () => {
       nodes: [{ id: "load", handler: "pipeline", config: { pipeline: "elsewhere" } }],
     }
     const job = await umbra.submit(parent)
-    const { status, error } = await job.wait({ timeoutMs: 5000 })
+    const { status, error } = await job.wait({ timeoutMs: 60_000 })
     expect(status).toBe("FAILED")
     expect(error).toMatchObject({ code: "E711", node: "load" })
     expect((await umbra.jobs()).map(({ workflow }) => workflow)).toEqual(["parent"])

@@ -272,7 +272,7 @@ describe("a slot whose holder does not know of it", () => {
       fake.complete(each)
       await deliver(second, fake, each)
     }
-    expect((await second.wait(two.id, { timeoutMs: 5000 })).status).toBe("COMPLETED")
+    expect((await second.wait(two.id, { timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 })
 
@@ -302,7 +302,7 @@ describe("slots of a provider", () => {
     await expect(umbra.node(job.id, "e")).rejects.toMatchObject({ code: "E310" })
     expect(asked).toEqual([3])
     held.open()
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
   it("a handler that returns uses the provider's slots and rate, and nothing else", async () => {
@@ -320,7 +320,7 @@ describe("slots of a provider", () => {
     const umbra = await open({ handlers: [busy], providers: [two] })
     const nodes = Array.from({ length: 12 }, (_, i) => ({ id: `n${i}`, handler: "busy", provider: "two" }))
     const job = await umbra.submit(flow(nodes))
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
     expect(most).toBe(2)
     expect((await umbra.providers())[0]).toMatchObject({ slots: { held: [], waiting: 0 } })
   })

@@ -25,7 +25,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     const id = await waiting(umbra, fake, job.id)
     fake.complete(id)
     expect(await deliver(umbra, fake, id)).toEqual({ isNew: true })
-    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
     expect(fake.operations.get(id)!.polls).toBe(0)
     expect(await endOf(umbra, job.id)).toMatchObject({ source: "provider", payload: { via: "webhook" } })
   })
@@ -37,7 +37,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     const id = await waiting(umbra, fake, job.id)
     await until("it was looked at", () => fake.operations.get(id)!.polls >= 2)
     fake.complete(id)
-    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
     expect(await endOf(umbra, job.id)).toMatchObject({ source: "provider", payload: { via: "poll" } })
   })
 
@@ -47,7 +47,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     const job = await umbra.submit(make())
     const id = await waiting(umbra, fake, job.id)
     fake.complete(id)
-    await job.wait({ timeoutMs: 10_000 })
+    await job.wait({ timeoutMs: 60_000 })
     const before = (await umbra.events(job.id)).length
     fake.operations.get(id)!.output = "something else"
     expect(await deliver(umbra, fake, id)).toEqual({ isNew: true })
@@ -68,7 +68,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     ])
     await Promise.all(deliveries)
     for (const job of jobs) {
-      expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+      expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
       const completed = (await umbra.events(job.id)).filter(({ type }) => type === "node.completed")
       expect(completed.length).toBe(1)
     }
@@ -85,7 +85,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     }
     fake.complete(id)
     await deliver(umbra, fake, id)
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
   it("X4 a webhook counts although the operation could not be looked at any more", async () => {
@@ -103,7 +103,7 @@ describe.each(["SQLite", "PostgreSQL"])("X4 webhook and poll converge on %s", { 
     const [id] = [...fake.operations.keys()]
     fake.complete(id!)
     await deliver(umbra, fake, id!)
-    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: id })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: id })
     expect((await umbra.providers())[0]).toMatchObject({ operations: 0, slots: { held: [], waiting: 0 } })
   })
 

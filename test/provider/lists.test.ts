@@ -54,7 +54,7 @@ describe("J21 a list whose items are done at a provider", () => {
       fake.complete(id, (request as { scene: string }).scene)
       await deliver(umbra, fake, id)
     }
-    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: scenes })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: scenes })
     expect([...fake.operations.values()].map(({ key }) => key).sort()).toEqual(
       scenes.map((_, n) => `${job.id}/films/${n}`),
     )
@@ -70,7 +70,7 @@ describe("J21 a list whose items are done at a provider", () => {
     const umbra = await openWith(fake, { over: { poll_seconds: [0.02], concurrency: 3 } })
     const retry = { max_attempts: 2, initial_seconds: 0.01, jitter: 0 }
     const job = await umbra.submit(films({ retry }))
-    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ output: ["made", "made", "made"] })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: ["made", "made", "made"] })
     expect([...fake.operations.values()].map(({ key }) => key.slice(job.id.length)).sort()).toEqual([
       ...["/films/0", "/films/1", "/films/1/1", "/films/2"],
     ])
@@ -91,7 +91,7 @@ describe("J21 a list whose items are done at a provider", () => {
     const [id] = [...fake.operations.keys()]
     fake.complete(id!, "made")
     await deliver(umbra, fake, id!)
-    expect(await job.wait({ timeoutMs: 10_000 })).toMatchObject({ status: "COMPLETED", output: ["made"] })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: ["made"] })
     const completed = (await umbra.events(job.id)).find(({ type }) => type === "item.completed")
     expect(completed).toMatchObject({ source: "provider" })
   })
@@ -168,14 +168,14 @@ describe("J21 a list whose items are done at a provider", () => {
     expect(again.key).toBe(`${job.id}/films/1/1`)
     fake.complete(again.id, "at last")
     await deliver(umbra, fake, again.id)
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ output: ["made", "at last", "made"] })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: ["made", "at last", "made"] })
   })
 
   it("J17 the provider's own time for one item ends the job", async () => {
     const fake = await fakeProvider()
     const umbra = await openWith(fake, { over: { ...never, concurrency: 3, ttl_seconds: 0.2 } })
     const job = await umbra.submit(films())
-    expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("EXPIRED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("EXPIRED")
     await until("those on record were told", () => fake.cancels > 0)
   })
 
@@ -231,7 +231,7 @@ it("J14 X5 a node that runs a workflow holds its slot while the child runs, howe
     fake.complete(id)
     await deliver(umbra, fake, id)
   }
-  expect((await job.wait({ timeoutMs: 10_000 })).status).toBe("COMPLETED")
+  expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   expect(await views()).toMatchObject({ slots: { held: [], waiting: 0 } })
 })
 
@@ -249,7 +249,7 @@ it("J14 J21 X1 a list of child jobs has an operation and a slot for each item", 
     fake.complete(id)
     await deliver(umbra, fake, id)
   }
-  const ended = await job.wait({ timeoutMs: 10_000 })
+  const ended = await job.wait({ timeoutMs: 60_000 })
   expect(ended).toMatchObject({ status: "COMPLETED" })
   expect([...(ended.output as string[])].sort()).toEqual(made.sort())
 })

@@ -60,7 +60,7 @@ async function play(stage: Stage, cell: Cell): Promise<Omit<Played, "provider">>
   const node = { id: "film", handler: "external", provider: name, config: { scenario: scenario.what }, retry }
   const { umbra } = stage
   const { id } = await umbra.submit({ name, nodes: [node], output: "{{ film }}" })
-  const job = await umbra.wait(id, { timeoutMs: 30_000 })
+  const job = await umbra.wait(id, { timeoutMs: 60_000 })
   await fake.played()
   const { facts } = await umbra.queries.fold(id)
   const differences = await umbra.queries.verify(await umbra.queries.row(id))
@@ -84,7 +84,7 @@ describe.each(["memory", "SQLite", "PostgreSQL"])("a provider that misbehaves, o
     const all = await Promise.all(cells.map(cell => play(stage, cell)))
     const views = new Map((await stage.umbra.providers()).map(view => [view.name, view]))
     for (const [i, cell] of cells.entries()) played.set(cell, { ...all[i]!, provider: views.get(cell.name)! })
-  }, 90_000)
+  }, 240_000)
 
   afterAll(async () => {
     await stage?.close()

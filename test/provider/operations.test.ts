@@ -70,7 +70,7 @@ describe("a node with a provider", () => {
     expect((await umbra.graph(job.id)).status).toBe("PROCESSING")
     fake.complete(id)
     await deliver(umbra, fake, id)
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ output: output(id) })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ output: output(id) })
   })
 
   it("X3 goes on being looked at after a restart, also if its time came while nobody was there", async () => {
@@ -90,7 +90,7 @@ describe("a node with a provider", () => {
       clock.advance(20)
       return second.owns(job.id)
     })
-    expect(await second.wait(job.id, { timeoutMs: 5000 })).toMatchObject({ output: output(id) })
+    expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ output: output(id) })
     expect(fake.operations.get(id)!.polls).toBe(1)
   })
 
@@ -243,7 +243,7 @@ describe("handlers and providers", () => {
     const ask = defineHandler({ name: "ask", run: (_, ctx) => submitted(`for ${ctx.provider}`) })
     const umbra = await open({ handlers: [ask], providers: [plain], provider: { pollSeconds: [0.01] } })
     const job = await umbra.submit(flow([{ id: "a", handler: "ask", provider: "acme" }]))
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED", output: { a: 7 } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: { a: 7 } })
     const nobody = await umbra.submit(flow([{ id: "a", handler: "ask" }]))
     expect(await nobody.wait()).toMatchObject({ status: "FAILED", error: { code: "E421" } })
   })
@@ -270,7 +270,7 @@ describe("handlers and providers", () => {
     await first.close()
     const knows = defineProvider({ name: "acme", submit: () => ({ output: "at once" }) })
     const second = await openOn(store, { providers: [knows] })
-    expect(await second.wait(job.id, { timeoutMs: 5000 })).toMatchObject({ output: { a: "at once" } })
+    expect(await second.wait(job.id, { timeoutMs: 60_000 })).toMatchObject({ output: { a: "at once" } })
   })
 
   it("keeps a provider's secrets out of outputs, errors and the journal", async () => {
@@ -298,7 +298,7 @@ describe("handlers and providers", () => {
     )
     expect((await failed.wait()).error?.message).toBe("no access with [secret KEY]")
     const done = await umbra.submit(flow([{ id: "b", handler: "external", provider: "leaky" }]))
-    expect((await done.wait({ timeoutMs: 5000 })).output).toEqual({
+    expect((await done.wait({ timeoutMs: 60_000 })).output).toEqual({
       b: { echoed: "[secret KEY]", signed: "[secret SIGNING]" },
     })
   })

@@ -22,7 +22,7 @@ describe("a result larger than max_output_bytes", () => {
     const id = await waiting(umbra, fake, job.id)
     fake.complete(id, large)
     expect(await deliver(umbra, fake, id, "e1")).toEqual({ isNew: true })
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({
       status: "FAILED",
       error: { code: "E405", message: expect.stringContaining("UMBRA_MAX_OUTPUT_BYTES") },
     })
@@ -43,7 +43,7 @@ describe("a result larger than max_output_bytes", () => {
     const job = await umbra.submit(make())
     const id = await waiting(umbra, fake, job.id)
     fake.complete(id, large)
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
     const { polls } = fake.operations.get(id)!
     expect(await failures(umbra, job.id)).toBe(1)
     expect((await umbra.providers())[0]).toMatchObject({ slots: { held: [] }, operations: 0 })
@@ -58,7 +58,7 @@ describe("a result larger than max_output_bytes", () => {
     const id = await waiting(umbra, fake, job.id)
     fake.complete(id, large)
     await expect(deliver(umbra, fake, id)).rejects.toMatchObject({ code: "E635" })
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
     expect(await umbra.webhookEvents("fake")).toMatchObject([{ verdict: "refused" }])
   })
 
@@ -68,7 +68,7 @@ describe("a result larger than max_output_bytes", () => {
     const job = await umbra.submit(make())
     const id = await waiting(umbra, fake, job.id)
     fake.operations.get(id)!.preview = large
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "FAILED", error: { code: "E413" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E413" } })
     await until("it was told", () => fake.operations.get(id)!.status === "canceled")
     // The slot is free once the provider's answer to the cancel is recorded.
     await expect
@@ -83,7 +83,7 @@ describe("a result larger than max_output_bytes", () => {
     })
     const umbra = await open({ providers: [dated] })
     const job = await umbra.submit(flow([{ id: "a", handler: "external", provider: "dated" }]))
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({
       status: "FAILED",
       error: { code: "E404", message: expect.stringContaining("The output at at is an instance of Date") },
     })
@@ -106,7 +106,7 @@ describe("what is only shown", () => {
       progress: { message: expect.stringContaining("The preview is larger than 400 bytes") },
     })
     fake.complete(id)
-    expect((await job.wait({ timeoutMs: 5000 })).status).toBe("COMPLETED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
   it("X4 does not keep a failure from counting", async () => {
@@ -116,7 +116,7 @@ describe("what is only shown", () => {
     })
     const umbra = await open({ providers: [failing], worker })
     const job = await umbra.submit(flow([{ id: "a", handler: "external", provider: "failing" }]))
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({
       ...{ status: "FAILED", error: { code: "E420", message: "no film" } },
     })
   })

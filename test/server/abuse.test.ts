@@ -258,7 +258,7 @@ describe("bodies", () => {
     expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
     expect((await submit("quick", "aa", victim.token)).status).toBe(201)
     expect((await submit("quick", "b", victim.token)).status).toBe(422)
-  }, 60_000)
+  }, 240_000)
 
   it("S3 have harmed nothing, polluted nothing", async () => {
     expect(({} as { admin?: unknown; a?: unknown }).admin ?? ({} as { a?: unknown }).a).toBeUndefined()
@@ -275,7 +275,14 @@ describe("connections", () => {
   it("S3 whatever is written to one, it is answered as it should be or ended, and no request is smuggled in", async () => {
     const port = Number(new URL(scene.url).port)
     const answered = await Promise.all(
-      connections.map(async attack => ({ ...attack, said: await converse(port, fill(attack.text)) })),
+      connections.map(async attack => ({
+        ...attack,
+        said: await converse(
+          port,
+          fill(attack.text),
+          attack.answers.length > 0 && !attack.answers[0]!.includes(100) ? 60_000 : 2000,
+        ),
+      })),
     )
     for (const { what, answers, said } of answered) {
       const found = statuses(said)
@@ -290,7 +297,7 @@ describe("connections", () => {
   })
 
   it("S3 those that never finish a request hold nobody up, and are ended in time", async () => {
-    const slow = await openScene({ requestTimeoutSeconds: 0.4 })
+    const slow = await openScene({ requestTimeoutSeconds: 2 })
     onTestFinished(() => slow.close())
     const port = Number(new URL(slow.url).port)
     const starts = [

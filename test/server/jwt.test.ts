@@ -112,13 +112,13 @@ describe("JWTs", () => {
   })
 
   it("S3 one that was good is not checked again until it ends", async () => {
-    // With the tolerance of 5 s it is good for 3: time enough for seven requests on a slow machine.
-    const token = await tokenOf(key, { expires: -2 })
+    // With the tolerance of 5 s it is good for 8: time enough for seven requests on a slow machine.
+    const token = await tokenOf(key, { expires: 3 })
     expect(await status(token)).toBe(200)
     const asked = issuer.asked()
     for (let n = 0; n < 5; n++) expect(await status(token)).toBe(200)
     expect(issuer.asked()).toBe(asked)
-    await expect.poll(() => status(token), { timeout: 10_000 }).toBe(401)
+    await expect.poll(() => status(token), { timeout: 60_000 }).toBe(401)
   })
 })
 
@@ -172,16 +172,18 @@ it.each([
   spoil(issuer)
   const stage = await stageWith(issuer)
   const ask = async () => stage.ask("/jobs", { token: await tokenOf(key) })
+  const begun = performance.now()
   const answer = await ask()
   expect(answer).toMatchObject({ status: 503, body: { code: "E645" } })
   expect(answer.headers.get("retry-after")).toBe("1")
-  // Not once per request: whoever sends tokens must not make us knock at the issuer's door as often.
+  // Not once per request: the issuer is queried at most once a second, whoever sends tokens.
   const asked = issuer.asked()
-  await ask()
-  expect(issuer.asked()).toBe(asked)
+  for (let n = 0; n < 5; n++) await ask()
+  const seconds = Math.floor((performance.now() - begun) / 1000)
+  expect(issuer.asked() - asked).toBeLessThanOrEqual(seconds)
   if (what === "nothing at all") return
   issuer.publish(key)
-  await expect.poll(async () => (await ask()).status, { timeout: 5000 }).toBe(200)
+  await expect.poll(async () => (await ask()).status, { timeout: 60_000 }).toBe(200)
 })
 
 it("S3 an issuer that does not answer is given up in time", async () => {

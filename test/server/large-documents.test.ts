@@ -56,7 +56,7 @@ describe("while somebody has to do with what is large, others are answered", () 
     const { count, answer } = await during(ask("/workflows/large/diff?from=1&to=2"))
     expect(answer.body.nodes_changed).toHaveLength(20_000)
     expect(count).toBeGreaterThan(1)
-  }, 60_000)
+  }, 240_000)
 
   it("S3 beyond a bound of them the answer is 503, and the others go on", async () => {
     const stage = await openStage({ settings: { maxLargeDocuments: 2 } })
@@ -70,7 +70,7 @@ describe("while somebody has to do with what is large, others are answered", () 
     for (const { body, headers } of refused)
       expect([body.code, headers.get("retry-after")]).toEqual(["E611", "1"])
     expect((await post()).status).toBe(200)
-  }, 60_000)
+  }, 240_000)
 
   it("J21 a job with a long list, whose graph and events are asked for", async () => {
     const { ask, server } = await openStage().then(stage => {
@@ -87,5 +87,5 @@ describe("while somebody has to do with what is large, others are answered", () 
       expect(answer.status, path).toBe(200)
       expect(count, path).toBeGreaterThan(1)
     }
-  }, 60_000)
+  }, 240_000)
 })

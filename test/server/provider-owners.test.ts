@@ -313,7 +313,7 @@ describe("a provider for some owners", () => {
     await before.close()
     const umbra = await openUmbra(openMemory(store), optionsFor(fake, { over: { owners: ["victim"] } }))
     onTestFinished(() => umbra.close())
-    const ended = await umbra.wait(id, { timeoutMs: 20_000 })
+    const ended = await umbra.wait(id, { timeoutMs: 60_000 })
     expect(ended).toMatchObject({ status: "FAILED", error: { code: "E426" } })
     expect(fake.requests).toEqual([])
   })

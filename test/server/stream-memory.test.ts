@@ -33,7 +33,7 @@ it.runIf(process.platform === "linux")(
     expect(after).toBeLessThan(400)
     for (const socket of sockets) expect(socket.destroyed).toBe(false)
   },
-  60_000,
+  240_000,
 )
 
 function begun(socket: Socket): Promise<void> {

@@ -27,7 +27,7 @@ describe("POST /webhooks/{provider}", () => {
     fake.complete(id)
     const answer = await fake.deliver(id, { eventId: "e1" })
     expect([answer.status, await answer.json()]).toEqual([202, { received: true, duplicate: false }])
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "COMPLETED", output: output(id) })
     expect(await (await fake.deliver(id, { eventId: "e1" })).json()).toEqual({
       received: true,
       duplicate: true,
@@ -57,7 +57,7 @@ describe("POST /webhooks/{provider}", () => {
     expect(await send("/webhooks/fake", body, fake.signed(body, "a guess"))).toBe(401)
     expect(await send("/jobs", "{}", {})).toBe(403)
     expect(await send("/webhooks/fake", body, fake.signed(body))).toBe(202)
-    expect((await job.wait({ timeoutMs: 5000 })).status).toBe("COMPLETED")
+    expect((await job.wait({ timeoutMs: 60_000 })).status).toBe("COMPLETED")
   })
 
   it("X2 refuses what is forged, malformed, too large, for nobody: with the right status, recorded, never acted on", async () => {
@@ -103,7 +103,7 @@ describe("POST /webhooks/{provider}", () => {
     expect((await fake.deliver(id, { secret: "a guess" })).status).toBe(401)
     expect((await stage.umbra.graph(job.id)).status).toBe("PROCESSING")
     expect((await fake.deliver(id)).status).toBe(202)
-    expect(await job.wait({ timeoutMs: 5000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
+    expect(await job.wait({ timeoutMs: 60_000 })).toMatchObject({ status: "FAILED", error: { code: "E405" } })
   })
 
   it("X2 tells admins which secret is not set, and nobody else", async () => {
@@ -169,7 +169,7 @@ describe("POST /webhooks/{provider}", () => {
       "The webhook cannot be read: no such key: [secret ACME_KEY]",
     )
     expect((await post({ sent: { authorization: `Bearer ${key}` }, signed_with: signing })).status).toBe(202)
-    expect((await job.wait({ timeoutMs: 5000 })).output).toEqual({
+    expect((await job.wait({ timeoutMs: 60_000 })).output).toEqual({
       a: {
         sent: { authorization: "Bearer [secret ACME_KEY]" },
         signed_with: "[secret FAKE_PROVIDER_SECRET]",
@@ -215,14 +215,17 @@ describe("POST /webhooks/{provider}", () => {
 
   it("records at most ten refusals a second, so that forgeries do not fill the store", async () => {
     const { fake, stage } = await stageWithProvider()
+    const begun = performance.now()
     await Promise.all(
       Array.from({ length: 60 }, () =>
         stage.ask("/webhooks/fake", { method: "POST", body: "{}", headers: {} }),
       ),
     )
     const { length } = await stage.umbra.webhookEvents("fake", 1000)
+    const seconds = Math.ceil((performance.now() - begun) / 1000)
     expect(length).toBeGreaterThanOrEqual(10)
-    expect(length).toBeLessThanOrEqual(30)
+    // The requests may fall into one second more than they take.
+    expect(length).toBeLessThanOrEqual(10 * (seconds + 1))
     expect(fake.operations.size).toBe(0)
   })
 })

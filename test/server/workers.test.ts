@@ -63,12 +63,12 @@ describe("/workers and /health", () => {
     let isClosed = false
     onTestFinished(() => (isClosed ? undefined : other.close()))
     const workers = async () => (await stage.ask("/workers")).body.workers
-    await expect.poll(async () => (await workers()).length, { timeout: 10_000 }).toBe(2)
+    await expect.poll(async () => (await workers()).length, { timeout: 60_000 }).toBe(2)
     const found = async () => (await workers()).find((row: { id: string }) => row.id !== ownId)
     const ownId = (await workers())[0].id
     expect(await found()).toMatchObject({ state: "live", concurrency: 3, version })
     expect((await found()).handlers).toContain("only_there")
-    await expect.poll(async () => (await found()).partitions, { timeout: 10_000 }).toBe(32)
+    await expect.poll(async () => (await found()).partitions, { timeout: 60_000 }).toBe(32)
     expect(Date.now() - Date.parse((await found()).last_beat)).toBeLessThan(10_000)
     expect((await stage.ask("/health")).body.workers).toEqual({ live: 2, dead: 0 })
 

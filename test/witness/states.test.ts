@@ -101,7 +101,7 @@ it(`in process: no graph shows what the handlers contradict (seed ${seed})`, asy
     witness,
   )
   await watch({ seed, witness, urls: [url], deathMs: 0 })
-}, 180_000)
+}, 240_000)
 
 it(`in a fleet whose worker is killed: no graph of any API process shows what the handlers contradict (seed ${seed})`, async () => {
   const [store, witness] = [await storeOf("PostgreSQL"), await folder()]
@@ -131,4 +131,4 @@ it(`in a fleet whose worker is killed: no graph of any API process shows what th
     return [{ pid: first.pid, at }]
   }
   await watch({ seed, witness, urls, deathMs: DEAD_SECONDS * 1000 + 2000, disturb })
-}, 180_000)
+}, 240_000)

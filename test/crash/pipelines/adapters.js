@@ -1,7 +1,7 @@
 /**
  * The adapters of the pipelines under test, on the built package. What each does follows from the body alone, so that
  * workload.ts foretells it. Each writes down what it begins, the messages of one call together:
- * `write(["JOB MESSAGE ADAPTER ATTEMPT"])`.
+ * `write(["JOB MESSAGE ADAPTER ATTEMPT"])` returns true for a call that must not return.
  */
 import { z } from "zod"
 import { defineAdapter } from "../../../dist/pipeline/adapter.js"
@@ -15,11 +15,11 @@ export function loggedAdapters(write) {
       config: z.record(z.string(), z.unknown()).optional().default({}),
       process(message, context) {
         const messages = context.gathered.length === 0 ? [message.id] : context.gathered
-        write(messages.map(id => `${context.jobId} ${id} ${type} ${context.attempt}`))
+        const isHeld = write(messages.map(id => `${context.jobId} ${id} ${type} ${context.attempt}`))
         for (const { job } of [message.body].flat())
           if (job !== context.input.index)
             write([`${context.jobId} ${message.id} stranger-of-${job} ${context.attempt}`])
-        return process(message.body, context)
+        return isHeld ? new Promise(() => {}) : process(message.body, context)
       },
       ...(gather === undefined ? {} : { gather }),
     })

@@ -22,7 +22,8 @@ export async function pipelineCampaign(options: CampaignOptions): Promise<Pipeli
     const workload = pipelineWorkload(options.seed, options.jobs)
     // A message is hit by more deaths here than in a lifetime, and none of them is its own fault.
     const task = await writeTask({ folder, location, workload, lossLimit: 10_000 })
-    const deaths = await killAll(task, { ...options, draw: drawFate })
+    const draw = (random: Random, number: number) => drawFate(random, number, options.processes ?? 1)
+    const deaths = await killAll(task, { ...options, draw })
     await finish(task, options)
     const journal = await openJournal(location)
     try {
@@ -36,8 +37,12 @@ export async function pipelineCampaign(options: CampaignOptions): Promise<Pipeli
   }
 }
 
-/** Commits follow each other within milliseconds: any moment is in the midst of something. */
-function drawFate(random: Random): Fate {
+/**
+ * The first life of each process never ends its first call, so it is killed with a message in flight: the first call of
+ * all is made in one of these lives. After that commits follow each other within milliseconds, and any moment will do.
+ */
+function drawFate(random: Random, number: number, processes: number): Fate {
+  if (number <= processes) return { since: "begun", afterMs: random.between(0, 50), holdsFirstCall: true }
   if (random.chance(0.1)) return { since: "start", afterMs: random.between(50, 1500) }
   return { since: "begun", afterMs: random.pick([random.between(0, 50), random.between(0, 600)]) }
 }

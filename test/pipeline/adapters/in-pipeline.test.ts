@@ -22,7 +22,7 @@ afterEach(async () => {
 async function run(definition: Parameters<Umbra["submit"]>[0], input: Json = null) {
   umbra = await openUmbra("memory:", { files: { allowFiles: [folder] } })
   const job = await umbra.submit(definition, input)
-  const { status } = await job.wait({ timeoutMs: 20_000 })
+  const { status } = await job.wait({ timeoutMs: 60_000 })
   return { status, deadLetters: (await umbra.pipelines.deadLetters(job.id)).dead_letters }
 }
 

@@ -194,8 +194,10 @@ export const connections: readonly RawAttack[] = [
   },
 ]
 
-/** Everything the server says until it hangs up, or is quiet. */
-export function converse(port: number, sent: string | Buffer, quietMs = 250): Promise<string> {
+const QUIET_MS = 250
+
+/** Everything the server says until it hangs up, or is quiet. `firstMs`: how long its first byte may take. */
+export function converse(port: number, sent: string | Buffer, firstMs = 2000): Promise<string> {
   return new Promise(resolve => {
     const socket = connect(port, "127.0.0.1")
     let text = ""
@@ -203,11 +205,11 @@ export function converse(port: number, sent: string | Buffer, quietMs = 250): Pr
       socket.destroy()
       resolve(text)
     }
-    let quiet = setTimeout(finish, quietMs * 8)
+    let quiet = setTimeout(finish, firstMs)
     socket.on("data", data => {
       text += data.toString("latin1")
       clearTimeout(quiet)
-      quiet = setTimeout(finish, quietMs)
+      quiet = setTimeout(finish, QUIET_MS)
     })
     socket.on("error", () => {})
     socket.on("close", () => {
