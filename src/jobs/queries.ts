@@ -376,7 +376,7 @@ export class Queries {
     const rows = (await readJobs(this.#parts, [row.id])).get(row.id) ?? []
     const covered = rows.filter(fact => fact.seq <= row.seq)
     if (covered.length === 0) return ["the job has no journal"]
-    if (row.wakeAt === QUARANTINED_AT) return [`set aside: ${row.error}`]
+    if (row.wakeAt === QUARANTINED_AT) return [`quarantined: ${row.error}`]
     const { plan, state } = await foldJob(this.#parts, covered)
     await this.#fetchLarge(row.id, state)
     const differences: string[] = []
