@@ -1,15 +1,15 @@
 /**
- * Settings: a name, a variable, a default, and what a value must be. One reader for every room that has some (S10).
- * What is given in code counts first, then the environment, then the default.
+ * Settings: a name, an environment variable, a default, and a check. One reader for every component that has settings
+ * (S10). A value given in code takes precedence, then the environment, then the default.
  */
 import { UmbraError } from "./errors.ts"
 
 export interface Setting<T> {
   readonly variable: string
   readonly default: T
-  /** A variable's text, which is not empty. */
+  /** Parses a variable's text, which is not empty. */
   read(text: string): T
-  /** What a value must be, if this one is not. */
+  /** Describes what a value must be, if this one is wrong. */
   wrong(value: T): string | undefined
 }
 
@@ -28,7 +28,7 @@ export function readSettings<S extends object>(
     const value = given[name] === undefined ? fromEnvironment(setting, environment) : given[name]
     const wrong = setting.wrong(value)
     if (wrong !== undefined) {
-      // As it was written: a text that is no number would be told as NaN.
+      // The text as written: a text that is not a number would be shown as NaN.
       const told = given[name] === undefined ? environment[setting.variable]?.trim() : value
       throw new UmbraError("E620", `The setting ${name} (${setting.variable}) must be ${wrong}, not ${told}.`)
     }
