@@ -24,7 +24,7 @@ export function logTo(
   write: (level: LogLevel, fields: Record<string, unknown>, message: string | undefined) => void,
   fields: Record<string, unknown> = {},
 ): Log {
-  // pino takes a bare text as first argument too.
+  // pino also accepts a text as first argument.
   const at = (level: LogLevel) => (more: object | string, message?: string) =>
     typeof more === "string" ? write(level, fields, more) : write(level, { ...fields, ...more }, message)
   return {

@@ -18,16 +18,16 @@ import { TaskRunner } from "./worker/runner.ts"
 import { type WorkerSettings, workerSettings } from "./worker/settings.ts"
 
 export interface WorkerOptions extends ExternalServicesOptions {
-  /** Handlers of your own, beside the built-in ones. */
+  /** Your own handlers, in addition to the built-in ones. */
   readonly handlers?: readonly Handler[]
-  /** Adapters of your own for routes with `run_on: workers`, beside the built-in ones. */
+  /** Your own adapters for routes with `run_on: workers`, in addition to the built-in ones. */
   readonly adapters?: readonly Adapter[]
-  /** What of this machine pipelines may use. */
+  /** The parts of this machine that pipelines may use. */
   readonly files?: Partial<AdapterSettings>
   readonly pipeline?: Partial<PipelineSettings>
-  /** The id of the store that it works for (`UMBRA_STORE`); the only one that is live on that Redis unless given. */
+  /** The id of the store that it works for (`UMBRA_STORE`); default: the only live store on that Redis. */
   readonly store?: string
-  /** Only tasks of these handlers; all it has unless told. */
+  /** Only tasks of these handlers; default: all that it has. */
   readonly queues?: readonly string[]
   readonly worker?: Partial<WorkerSettings>
   readonly redis?: Partial<RedisSettings>
@@ -72,7 +72,7 @@ export function openWorker(redisUrl: string, options: WorkerOptions = {}): Fleet
 }
 
 export class FleetWorker {
-  /** Whose tasks it takes. */
+  /** The queues that it takes tasks from. */
   readonly queues: readonly string[]
   readonly #worker: RedisWorker
 
@@ -90,12 +90,12 @@ export class FleetWorker {
     return this.#worker.bound
   }
 
-  /** Tasks that it has refused since it started. */
+  /** Tasks that it has rejected since it started. */
   get refused(): number {
     return this.#worker.refused
   }
 
-  /** Is it connected, known to the fleet, and its store announced by an engine? */
+  /** Is it connected and registered, and has an engine announced its store? */
   get isReady(): boolean {
     return this.notReady === null
   }
@@ -109,7 +109,7 @@ export class FleetWorker {
     return this.#worker.running
   }
 
-  /** Gives back what it has not begun, lets running handlers end within the time, and leaves. */
+  /** Returns tasks that it has not begun, waits for running handlers within the time, and disconnects. */
   close({
     drainSeconds = engineSettings().drainSeconds,
   }: {
@@ -124,7 +124,7 @@ function queuesOf(registry: HandlerRegistry, queues: readonly string[] | undefin
   if (queues?.length === 0)
     throw new UmbraError(
       "E620",
-      `This worker was given an empty list of queues and would never have anything to do. Name some of ${known.join(", ")}, or leave the list out for all of them.`,
+      `This worker was given an empty list of queues and would never get a task. Name some of ${known.join(", ")}, or omit the list to take all of them.`,
     )
   const unknown = queues?.filter(queue => !known.includes(queue)) ?? []
   if (unknown.length > 0)

@@ -1,8 +1,8 @@
 /**
- * What a process of Umbra does (S1): any of these together, all of them unless told.
+ * The roles of an Umbra process (S1): any combination; default: all.
  *
- * `api` serves the HTTP API, `webhooks` takes what providers send, `engine` owns partitions and decides what happens to
- * their jobs, `worker` runs nodes for the engine in its process, or for all engines on its Redis if it has none.
+ * `api` serves the HTTP API, `webhooks` receives the requests of providers, `engine` owns partitions and decides on their
+ * jobs, `worker` runs nodes for the engine in its process, or for all engines on its Redis if it has none.
  */
 import { UmbraError } from "./errors.ts"
 import { readSettings, type SettingTable, settingNames } from "./settings.ts"
@@ -24,13 +24,13 @@ export const rolesTable: SettingTable<{ readonly roles: readonly Role[] }> = {
   },
 }
 
-/** What is given, else what the environment says, else all. Throws E620 if one is not known. */
+/** The given roles, otherwise the environment variable, otherwise all. Throws E620 if one is not known. */
 export function rolesOf(given?: readonly Role[], environment = process.env): Roles {
   const roles = given === undefined ? {} : { roles: given }
   return new Set(readSettings(rolesTable, roles, environment).roles)
 }
 
-/** Whoever owns nothing needs an engine in another process, and that one the same store. */
+/** A process that owns nothing needs an engine in another process, with the same store. */
 export function mustFit(roles: Roles, store: { readonly exclusive: boolean; readonly label: string }): void {
   if (roles.has("engine") || !store.exclusive) return
   throw new UmbraError(

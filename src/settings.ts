@@ -11,9 +11,9 @@ export interface Setting<T> {
   /** null: it is not read from the environment. */
   readonly variable: string | null
   readonly default: T
-  /** A variable's text, which is not empty. */
+  /** Parses a variable's text, which is not empty. */
   read(text: string): T
-  /** What a value must be, if this one is not. */
+  /** Describes what a value must be, if this one is wrong. */
   wrong(value: T): string | undefined
 }
 

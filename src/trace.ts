@@ -1,10 +1,10 @@
 /**
  * OpenTelemetry spans: `umbra.submit`, and below it `umbra.node` for every attempt (docs/tracing.md).
  *
- * 1. The SDK is the user's. Until one is registered nothing is made: asking whether there is one is all that it costs.
+ * 1. The user brings the SDK. Until one is registered no span is made: the only cost is the check for it.
  * 2. The context is durable: a job keeps the traceparent of its submission (docs/decisions/0013), so an attempt has its
- *    parent in whichever process it runs, however long after.
- * 3. Whoever goes on when an attempt has ended does not do so inside its span.
+ *    parent in whichever process it runs, however much later.
+ * 3. Code that continues after the end of an attempt does not run inside its span.
  */
 import {
   type Attributes,
@@ -23,12 +23,12 @@ import {
 
 const pattern = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
-/** As W3C's Trace Context has it: `00-<trace>-<span>-<flags>`. */
+/** The format of W3C Trace Context: `00-<trace>-<span>-<flags>`. */
 export function isTraceparent(text: unknown): text is string {
   return typeof text === "string" && text.length <= 200 && pattern.test(text)
 }
 
-/** Undefined: nobody has registered an SDK. */
+/** Undefined: no SDK is registered. */
 function tracer(): Tracer | undefined {
   const provider = trace.getTracerProvider()
   return provider instanceof ProxyTracerProvider
@@ -55,7 +55,7 @@ function traceparentOf(span: Span | undefined): string | undefined {
   return `00-${found.traceId}-${found.spanId}-${(found.traceFlags & 0xff).toString(16).padStart(2, "0")}`
 }
 
-/** For services that are called from here: that of the span we are in, if there is one. */
+/** For services that are called from here: the traceparent of the active span, if there is one. */
 export function activeTraceparent(): string | undefined {
   return traceparentOf(trace.getActiveSpan())
 }
@@ -65,14 +65,14 @@ export function activeTraceHeader(): { readonly traceparent?: string } {
   return traceparent === undefined ? {} : { traceparent }
 }
 
-/** Runs `work` as if the span of another thread or process were this one's. */
+/** Runs `work` as if the span of another thread or process were the active one. */
 export function withinTrace<T>(traceparent: string | undefined, work: () => T): T {
   return traceparent === undefined ? work() : context.with(parentOf(traceparent), work)
 }
 
 /**
- * A submission in its span: a child of the span we are in, else of the traceparent that was given. `submit` is told
- * what to keep with the job.
+ * Runs a submission in its span: a child of the active span, else of the given traceparent. `submit` receives the
+ * traceparent to store with the job.
  */
 export async function inSubmitSpan<T>(
   given: { readonly traceparent?: string | undefined; readonly workflow: unknown },
@@ -81,7 +81,7 @@ export async function inSubmitSpan<T>(
 ): Promise<T> {
   const { traceparent, workflow } = given
   const spans = tracer()
-  // What is no traceparent is refused with the other arguments.
+  // An invalid traceparent is rejected with the other arguments.
   if (spans === undefined || (traceparent !== undefined && !isTraceparent(traceparent)))
     return submit(traceparent)
   const parent = trace.getActiveSpan() === undefined ? parentOf(traceparent) : context.active()
@@ -102,13 +102,13 @@ export async function inSubmitSpan<T>(
   }
 }
 
-/** For a span: what is no workflow has no name, and is refused later. */
+/** The name for a span: a value that is not a workflow has none, and is rejected later. */
 function nameOf(workflow: unknown): string | undefined {
   const name = typeof workflow === "string" ? workflow : (workflow as { name?: unknown } | null)?.name
   return typeof name === "string" ? name : undefined
 }
 
-/** What a span says of an attempt. */
+/** The attributes of an attempt's span. */
 interface Attempted {
   readonly jobId: string
   readonly workflow: string
@@ -132,7 +132,7 @@ export interface AttemptSpan {
   end(outcome: Ended | null, goOn: () => void): void
 }
 
-/** null: nobody looks. */
+/** null: there is no SDK. */
 export function attemptSpan(task: Attempted): AttemptSpan | null {
   const spans = tracer()
   if (spans === undefined) return null

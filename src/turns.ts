@@ -1,13 +1,13 @@
 /**
- * Long computations that do not hold up the event loop: requests, streams and beats go on between their pieces.
+ * Long computations that do not block the event loop: requests, streams and heartbeats continue between their pieces.
  *
- * 1. Work is a generator, and yields wherever it may be interrupted. Done at once or in turns, it gives the same.
- * 2. All work in turns shares one turn of the event loop: however many documents come at once, the others wait for
- *    one piece only. Works take turns, so a small one is not behind a large one.
+ * 1. Work is a generator, and yields wherever it may be interrupted. The result is the same at once and in turns.
+ * 2. All work in turns shares one time slice per turn of the event loop: however many documents arrive at once, other
+ *    work waits for one slice only. Works alternate, so a small one does not wait behind a large one.
  */
 export type Work<T> = Generator<undefined, T, undefined>
 
-/** As `DispatchTurns` has it: what a request may wait for others' work. */
+/** As in `TimeSlices`: how long a request may wait for other work. */
 const TURN_MS = 10
 
 export function atOnce<T>(work: Work<T>): T {
@@ -17,7 +17,7 @@ export function atOnce<T>(work: Work<T>): T {
   }
 }
 
-/** Resolves as soon as it is done: what fits into a turn that nobody else waits for, without waiting for one. */
+/** Resolves as soon as the work is done: without waiting for another turn if it fits into this one and no other work waits. */
 export function inTurns<T>(work: Work<T>): Promise<T> {
   return new Promise((resolve, reject) => {
     const go = () => {
@@ -45,7 +45,7 @@ let turnBegan: number | undefined
 
 /**
  * For many short works in a row: `undefined` while this turn of the event loop has time for another one, otherwise a
- * promise of the next turn.
+ * promise that resolves in the next turn.
  */
 export function nextTurnIfLate(): Promise<void> | undefined {
   if (turnBegan === undefined) {
@@ -58,7 +58,7 @@ export function nextTurnIfLate(): Promise<void> | undefined {
   return new Promise(resolve => setImmediate(resolve))
 }
 
-/** Each goes on for a piece; true: it is done. */
+/** Each runs one piece; true: it is done. */
 const waiting: (() => boolean)[] = []
 
 function nextTurn(): void {

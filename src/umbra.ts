@@ -48,7 +48,7 @@ import { workerSettings } from "./worker/settings.ts"
 export type { UmbraOptions } from "./umbra-options.ts"
 
 /**
- * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. What an earlier process left unfinished goes on at once.
+ * Opens Umbra on `memory:`, a folder, or a `postgres://` URL. Unfinished jobs of an earlier process continue at once.
  *
  *     const umbra = await openUmbra("./data", { handlers: [greet] })
  *     const job = await umbra.submit(hello, { name: "Ada" })
@@ -62,7 +62,7 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   const services = new ExternalServices(options, settings, () => clock.now())
   const handlers = new HandlerRegistry([...services.handlers(), ...(options.handlers ?? [])])
   const adapters = adapterRegistry(options, settings)
-  // Before a folder is made for nothing.
+  // Checked first, so that no folder is created in vain.
   mustFit(roles, sharingOf(location))
   const journal = typeof location === "string" ? await openJournal(location) : location
   try {
@@ -75,16 +75,16 @@ export async function openUmbra(location: string | Journal, options: UmbraOption
   }
 }
 
-/** With Redis, or the database, away the process starts without knowing them. */
+/** While Redis, or the database, is unavailable the process starts without knowing the workers. */
 const WORKERS_KNOWN_MS = 2000
 
 export class Umbra {
   readonly handlers: FleetCatalog
-  /** What pipelines may be made of. */
+  /** The adapters that pipelines may use. */
   readonly adapters: AdapterCatalog
   readonly roles: Roles
   readonly queries: Queries
-  /** What `POST /webhooks/{provider}` lets in. */
+  /** Receives the requests of `POST /webhooks/{provider}`. */
   readonly webhooks: Webhooks
   /** P1 to P6: lineage, dead letters and replays of executions. */
   readonly pipelines: Pipelines
@@ -121,7 +121,7 @@ export class Umbra {
     await this.#live.start()
     await this.#overlays.start()
     await this.#engine.start()
-    // Workflows may name the handlers of workers that are there already.
+    // Workflows may name the handlers of workers that are already connected.
     await this.#engine.whenWorkersKnown(WORKERS_KNOWN_MS)
   }
 
@@ -142,7 +142,7 @@ export class Umbra {
     return new JobHandle(this, jobId)
   }
 
-  /** As `submit`, for whoever must know whether the job is new or its idempotency key was used before. A string is a name. */
+  /** As `submit`, for callers that must know whether the job is new or its idempotency key was used before. A string is a name. */
   accept(
     workflow: WorkflowSource | WorkflowText,
     input?: unknown,
@@ -163,19 +163,19 @@ export class Umbra {
     )
   }
 
-  /** What this process has in hand, and whether it can take more. */
+  /** The load of this process, and whether it can take more. */
   health(): EngineHealth {
     const { owner, ownedPartitions: partitions, isReady, hasTaker, hadTaker } = this.#engine
     const { running, queued, refused } = this.#broker
     return { liveJobs: owner.jobs.size, partitions, isReady, hasTaker, hadTaker, running, queued, refused }
   }
 
-  /** S4: what happens to jobs, as it becomes durable, in whichever engine. */
+  /** S4: changes of jobs, as they become durable, in any engine. */
   get feed(): Feed {
     return this.#live.feed
   }
 
-  /** Numbers for metrics: what was done since the process started, and the states of what is in memory. */
+  /** Values for metrics: counters since the process started, and the states of jobs in memory. */
   metrics() {
     const { metrics: engine, owner } = this.#engine
     const attempts = this.#broker.metrics
@@ -183,7 +183,7 @@ export class Umbra {
     return { engine, attempts, pipelines, states: () => statesOf(owner.jobs.values()) }
   }
 
-  /** S5: the workers that share this store, those that died not long ago too. */
+  /** S5: the workers that share this store, including those that died recently. */
   workers(): WorkerView[] {
     return this.#engine.fleet.workers()
   }
@@ -202,7 +202,7 @@ export class Umbra {
     await this.#journal.readPartitions()
   }
 
-  /** Which of an owner's jobs have not ended; see the port of the journal. */
+  /** An owner's jobs that have not ended; see the port of the journal. */
   get unfinishedJobs(): Journal["unfinishedJobs"] {
     return query => this.#journal.unfinishedJobs(query)
   }
@@ -221,7 +221,7 @@ export class Umbra {
     )
   }
 
-  /** As `register`, of a workflow that was compiled with `handlers` and `adapters` of this process. */
+  /** As `register`, for a workflow that was compiled with `handlers` and `adapters` of this process. */
   registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
     return this.#submissions.registrations.registerPlan(plan, owner, pushedBy)
   }
@@ -231,7 +231,7 @@ export class Umbra {
     this.#submissions.registrations.check(plan, owner)
   }
 
-  /** Handlers that come later: nodes that wait for one of them start at once. */
+  /** Adds handlers later: nodes that wait for one of them start at once. */
   addHandlers(handlers: readonly Handler[]): void {
     for (const name of this.handlers.add(handlers)) this.#engine.owner.handlerAdded(name)
   }
@@ -240,7 +240,7 @@ export class Umbra {
     return new JobHandle(this, mustBeJobId(jobId))
   }
 
-  /** Resolves when the job has ended, or at the latest after `timeoutMs`, with what it is then. */
+  /** Resolves when the job has ended, or at the latest after `timeoutMs`, with its snapshot at that time. */
   async wait(jobId: string, options: { readonly timeoutMs?: number } = {}): Promise<JobSnapshot> {
     const job = await waitForEnd(jobId, options.timeoutMs ?? Number.POSITIVE_INFINITY, {
       watchers: this.#watchers,
@@ -255,24 +255,24 @@ export class Umbra {
     return this.queries.filledIn(await this.summary(jobId))
   }
 
-  /** The job from memory, or as lists have it: without what only its journal says. */
+  /** The job from memory, or as shown in lists: without data that only its journal has. */
   async summary(jobId: string): Promise<JobSnapshot> {
     const live = this.#engine.live(mustBeJobId(jobId))
     const known = live !== undefined && live.pendingBatches === 0 ? snapshotOfLive(live) : null
     return known ?? this.queries.summary(jobId)
   }
 
-  /** J19: nodes, edges, what is ready and what is waited for. */
+  /** J19: nodes, edges, ready nodes and waits. */
   graph(jobId: string): Promise<GraphView> {
     return this.queries.graph(mustBeJobId(jobId))
   }
 
-  /** One node, with its output and the history of its attempts, or of those of one of its items. */
+  /** One node, or one of its items, with its output and the history of its attempts. */
   node(jobId: string, node: string, of?: { readonly item?: number }): Promise<NodeDetails> {
     return this.queries.node(mustBeJobId(jobId), node, of)
   }
 
-  /** J21: a page of the items of a node with `for_each`, from behind index `after`; `next`: that of the next page. */
+  /** J21: a page of the items of a node with `for_each`, after index `after`; `next`: `after` of the next page. */
   items(jobId: string, node: string, page?: ItemPageQuery): Promise<ItemPage> {
     return this.queries.items(mustBeJobId(jobId), node, page)
   }
@@ -288,7 +288,7 @@ export class Umbra {
     return this.queries.events(mustBeJobId(jobId))
   }
 
-  /** What workers of this process do for the job right now, and what nobody here can do. */
+  /** What workers of this process do for the job right now, and which of its nodes this process cannot run. */
   activity(jobId: string): JobActivity {
     return activityOf(this.#engine.live(jobId), {
       isRunning: (job, task) => isRunning(this.#broker, job, task),
@@ -331,7 +331,7 @@ export class Umbra {
     await this.command(jobId, { type: "delete" })
   }
 
-  /** With `resumeToken` (of the job's graph) it is refused if the job has been resumed since. */
+  /** With `resumeToken` (from the job's graph) the signal is refused if the job has been resumed since. */
   async signal(
     jobId: string,
     name: string,
@@ -342,22 +342,22 @@ export class Umbra {
     await this.command(jobId, { type: "signal", name, data, ...token })
   }
 
-  /** The four above, for whoever passes commands on. Resolves when it is durable. */
+  /** The four commands above, for code that passes commands on. Resolves when the command is durable. */
   async command(jobId: string, command: JobCommand): Promise<void> {
     await this.#engine.requests.command(mustBeJobId(jobId), checkCommand(command, this.#maxOutputBytes))
   }
 
-  /** X5, X6: the providers that this process knows, who holds their slots, who waits, what went wrong lately. */
+  /** X5, X6: the providers that this process knows, the holders of their slots, their queues, and recent failures. */
   providers(): Promise<ProviderView[]> {
     return this.#services.views(this.#journal.providers)
   }
 
-  /** The last webhooks of a provider, refused ones too; newest first. */
+  /** The latest webhooks of a provider, rejected ones included; newest first. */
   webhookEvents(provider: string, limit = 100): Promise<WebhookEventRow[]> {
     return this.webhooks.list(provider, limit)
   }
 
-  /** Lets running handlers end (within the drain time), makes everything durable and lets go of the store. */
+  /** Waits for running handlers (within the drain time), makes everything durable and releases the store. */
   async close(): Promise<void> {
     await this.#engine.close()
     await this.#broker.close()

@@ -1,4 +1,4 @@
-/** How the rooms are joined in one process: engine, worker, pipelines, providers and feed. */
+/** Wires the components of one process: engine, worker, pipelines, providers and feed. */
 import { RoutedBroker } from "./broker/routed.ts"
 import type { AdapterCatalog } from "./definition/adapter.ts"
 import type { Plan } from "./definition/plan.ts"

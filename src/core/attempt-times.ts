@@ -18,9 +18,9 @@ import {
 /**
  * When attempts began, and what they used.
  *
- * 1. A worker reports durations, never times: its wall clock may differ from the owner's. The owner reckons backwards
- *    from the time of its own fact, and clamps the start to the attempt's interval [ready, at].
- * 2. A fact names the worker only if it is another one than the fact before it named: in a job that one process runs
+ * 1. A worker reports durations, never times: its wall clock may differ from the owner's. The owner computes the start
+ *    backwards from the time of its own fact, and clamps it to the attempt's interval [ready, at].
+ * 2. A fact names the worker only if it differs from the worker of the fact before it: in a job that one process runs
  *    the name is written once.
  */
 
@@ -39,9 +39,9 @@ export function wholeMs(ms: number): number {
 }
 
 /**
- * The number of an attempt that people see counts what has begun, as far as facts tell, and was not handed over. A
- * node that has not begun shows the number of the attempt that it waits for. `JobState.attempt` is the fence, which rises
- * with every hand-out.
+ * The attempt number that people see counts the attempts that have begun, according to facts, and were not handed over.
+ * A node that has not begun shows the number of the attempt that it waits for. `JobState.attempt` is the fence, which
+ * rises with every dispatch.
  */
 export function shownAttempt(state: JobState, node: number): number {
   const { spentAttempts } = state
@@ -52,7 +52,7 @@ export function shownAttempt(state: JobState, node: number): number {
   return isOver ? Math.max(1, begun) : begun + 1
 }
 
-/** How far that number can rise: attempts that were lost, or belong to the time before a retry of the job, spend none. */
+/** The maximum of that number: attempts that were lost, or made before a retry of the job, do not count. */
 export function mostAttempts(state: JobState, node: number): number {
   return (state.spentAttempts.get(node) ?? noneSpent).earlier + retryPolicy(state, node).maxAttempts
 }
@@ -64,7 +64,7 @@ export function lostAttempts(state: JobState, node: number): number {
 
 const noneSpent = { earlier: 0, lost: 0 }
 
-/** Before a retry of the job: what has begun so far does not count against the retry policy any more. */
+/** For a retry of the job: attempts that have begun so far do not count against the retry policy any more. */
 export function policyBeginsAgain(state: JobState, node: number): void {
   const hasFailed = state.nodeStatus[node] === FAILED
   const isBegun = hasBegun(state, node)
@@ -83,19 +83,19 @@ function spend(state: JobState, node: number, more: { earlier: number; lost: num
   setSpentAttempts(state, node, { earlier: earlier + more.earlier, lost: lost + more.lost })
 }
 
-/** The node fails since its process died once too often: that attempt was lost too. */
+/** The node fails because its process died too often: that attempt was lost too. */
 export function lostForGood(state: JobState, node: number): void {
   spend(state, node, { earlier: 0, lost: 1 })
 }
 
-/** When the current attempt could begin: when it was queued, or, of a retry, when it was due. */
+/** When the current attempt could begin: when it was queued, or, for a retry, when it was due. */
 export function readyAt(state: JobState, node: number): number {
   const queuedAt = state.queuedAt[node]!
   if (state.lastAttempts.size === 0) return queuedAt
   return Math.max(queuedAt, state.lastAttempts.get(node)?.retryAt ?? 0)
 }
 
-/** Folds the times of a fact that says how long the node's handler has run until `at`. */
+/** Folds the times of a fact that records how long the node's handler has run until `at`. */
 export function ranUntil(state: JobState, node: number, { ran_ms, worker }: Ran, at: number): void {
   if (ran_ms === undefined) return
   if (worker !== undefined) state.worker = worker
@@ -103,12 +103,12 @@ export function ranUntil(state: JobState, node: number, { ran_ms, worker }: Ran,
   state.startedAt[node] = attemptStart(state, node, ran_ms, at)
 }
 
-/** When the handler of the current attempt began, if it had run so long by `at`. */
+/** When the handler of the current attempt began, if it had run for `ranMs` by `at`. */
 export function attemptStart(state: JobState, node: number, ranMs: number, at: number): number {
   return Math.min(at, Math.max(at - ranMs, readyAt(state, node)))
 }
 
-/** Folds what ran, and what it had used, when a fact ended it. Later facts do not refer to the worker named in such a list. */
+/** Folds the attempts that were running, and their usage, when a fact ended them. Later facts do not refer to the worker named in such a list. */
 export function wereRunning(state: JobState, fact: { readonly at: number } & RunningList): void {
   for (const { node, item, ran_ms, worker, usage } of fact.running ?? []) {
     const place = placeOf(state, item === undefined ? { node } : { node, item })
@@ -125,7 +125,7 @@ interface RunningList {
   readonly running?: readonly RunningAttempt[]
 }
 
-/** The node is tried again: its attempt becomes the last one, and the next has not begun. */
+/** The node is retried: its attempt becomes the last one, and the next has not begun. */
 export function attemptEnded(
   state: JobState,
   node: number,
@@ -146,7 +146,7 @@ export function attemptEnded(
   if (state.waitingSince.size > 0) (state.waitingSince as Map<number, number>).delete(node)
 }
 
-/** Every attempt's usage counts, whatever came of it. */
+/** The usage of every attempt counts, whatever its outcome. */
 export function used(state: JobState, node: number, usage: JsonObject | undefined): void {
   for (const key in usage) {
     const amount = usage[key]
@@ -162,7 +162,7 @@ export function usedBy(state: JobState, node: number, usage: JsonObject | undefi
   if (waiting?.kind === "child") addTo(childUsageOf(state, waiting.job_id), usage)
 }
 
-/** Folds what children had used that were cancelled with the job. */
+/** Folds the usage of children that were cancelled with the job. */
 export function childrenUsed(state: JobState, children: readonly ChildUsage[]): void {
   for (const { node, item, job_id, usage } of children) {
     const place = placeOf(state, item === undefined ? { node } : { node, item })
@@ -180,7 +180,7 @@ function addTo(sums: Usage, usage: JsonObject): void {
   }
 }
 
-/** What a child job has used that its parent has not counted yet; undefined: nothing. */
+/** The usage of a child job that its parent has not counted yet; undefined: nothing. */
 export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<string, number>) {
   const counted = parent.childUsage.get(childId)
   const rest = [...usage].map(([key, sum]) => [key, sum - (counted?.[key] ?? 0)] as const)
@@ -188,10 +188,10 @@ export function uncounted(parent: JobState, childId: string, usage: ReadonlyMap<
   return left.length === 0 ? undefined : (Object.fromEntries(left) as JsonObject)
 }
 
-/** So many of the attempts that have used nothing are named at most: the fact of a job with thousands of tasks stays small. */
+/** At most this many attempts without usage are named: the fact of a job with thousands of tasks stays small. */
 const MOST_RUNNING = 1000
 
-/** Adds to the facts that end attempts which of those were running. Changes nothing else. */
+/** Adds the attempts that were running to the facts that end them. Changes nothing else. */
 export function withRunning(
   state: JobState,
   decided: readonly Fact[] | Refusal,

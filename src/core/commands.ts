@@ -3,7 +3,7 @@ import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 import type { PollPolicy, RetryPolicy } from "./plan.ts"
 
-/** What somebody asks of a job. `decide` answers with facts or a refusal. */
+/** A request to change a job. `decide` answers with facts or a refusal. */
 export type Command =
   | Submit
   | Started
@@ -23,25 +23,25 @@ export type Command =
     } & JobResult)
   /** No slot of the node's provider is free. */
   | ({ readonly type: "await_slot"; readonly provider: string } & AttemptRef)
-  /** The slot that the node, or the item, waits for is its own now. */
+  /** The slot that the node, or the item, waits for is granted. */
   | { readonly type: "grant_slot"; readonly node: number; readonly item?: number }
   | Submitted
   | External
   /** Timers may be due. */
   | ({ readonly type: "wake" } & JobResult)
-  /** The process that ran the job's nodes is gone; or `only` those that ran these. */
+  /** The process that ran the job's nodes has died; or, with `only`, the processes that ran these. */
   | ({ readonly type: "recover" } & Some)
-  /** The process that runs the job's nodes, or `only` these, ends in order, and does not wait for them. */
+  /** The process that runs the job's nodes, or `only` these, stops in order, and does not wait for them. */
   | ({ readonly type: "hand_over" } & Some)
   | { readonly type: "fail_job"; readonly fault: Fault }
   | { readonly type: "cancel"; readonly reason?: string }
   /** `expiresBy`: a child job does not outlive its parent. */
   | { readonly type: "retry"; readonly expiresBy?: number | null }
-  /** The relatives of a job that has ended know of it. */
+  /** The parent and the children of a job that has ended know its end. */
   | { readonly type: "settle"; readonly used?: readonly ChildUsage[] }
   | { readonly type: "delete" }
 
-/** Which attempt at what: at a node, or at an item of it. */
+/** An attempt at a node, or at an item of it. */
 export interface AttemptRef {
   readonly node: number
   readonly attempt: number
@@ -56,7 +56,7 @@ export interface AttemptTimes {
   readonly ranMs: number
 }
 
-/** What a worker reports with the end of an attempt; `times` is absent where no handler ran. */
+/** A worker's report on the end of an attempt; `times` is absent where no handler ran. */
 export interface Reported extends AttemptRef {
   readonly times?: AttemptTimes
   readonly usage?: JsonObject
@@ -72,7 +72,7 @@ type ExpandedTo = { readonly items: readonly Json[]; readonly source?: ListSourc
 export interface Started extends AttemptRef {
   readonly type: "started"
   readonly worker: string
-  /** Of an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
+  /** For an isolated node: true: it begins alone. false: it has run for long enough, others join it. */
   readonly alone?: boolean
   /** How long the handler has run so far, if that is known. */
   readonly ranMs?: number
@@ -89,14 +89,14 @@ export interface Submit {
   readonly labels?: { readonly [key: string]: string }
   readonly traceparent?: string
   readonly submittedBy?: string
-  /** For nodes that do not say it. Absent: the constants. */
+  /** For nodes that do not set `retry`. Absent: the constants. */
   readonly retryDefaults?: RetryPolicy
   readonly parent?: ParentLink
-  /** Of a child: it does not outlive its parent. */
+  /** For a child job: it does not outlive its parent. */
   readonly expiresBy?: number | null
 }
 
-/** Given with what may be the last node: the job's own output, or why there is none. */
+/** Passed with the completion of what may be the last node: the job's own output, or why there is none. */
 export interface JobResult {
   readonly jobOutput?: Json
   readonly jobFault?: Fault
@@ -107,17 +107,17 @@ export interface Completed extends JobResult, Reported {
   readonly output: Json
 }
 
-/** A provider has taken the work and given it a name. */
+/** A provider has accepted the work and returned an id. */
 export interface Submitted extends Reported {
   readonly type: "submitted"
   readonly provider: string
   readonly externalId: string
-  /** null: the provider cannot be asked; only a webhook ends the wait. */
+  /** null: the provider cannot be polled; only a webhook ends the wait. */
   readonly poll: PollPolicy | null
   readonly ttlSeconds: number | null
 }
 
-/** News of an operation, from a webhook or a poll, whichever comes first (X4). */
+/** A report on an operation, from a webhook or a poll, whichever arrives first (X4). */
 export interface External extends JobResult {
   readonly type: "external"
   readonly node: number
@@ -133,11 +133,11 @@ export type OperationResult =
   | { readonly type: "completed"; readonly output: Json; readonly usage?: JsonObject }
   | { readonly type: "failed"; readonly fault: Fault; readonly usage?: JsonObject }
   | { readonly type: "running"; readonly preview?: Json; readonly progress?: OperationProgress }
-  /** The provider could not be asked. `isFinal`: nor can it be later. */
+  /** The provider could not be polled. `isFinal`: nor can it be later. */
   | { readonly type: "error"; readonly fault: Fault; readonly isFinal?: true }
-  /** Something has happened: ask. */
+  /** Something has happened: poll the operation. */
   | { readonly type: "hint" }
-  /** The provider's rate has no room before then. */
+  /** The provider's rate has no place before then. */
   | { readonly type: "postponed"; readonly until: number }
 
 /** Shown, never stored. */
@@ -146,12 +146,12 @@ export interface OperationProgress {
   readonly message: string | null
 }
 
-/** What a decision may depend on besides the state: given, never taken. */
+/** The inputs of a decision besides the state. They are arguments: core reads no clock and no random source. */
 export interface DecisionContext {
   readonly now: number
   /** In [0, 1). */
   readonly random: number
-  /** Deaths of its process with the node alone after which it is failed. */
+  /** The number of deaths of its process with the node alone after which the node fails. */
   readonly lossLimit: number
   /** The job's attempts whose handler runs now. Called only for commands that may end some of them. */
   readonly running?: () => readonly RunningAttempt[]
@@ -169,22 +169,22 @@ export type RefusalReason =
   | "duplicate"
   /** A result of an attempt that is not the current one. */
   | "stale_attempt"
-  /** The job has ended: late results and commands to a running job come too late. */
+  /** The job has ended: results and commands to a running job arrive too late. */
   | "job_ended"
   /** Retry and delete are for jobs that have ended. */
   | "job_not_ended"
   /** A COMPLETED or DELETED job is not retried. */
   | "job_final"
-  /** All nodes are done: what failed is the job's `output` template, and trying again gives the same. */
+  /** All nodes are done: the job's `output` template failed, and a retry would give the same result. */
   | "nothing_to_retry"
   | "job_exists"
   | "no_such_node"
-  /** A node that runs is not skipped any more. */
+  /** A running node can no longer be skipped. */
   | "node_running"
   | "nothing_due"
-  /** News of an operation that the node does not wait for. */
+  /** A report on an operation that the node does not wait for. */
   | "stale_operation"
   /** The job has been resumed since the token was read. */
   | "stale_token"
-  /** Nobody has to be told. */
+  /** There is no parent and no child to notify. */
   | "settled"

@@ -2,11 +2,11 @@ import type { Fault } from "./faults.ts"
 import type { Json, JsonObject } from "./json.ts"
 
 /**
- * What can happen to a job. One fact is one row of the journal, for ever: these names and fields are the real API.
+ * What can happen to a job. One fact is one row of the journal, kept for ever: these names and fields are the real API.
  *
- * 1. Facts are in the past tense and carry every time they need; `at` is when it was decided.
+ * 1. Facts are in the past tense and carry every time they need; `at` is when the fact was decided.
  * 2. A node is named by its position in the document, an attempt by its number.
- * 3. What follows from a fact (fan-in, readiness, fail-fast, the job's state) is derived by `apply`, never stored.
+ * 3. Consequences of a fact (fan-in, readiness, fail-fast, the job's state) are derived by `apply`, never stored.
  * 4. A field may be added, with a meaning for facts that lack it. None is renamed or removed.
  */
 export type Fact = { readonly at: number } & (
@@ -36,7 +36,7 @@ export type Fact = { readonly at: number } & (
   | ItemsLost
 )
 
-/** The owner of jobs that were submitted without naming one: by the library, the command line, a server without tokens. */
+/** The owner of jobs that were submitted without an owner: by the library, the command line, a server without tokens. */
 export const localOwner = "local"
 
 export interface JobSubmitted {
@@ -51,15 +51,15 @@ export interface JobSubmitted {
   readonly labels?: { readonly [key: string]: string }
   /** W3C Trace Context of the submission, for the spans of the job's attempts. Absent: it was not traced. */
   readonly traceparent?: string
-  /** Which API token, or which subject of JWTs. Absent: neither. */
+  /** The API token, or the subject of the JWT, that submitted the job. Absent: neither. */
   readonly submitted_by?: string
-  /** Of a child job: whose node it runs for. */
+  /** For a child job: the node that it runs for. */
   readonly parent?: ParentLink
-  /** What `retry` means in nodes that do not say it. Absent: as the definition was compiled, which is 3 tries from 15 s on. */
+  /** The `retry` policy of nodes that do not set it. Absent: as the definition was compiled, which is 3 tries from 15 s on. */
   readonly retry_defaults?: RecordedRetryPolicy
 }
 
-/** A retry policy as facts have it. */
+/** A retry policy as stored in facts. */
 export interface RecordedRetryPolicy {
   readonly max_attempts: number
   readonly initial_seconds: number
@@ -73,30 +73,30 @@ export interface ParentLink {
   readonly job_id: string
   readonly node: number
   readonly item?: number
-  /** Names of the workflows above, the outermost first: how deep it is, and that none runs itself. */
+  /** Names of the workflows above, the outermost first: gives the depth, and detects a workflow that runs itself. */
   readonly path: readonly string[]
 }
 
 /**
- * How long the handler of the attempt ran whose result the fact records, measured by the worker's monotonic clock. The
- * start is `at - ran_ms`, not before the attempt was queued (core/attempt-times.ts).
+ * How long the handler ran whose result the fact records, measured by the worker's monotonic clock. The start is
+ * `at - ran_ms`, not before the attempt was queued (core/attempt-times.ts).
  */
 export interface Ran {
   /** Absent: no handler ran for this fact, or a release before 0.2 wrote it. */
   readonly ran_ms?: number
   /** How long the worker held the task before its handler began. Absent: less than a millisecond. */
   readonly held_ms?: number
-  /** Absent although `ran_ms` is there: the worker that the latest fact before this one named, among the facts of the job's nodes or among those of the items of one node. */
+  /** Absent although `ran_ms` is present: the worker named by the latest earlier fact, among the facts of the job's nodes or among those of the items of one node. */
   readonly worker?: string
 }
 
-/** An attempt whose handler ran when the fact was decided that ended it. */
+/** An attempt whose handler was running when the fact that ended it was decided. */
 export interface RunningAttempt {
   readonly node: number
   readonly item?: number
   readonly ran_ms: number
   readonly worker: string
-  /** What it had reported to have used by then. Absent: nothing, or a release before 0.2 wrote the fact. */
+  /** The usage that it had reported by then. Absent: nothing, or a release before 0.2 wrote the fact. */
   readonly usage?: JsonObject
 }
 
@@ -120,7 +120,7 @@ interface StartFields {
   readonly alone?: true
   /** With `alone`: another node died alone since this one last began alone. */
   readonly contested?: true
-  /** The attempt began alone; from now on others run beside it, so a death says nothing about it. */
+  /** The attempt began alone; from now on others run beside it, so a death does not count against it. */
   readonly joined?: true
 }
 
@@ -130,30 +130,30 @@ export interface NodeCompleted extends Ran {
   readonly attempt: number
   readonly output: Json
   readonly usage?: JsonObject
-  /** How the result of an operation at a provider came. Absent: it is a handler's, or was recorded before 0.2. */
+  /** How the result of an operation at a provider arrived. Absent: it is a handler's result, or was recorded before 0.2. */
   readonly via?: "webhook" | "poll"
-  /** An operation that nobody followed has ended before the attempt that was to submit it again. */
+  /** An operation that was not followed has ended before the attempt that was to submit it again. */
   readonly overtaken?: true
-  /** With the last node of a workflow that has an `output` template: the job's output, rendered … */
+  /** With the last node of a workflow that has an `output` template: the job's rendered output … */
   readonly job_output?: Json
-  /** … or why it could not be: then the job fails although its nodes are done. */
+  /** … or why it could not be rendered: then the job fails although its nodes are done. */
   readonly job_fault?: Fault
 }
 
-/** With `retry_at` the node is tried again; without, it has failed for good and the job with it. */
+/** With `retry_at` the node is retried; without, it has failed for good and the job with it. */
 export interface NodeFailed extends Ran, Ends {
   readonly type: "node_failed"
   readonly node: number
   readonly attempt: number
   readonly fault: Fault
-  /** What the handler reported to have used before it failed. */
+  /** The usage that the handler reported before it failed. */
   readonly usage?: JsonObject
   readonly retry_at?: number
-  /** How it was heard that an operation at a provider failed. */
+  /** How the failure of an operation at a provider was reported. */
   readonly via?: "webhook" | "poll"
-  /** The operation that the node waited for could not be followed any more; it may still run. */
+  /** The operation that the node waited for could not be polled any more; it may still run. */
   readonly abandoned?: true
-  /** The provider has taken nothing and asked for time (429), or no execution is free (E702): no try was used up. */
+  /** The provider accepted nothing and asked for a pause (429), or no execution is free (E702): no try was used up. */
   readonly postponed?: true
 }
 
@@ -168,14 +168,14 @@ export interface NodeWaiting extends Ran {
 /** What a node waits for after its handler has returned. */
 export type Waiting =
   | { readonly kind: "timer"; readonly until: number; readonly output: Json }
-  /** `default`: what it completes with at `until`; without, it fails. */
+  /** `default`: the output with which it completes at `until`; without, it fails. */
   | {
       readonly kind: "signal"
       readonly name: string
       readonly until?: number
       readonly default?: Json
     }
-  /** A child job, whose end is this node's. It is in the same partition, and there before the node waits. */
+  /** A child job, whose end is this node's end. It is in the same partition, and exists before the node waits. */
   | {
       readonly kind: "child"
       readonly job_id: string
@@ -185,7 +185,7 @@ export type Waiting =
     }
   | ExternalWaiting
 
-/** An operation at a provider (X1). Past `until` the job expires; `next_poll_at` is absent if nobody can ask. */
+/** An operation at a provider (X1). After `until` the job expires; `next_poll_at` is absent if the provider cannot be polled. */
 export interface ExternalWaiting {
   readonly kind: "external"
   readonly provider: string
@@ -202,8 +202,8 @@ export interface NodeSkipped {
 }
 
 /**
- * The process that had these attempts is gone. They go back to the queue with the next attempt number. `handed_over`: it
- * ended in order, so the nodes are not to blame.
+ * The process that had these attempts has died. They go back to the queue with the next attempt number. `handed_over`:
+ * it stopped in order, so the nodes did not cause its end.
  */
 export interface TasksLost extends Ends {
   readonly type: "tasks_lost"
@@ -219,7 +219,7 @@ export interface PreviewPublished {
   readonly item?: number
 }
 
-/** `node`: the waiting node that it completes. Without: kept until a node asks for it. */
+/** `node`: the waiting node that the signal completes. Absent: the signal is kept until a node waits for it. */
 export interface SignalReceived {
   readonly type: "signal_received"
   readonly name: string
@@ -230,7 +230,7 @@ export interface SignalReceived {
   readonly job_fault?: Fault
 }
 
-/** The node, or an item of it, is ready, but all slots of its provider are taken: it has no worker until one is granted (X5). */
+/** The node, or an item of it, is ready, but all slots of its provider are taken: it is not dispatched until one is granted (X5). */
 export interface SlotAwaited {
   readonly type: "slot_awaited"
   readonly node: number
@@ -246,19 +246,19 @@ export interface SlotGranted {
   readonly attempt: number
 }
 
-/** A look at an operation that is not over, and when the next one is. */
+/** A poll of an operation that has not ended, and the time of the next one. */
 export interface PollScheduled {
   readonly type: "poll_scheduled"
   readonly node: number
   readonly item?: number
   readonly attempt: number
   readonly next_poll_at: number
-  /** `error`: the provider could not be asked. `hint`: nobody has asked yet. `postponed`: nor may anybody, by its rate or its own 429. */
+  /** `error`: the poll failed. `hint`: a webhook asked for a poll. `postponed`: the rate, or the provider's own 429, allows no poll yet. */
   readonly because: "running" | "error" | "hint" | "postponed"
   readonly fault?: Fault
 }
 
-/** No node is to blame: the job cannot go on (its facts cannot be stored, its plan is gone). */
+/** The job cannot continue, and no node caused it (its facts cannot be stored, its plan does not exist any more). */
 export interface JobFailed extends Ends {
   readonly type: "job_failed"
   readonly fault: Fault
@@ -266,11 +266,11 @@ export interface JobFailed extends Ends {
 
 export interface JobCancelled extends Ends {
   readonly type: "job_cancelled"
-  /** Absent: nobody said why. */
+  /** Absent: no reason was given. */
   readonly reason?: string
 }
 
-/** With `node`: an operation of that node, or of that item of it, was not finished in its provider's time. */
+/** With `node`: an operation of that node, or of that item of it, did not end within its provider's time limit. */
 export interface JobExpired extends Ends {
   readonly type: "job_expired"
   readonly node?: number
@@ -286,14 +286,14 @@ export interface JobDeleted {
   readonly type: "job_deleted"
 }
 
-/** The job has ended and its relatives know: the parent has the result, children without a parent are cancelled. */
+/** The job has ended and its relatives are notified: the parent has the result, children without a parent are cancelled. */
 export interface JobSettled {
   readonly type: "job_settled"
-  /** What cancelled children had used that is not counted yet. Absent: nothing, or a release before 0.2 wrote the fact. */
+  /** The usage of cancelled children that is not counted yet. Absent: nothing, or a release before 0.2 wrote the fact. */
   readonly used?: readonly ChildUsage[]
 }
 
-/** Of a child job that ran for a node, or for an item of it. */
+/** The usage of a child job that ran for a node, or for an item of it. */
 export interface ChildUsage {
   readonly node: number
   readonly item?: number
@@ -301,12 +301,12 @@ export interface ChildUsage {
   readonly usage: JsonObject
 }
 
-/** `for_each` of the node was evaluated: this is its list, for ever. An empty one completes the node. */
+/** `for_each` of the node was evaluated: its list never changes. An empty list completes the node. */
 export interface NodeExpanded {
   readonly type: "node_expanded"
   readonly node: number
   readonly attempt: number
-  /** Absent: `items_of` says where it is. */
+  /** Absent: `items_of` refers to the list. */
   readonly items?: readonly Json[]
   readonly items_of?: ListSource
   readonly job_output?: Json
@@ -314,15 +314,15 @@ export interface NodeExpanded {
 }
 
 /**
- * A list that the job has already, and which is not stored a second time: what the items of a node gave, or what is in
- * the job's input at the end of a path.
+ * A list that the job already has, and which is not stored a second time: the outputs of the items of a node, or a list
+ * at a path of the job's input.
  */
 export type ListSource = { readonly count: number } & (
   | { readonly node: number }
   | { readonly input: readonly (string | number)[] }
 )
 
-/** What happens to items means what the same means of a node; the last completion completes the node, too. */
+/** Facts of items have the meaning of the corresponding facts of nodes; the last completion completes the node, too. */
 export interface ItemStarted extends StartFields {
   readonly type: "item_started"
   readonly node: number

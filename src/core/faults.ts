@@ -1,19 +1,19 @@
 /**
- * From whatever a handler threw to the fault that is stored, and whether another try may help (J13).
+ * Turns the value that a handler threw into the stored fault, and decides whether a retry may help (J13).
  *
- * 1. Total: any value may be thrown, getters may throw, causes may form a ring; the answer is a fault all the same.
- * 2. What is stored is bounded and holds no stack: stacks go to the log.
- * 3. `clean` sees every text before it is cut, so a secret cannot survive as the half that was kept.
+ * 1. Total: any value may be thrown, getters may throw, causes may form a ring; the result is always a fault.
+ * 2. The stored fault is bounded and holds no stack: stacks go to the log.
+ * 3. `clean` sees every text before it is cut, so no half of a secret can survive the cut.
  */
 import type { Json, JsonObject } from "./json.ts"
 
-/** Why an attempt failed, as it is stored and shown. What decides about a retry is `retryable` and `retry_after_seconds`. */
+/** Why an attempt failed, as stored and shown. `retryable` and `retry_after_seconds` decide about a retry. */
 export interface Fault {
-  /** A code of src/errors.ts, or the code of a user's own error. */
+  /** A code of src/errors.ts, or the code of the user's own error. */
   readonly code: string
   readonly message: string
   readonly retryable: boolean
-  /** What the other side asked for (`Retry-After`). */
+  /** The pause that the remote side asked for (`Retry-After`). */
   readonly retry_after_seconds?: number
   readonly details?: JsonObject
 }
@@ -21,9 +21,9 @@ export interface Fault {
 export interface FaultOptions {
   /** Milliseconds since 1970: `Retry-After` may be a date. */
   readonly now: number
-  /** Takes secrets out of a text. */
+  /** Removes secrets from a text. */
   readonly clean?: (text: string) => string
-  /** What threw, for a message where the thrown thing has none. A handler unless told. */
+  /** The name of the code that threw, for a message where the thrown value has none. Default: handler. */
   readonly thrower?: string
 }
 
@@ -31,7 +31,7 @@ const unknownError = "E401"
 const messageLength = 2_000
 const detailsLength = 8_000
 const causesRead = 5
-/** A service that asks for more than a year's patience is wrong about its clock. */
+/** A service that asks for a pause of more than a year has a wrong clock. */
 const longestWait = 365 * 24 * 3600
 
 const retryableCodes = new Set([
@@ -58,7 +58,7 @@ const retryableCodes = new Set([
   "UND_ERR_SOCKET",
 ])
 
-/** Wrong arguments and untrusted certificates stay wrong until somebody changes something. */
+/** Wrong arguments and untrusted certificates stay wrong until a person changes something. */
 const finalCodes = [
   /^ERR_INVALID_/,
   /^UND_ERR_INVALID_/,
@@ -69,14 +69,14 @@ const finalCodes = [
 ]
 const finalNames = new Set(["ZodError", "$ZodError", "ValidationError", "SchemaError"])
 
-/** 429 and 5xx pass by themselves, and so do 408 (request timeout) and 425 (too early); other 4xx do not. */
+/** 429 and 5xx are transient, and so are 408 (request timeout) and 425 (too early); other 4xx are not. */
 export function isRetryableStatus(status: number): boolean {
   return status >= 500 || status === 429 || status === 408 || status === 425
 }
 
 const overloadStatuses = new Set<unknown>([429, 503])
 
-/** The other side says that it has too much to do. Other failures say nothing about how many are too many. */
+/** The remote side reports overload. Other failures carry no information about load. */
 export function isOverload({ code, retry_after_seconds, details }: Fault): boolean {
   return retry_after_seconds !== undefined || code === "RATE_LIMITED" || overloadStatuses.has(details?.status)
 }
@@ -84,17 +84,17 @@ export function isOverload({ code, retry_after_seconds, details }: Fault): boole
 /** The code of a node whose process died too often while it ran. */
 export const lostTooOften = "E417"
 
-/** As many executions of pipelines are under way as are allowed. */
+/** The limit of concurrent pipeline executions is reached. */
 export const executionsFull = "E702"
 
-/** Which pipeline found no place, and how many executions there may be; null: the fault says nothing of that kind. */
+/** The pipeline that found no place, and the limit of executions; null: the fault is of another kind. */
 export function executionsFullIn(fault: Fault | undefined): { pipeline: string; limit: number } | null {
   if (fault?.code !== executionsFull) return null
   const { pipeline, limit } = fault.details ?? {}
   return typeof pipeline === "string" && typeof limit === "number" ? { pipeline, limit } : null
 }
 
-/** The other side has taken nothing and wants to be asked later: 429. */
+/** The remote side accepted nothing and asks for a later request: 429. */
 export function isRateLimited({ code, details }: Fault): boolean {
   return code === "E409" || code === "RATE_LIMITED" || details?.status === 429
 }
@@ -114,8 +114,8 @@ export function faultOf(thrown: unknown, options: FaultOptions): Fault {
 }
 
 /**
- * What is not known to be final is tried again: most failures of code that talks to the world pass, tries are
- * counted, and a needless try costs a minute where giving up wrongly costs the job.
+ * A failure that is not known to be final is retried: most failures of code that talks to other systems are transient,
+ * tries are counted, and a needless retry costs a minute where giving up wrongly costs the job.
  */
 function isRetryable(errors: readonly object[]): boolean {
   const stated = errors.length === 0 ? undefined : read(errors[0]!, "retryable")
@@ -145,12 +145,12 @@ export function retryAfterSeconds(value: unknown, now: number): number | undefin
 const months = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 const datePattern = /^[A-Z][a-z]{2}, (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}):(\d{2}):(\d{2}) GMT$/
 
-/** Milliseconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`: core has no calendar of its own to ask. */
+/** Milliseconds since 1970 of `Sun, 06 Nov 1994 08:49:37 GMT`: core has no calendar to use. */
 function httpDate(text: string): number | undefined {
   const [, day, name, year, hours, minutes, seconds] = datePattern.exec(text) ?? []
   const month = months.indexOf(name ?? "")
   if (month < 0) return undefined
-  // March counts as the first month, so that the leap day is the last of its year.
+  // March counts as the first month, so that the leap day is the last day of its year.
   const y = Number(year) - (month < 2 ? 1 : 0)
   const daysBefore = Math.floor((153 * ((month + 10) % 12) + 2) / 5) + Number(day) - 1
   const days = 365 * y + Math.floor(y / 4) - Math.floor(y / 100) + Math.floor(y / 400) + daysBefore - 719_468
@@ -162,7 +162,7 @@ function boundedWait(seconds: number): number | undefined {
   return Math.min(longestWait, Math.max(0, Math.ceil(seconds * 1000) / 1000))
 }
 
-/** The thrown object and what caused it, nearest first. `fetch failed` says why only in its cause. */
+/** The thrown object and its causes, nearest first. `fetch failed` has the reason only in its cause. */
 function causes(thrown: unknown): object[] {
   const found: object[] = []
   let next = thrown
@@ -174,7 +174,7 @@ function causes(thrown: unknown): object[] {
   return found
 }
 
-/** Keys of services often look like codes: what holds a secret is none. */
+/** Keys of services often look like codes: a text that contains a secret is not a code. */
 function unsuspectedCode(error: object, clean: (text: string) => string): string | undefined {
   const code = codeOf(error)
   return code === undefined || clean(code) === code ? code : undefined
@@ -185,7 +185,7 @@ function codeOf(error: object): string | undefined {
   return typeof code === "string" && /^[A-Za-z][A-Za-z0-9_.:-]{0,63}$/.test(code) ? code : undefined
 }
 
-/** Where fetch-like libraries (axios, got, the clients of the clouds) put the HTTP status. */
+/** Where fetch-like libraries (axios, got, cloud SDKs) put the HTTP status. */
 function statusOf(error: object): number | undefined {
   const places = [
     read(error, "status"),
@@ -251,7 +251,7 @@ function detailsOf(errors: readonly object[], clean: (text: string) => string): 
   }
 }
 
-/** Every text of a value, keys included, through `clean`. Numbers too: a secret may be all digits. */
+/** Passes every text of a value, keys included, through `clean`. Numbers too: a secret may be all digits. */
 export function cleaned(value: Json, clean: (text: string) => string): Json {
   if (typeof value === "string") return clean(value)
   if (typeof value === "number") {

@@ -5,17 +5,17 @@ import { isDone, isInFlight, type JobState, newJobState, wholeOutput } from "./s
 
 /**
  * The items of a node with `for_each` (J21): a job in the job. Its graph has one node per item and no edge, so attempts,
- * retries, waiting, fail-fast and partial retry of items are the rules of jobs, applied once more; nothing about them is
- * told twice. `max_parallel` is the number of its places.
+ * retries, waiting, fail-fast and partial retry of items follow the rules of jobs; no rule is written twice.
+ * `max_parallel` is the number of its places.
  *
- * 1. The list is the one of the first evaluation, for ever.
- * 2. What happens to an item is one fact of the job (`item_…`); inside it is the fact of the same name of a node.
- * 3. Signals and usage are the job's own: the maps are shared.
- * 4. Each item has a slot, an operation and polls of its own: what is told of them names the item.
+ * 1. The list is that of the first evaluation and never changes.
+ * 2. An event of an item is one fact of the job (`item_…`); inside the list it is the fact of the same name of a node.
+ * 3. Signals and usage belong to the job: the maps are shared.
+ * 4. Each item has its own slot, operation and polls: facts about them name the item.
  */
 export interface ItemList {
   readonly items: readonly Json[]
-  /** Of which each node is an item. */
+  /** A job state in which each node is an item. */
   readonly state: JobState
 }
 
@@ -27,7 +27,7 @@ export function newItemList(job: JobState, node: number, items: readonly Json[])
   return { items, state: { ...newJobState(flatGraph(rule, items.length), { places, goesOn }), ...shared } }
 }
 
-/** The list of a node, wherever it is. Who folds a job without its data still knows how long it is. */
+/** The list of a node, wherever it is stored. Code that folds a job without its data still knows the length. */
 export function listOf(state: JobState, { items, items_of: source }: NodeExpanded): readonly Json[] {
   if (items !== undefined) return items
   const { count } = source!
@@ -38,7 +38,7 @@ export function listOf(state: JobState, { items, items_of: source }: NodeExpande
   return Array.isArray(found) ? found : new Array<null>(count).fill(null)
 }
 
-/** undefined: there is none. */
+/** undefined: there is no such value. */
 export function valueAt(value: Json, path: readonly (string | number)[]): Json | undefined {
   let found: Json | undefined = value
   for (const key of path) {
@@ -69,7 +69,7 @@ export function placeOf(
   return list === undefined ? null : { state: list.state, position: item }
 }
 
-/** A node, or an item of it, and nothing else. */
+/** Only the fields that name a node, or an item of it. */
 export function which({ node, item }: { readonly node: number; readonly item?: number }): {
   readonly node: number
   readonly item?: number
@@ -77,7 +77,7 @@ export function which({ node, item }: { readonly node: number; readonly item?: n
   return item === undefined ? { node } : { node, item }
 }
 
-/** Is this the current attempt, and is somebody working on it or about to? */
+/** Is this the current attempt, and is it running or about to be dispatched? */
 export function isCurrent(
   state: JobState,
   attempted: { readonly node: number; readonly attempt: number; readonly item?: number },
@@ -92,14 +92,14 @@ export function isCurrent(
   )
 }
 
-/** In a worker's hands, on its way there, or waiting: at its provider, or for whatever its handler said. */
+/** With a worker, on its way there, or waiting: at its provider, or for what its handler returned. */
 export function needsSlot(state: JobState, of: Parameters<typeof placeOf>[1]): boolean {
   const place = placeOf(state, of)
   if (place === null) return false
   return isInFlight(place.state, place.position) || place.state.waiting.has(place.position)
 }
 
-/** What a worker has, or should have: attempts at nodes and at items that are not put off. */
+/** The tasks that a worker has, or should have: attempts at nodes and at items that are not postponed. */
 export function tasksInFlight(
   state: JobState,
   now: number,
@@ -124,7 +124,7 @@ function positionsInFlight(state: JobState, now: number): number[] {
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** As the list's own job has it. What concerns the whole job stays outside. */
+/** The fact as the list's own job state has it. Fields of the whole job stay outside. */
 export function toInner(fact: ItemFact): Fact {
   switch (fact.type) {
     case "item_started": {
@@ -166,7 +166,7 @@ export function toInner(fact: ItemFact): Fact {
   }
 }
 
-/** As the job has it that the list belongs to. */
+/** The fact as the job that contains the list has it. */
 export function toOuter(node: number, fact: Fact): Fact {
   switch (fact.type) {
     case "node_started":
@@ -184,7 +184,7 @@ export function toOuter(node: number, fact: Fact): Fact {
     case "slot_granted":
     case "poll_scheduled":
       return { ...fact, node, item: fact.node }
-    // What a provider does not do in its time ends the whole job.
+    // An operation that exceeds its provider's time limit ends the whole job.
     case "job_expired":
       return fact.node === undefined ? fact : { ...fact, node, item: fact.node }
     default:

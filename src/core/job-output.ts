@@ -2,8 +2,8 @@ import type { Json } from "./json.ts"
 import type { JobState, Output } from "./state.ts"
 
 /**
- * What a completed job answers with (J3): its rendered `output` template; else the output of the node with handler
- * `output`; else a map of the exit nodes' outputs. `read` says what stands for an output that is not in memory.
+ * The output of a completed job (J3): its rendered `output` template; else the output of the node with handler
+ * `output`; else a map of the exit nodes' outputs. `read` returns the value for an output that is not in memory.
  */
 export function jobOutput(state: JobState, read: (output: Output, node: number) => Json): Json {
   if (state.output !== undefined) return state.output

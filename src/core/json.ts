@@ -1,3 +1,3 @@
-/** What may be stored, sent and rendered. */
+/** Values that may be stored, sent and rendered. */
 export type Json = null | boolean | number | string | readonly Json[] | { readonly [key: string]: Json }
 export type JsonObject = { readonly [key: string]: Json }

@@ -6,8 +6,8 @@ import { isDone, type JobState, ListOutput, type Output, operationOf, skippedOut
 import { outputWhenDue } from "./timers.ts"
 
 /**
- * A job's `output` template is rendered before its last node is done, so that the job's end is one fact. Which node
- * would this command complete, and with what? null: none.
+ * A job's `output` template is rendered before its last node is done, so that the job's end is one fact. Returns the node
+ * that this command would complete, and its output; null: none.
  */
 export function completionOf(state: JobState, command: Command, now: number): Completion | null {
   if (isOfItem(command)) return ofItem(state, command.node, { ...command, node: command.item }, now)

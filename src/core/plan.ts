@@ -15,12 +15,12 @@ export interface RetryPolicy {
   readonly jitter: number
 }
 
-/** When an operation at a provider is looked at (X3): after each of these, and then always after the last. */
+/** When an operation at a provider is polled (X3): after each of these intervals, and then always after the last one. */
 export interface PollPolicy {
   readonly seconds: readonly number[]
   /** Share of the wait that is random, 0 … 1. */
   readonly jitter: number
-  /** Looks in a row that may fail; null: the job's time decides. */
+  /** Polls in a row that may fail; null: only the job's time limit ends the wait. */
   readonly maxErrors: number | null
 }
 
@@ -31,13 +31,13 @@ export interface RuleNode {
   readonly timeoutSeconds: number | null
   readonly heartbeatSeconds?: number | null
   readonly retry: RetryPolicy
-  /** The part of `retry` that the definition says; the rest may be overridden by the job's defaults. Absent: all of it. */
+  /** The part of `retry` that the definition sets; the rest may be overridden by the job's defaults. Absent: all of it. */
   readonly writtenRetry?: Partial<RetryPolicy>
   /** Items of `for_each` that may run at once; null: all. */
   readonly maxParallel?: number | null
-  /** false: the other items of `for_each` go on when one has failed. */
+  /** false: the other items of `for_each` continue when one has failed. */
   readonly failFast?: boolean
-  /** Its work goes on from where it was when its process died: that is nothing to blame it for. */
+  /** Its work resumes where it was when its process died: the death does not count against the node. */
   readonly resumes?: boolean
 }
 

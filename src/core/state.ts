@@ -17,7 +17,7 @@ export const SKIPPED = code("SKIPPED")
 export const FAILED = code("FAILED")
 export const CANCELLED = code("CANCELLED")
 
-/** An output too large to keep in memory: its fact has it. */
+/** An output that is too large to keep in memory: it is read from its fact. */
 export class LargeOutput {
   readonly seq: number
   readonly bytes: number
@@ -28,8 +28,8 @@ export class LargeOutput {
 }
 
 /**
- * The outputs of a node's items, in their order; some may be too large to keep. Read as a whole again and again, so what
- * was found is remembered, and forgotten when a part leaves memory (`partLeft`).
+ * The outputs of a node's items, in their order; some may be too large to keep. They are read as a whole repeatedly, so
+ * the result is cached, and dropped when a part leaves memory (`partLeft`).
  */
 export class ListOutput {
   readonly outputs: readonly (Output | undefined)[]
@@ -45,7 +45,7 @@ export class ListOutput {
     return this.#large
   }
 
-  /** A copy: whoever reads it keeps it, while parts of this one leave. */
+  /** A copy: the reader keeps it while parts of this one leave memory. */
   whole(read: (large: LargeOutput) => Json): readonly Json[] {
     if (this.large.length > 0) return this.outputs.map(part => wholeOutput(part ?? null, read))
     this.#whole ??= this.outputs.slice() as Json[]
@@ -60,7 +60,7 @@ export class ListOutput {
 
 export type Output = Json | LargeOutput | ListOutput
 
-/** The output as JSON; `read` says what stands for a part that is not in memory. */
+/** The output as JSON; `read` returns the value for a part that is not in memory. */
 export function wholeOutput(output: Output, read: (large: LargeOutput) => Json): Json {
   if (output instanceof LargeOutput) return read(output)
   return output instanceof ListOutput ? output.whole(read) : output
@@ -73,7 +73,7 @@ export function largeParts(output: Output | undefined): readonly LargeOutput[] {
 
 const noParts: readonly LargeOutput[] = []
 
-/** An output as it is shown: what is not in memory is shown by its size and the fact that has it. */
+/** The output for display: a part that is not in memory is shown by its size and the seq of its fact. */
 export function shownOutput(output: Output): Json {
   return wholeOutput(output, ({ bytes, seq }) => ({ $large: { bytes, seq } }))
 }
@@ -83,13 +83,13 @@ export const skippedOutput: Json = Object.freeze({ skipped: true })
 
 export interface NodeFault {
   readonly fault: Fault
-  /** The node whose failure brought this one down. */
+  /** The node whose failure made this one fail. */
   readonly cause?: number
-  /** Of a node with `for_each`: the item that failed. */
+  /** For a node with `for_each`: the item that failed. */
   readonly item?: number
 }
 
-/** The shadow graph of one job: its facts, folded. Only `apply` and `takeDueRetries` change it. */
+/** The shadow graph of one job: its facts, folded. Changed by `apply` and by the functions of timers.ts that take due timers. */
 export interface JobState {
   readonly graph: Graph
   status: JobStatus
@@ -99,21 +99,21 @@ export interface JobState {
   input: Json
   priority: number
   labels: { readonly [key: string]: string }
-  /** Where the job belongs in a trace; null: nowhere. */
+  /** The trace that the job belongs to; null: none. */
   traceparent: string | null
-  /** Which API token, or which subject of JWTs; null: neither. */
+  /** The API token, or the subject of the JWT, that submitted it; null: neither. */
   submittedBy: string | null
-  /** What `retry` means in nodes that do not say it; null: as compiled. */
+  /** The `retry` policy of nodes that do not set it; null: as compiled. */
   retryDefaults: RetryPolicy | null
   ttlSeconds: number | null
   createdAt: number
   expiresAt: number | null
   finishedAt: number | null
-  /** What it ended as, also once it is DELETED; null: it has not ended. */
+  /** The status with which it ended, also once it is DELETED; null: it has not ended. */
   endedAs: JobStatus | null
   /** Why it was cancelled, or expired; null: it was neither. */
   endReason: string | null
-  /** Why the job failed; `node` is absent when no node is to blame. */
+  /** Why the job failed; `node` is absent when no node caused it. */
   fault: { readonly fault: Fault; readonly node?: number; readonly item?: number } | null
   /** The rendered `output` template, once there is one. */
   output: Json | undefined
@@ -131,40 +131,40 @@ export interface JobState {
   /** When the node was last queued, and when it ended; 0: not yet. */
   readonly queuedAt: Float64Array
   readonly endedAt: Float64Array
-  /** When the handler of the current attempt began, as far as facts tell; 0: not known, or not yet. */
+  /** When the handler of the current attempt began, according to facts; 0: not known, or not yet. */
   readonly startedAt: Float64Array
   /** The worker that ran it. */
   readonly workers: (string | undefined)[]
   /** The worker that the latest fact named. */
   worker: string | undefined
-  /** Of nodes whose handler returned a wait, or whose items run: since when. */
+  /** For nodes whose handler returned a wait, or whose items run: since when. */
   waitingSince: ReadonlyMap<number, number>
-  /** Of nodes that were tried again: the attempt before the current one. */
+  /** For nodes that were retried: the attempt before the current one. */
   lastAttempts: ReadonlyMap<number, EndedAttempt>
   /** Attempts that have begun and do not count against the retry policy. */
   spentAttempts: ReadonlyMap<number, SpentAttempts>
   /** Nodes that are neither COMPLETED nor SKIPPED. */
   unfinished: number
-  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: somebody has to work on them. */
+  /** Nodes QUEUED or RUNNING that wait neither for a retry time nor for a slot: they are in flight. */
   active: number
 
   readonly retryAt: Map<number, number>
   readonly waiting: Map<number, Waiting>
   /** Ready nodes that have no slot of their provider yet, with its name. */
   readonly awaitingSlot: Map<number, string>
-  /** When the operation that a node waits for is looked at next, and how the looks went so far. */
+  /** When the operation that a node waits for is polled next, and the results of the polls so far. */
   readonly pollAt: Map<number, number>
   readonly polls: Map<number, Polls>
-  /** Nodes whose operation is being looked at right now. Not recorded: after a crash somebody looks again. */
+  /** Nodes whose operation is being polled right now. Not recorded: after a crash it is polled again. */
   readonly polling: Set<number>
-  /** Operations of a node that are over without a result: the next one is a new one for the provider too. */
+  /** Operations of a node that ended without a result: the next one must be new for the provider too. */
   readonly operations: Map<number, number>
   /**
-   * Nodes whose operation may run although nobody follows it: an attempt to submit it ended without an answer (null), or
-   * it could not be looked at any more. Until the next attempt follows it, it has its slot.
+   * Nodes whose operation may be running although it is not followed: an attempt to submit it ended without an answer
+   * (null), or it could not be polled any more. It keeps its slot until the next attempt follows it.
    */
   unfollowed: ReadonlyMap<number, ExternalWaiting | null>
-  /** Waits that have ended: what fences commands to a job that has gone on since. */
+  /** Number of waits that have ended: the fence for commands to a job that has continued since. */
   resumes: number
   /** Attempts known to have started: by node, when and where. */
   readonly started: Map<number, Start>
@@ -174,35 +174,35 @@ export interface JobState {
   readonly previews: Map<number, Json>
   readonly signals: Map<string, Json[]>
   readonly usage: Map<string, number>
-  /** By node that reported some. */
+  /** By node that reported usage. */
   nodeUsage: ReadonlyMap<number, Usage>
-  /** By child job: what of its usage has been counted here. It may fail, be counted, and go on. */
+  /** By child job: the part of its usage that is counted here. A child may fail, be counted, and continue. */
   childUsage: ReadonlyMap<string, Usage>
   /** By node with `for_each`, once its list is known. */
   lists: ReadonlyMap<number, ItemList>
-  /** Nodes that may be begun at once. */
+  /** The number of nodes that may be in flight at once. */
   readonly places: number
-  /** Places that nobody has. */
+  /** The number of free places. */
   room: number
   /** No node before this one waits for a place. */
   nextHeld: number
-  /** A node that has failed does not end it before the others have ended: a list whose items go on. */
+  /** A failed node does not end it before the others have ended: a list whose items continue. */
   readonly goesOn: boolean
-  /** Nodes that have failed while it goes on. */
+  /** Nodes that have failed while it continues. */
   failures: number
-  /** Of a child job. */
+  /** Set for a child job. */
   parent: ParentLink | null
   /** Child jobs by the node that they run for, since it first waited. */
   children: ReadonlyMap<number, string>
-  /** Child jobs that nobody waits for any more, since this job has ended. */
+  /** Child jobs that no node waits for any more, since this job has ended. */
   orphans: readonly string[]
-  /** It has ended, and somebody has to be told: the parent of its result, orphans of its end. */
+  /** It has ended, and relatives must be notified: the parent of its result, orphans of its end. */
   unsettled: boolean
-  /** Not later than the earliest timer; may be early after one was removed. */
+  /** Not later than the earliest timer; may be early after a timer was removed. */
   earliestTimer: number
 }
 
-/** An attempt that has ended, while the node is tried again. */
+/** An attempt that has ended, while the node is retried. */
 export interface EndedAttempt {
   readonly outcome: "failed" | "postponed" | "lost" | "handed_over" | "cancelled"
   /** null: not known, or its handler never began. */
@@ -213,7 +213,7 @@ export interface EndedAttempt {
   readonly retryAt: number | null
 }
 
-/** `earlier`: in all; `lost`: those among them that were running when their process died. */
+/** `earlier`: in total; `lost`: those among them that were running when their process died. */
 export interface SpentAttempts {
   readonly earlier: number
   readonly lost: number
@@ -232,14 +232,14 @@ export interface Start {
   readonly contested?: true
 }
 
-/** What is suspected of a node that lost an attempt (suspects.ts). */
+/** The suspicion against a node that lost an attempt (suspects.ts). */
 export interface Suspect {
-  /** It was known to run when its process died: it runs alone. */
+  /** It was known to run when its process died: from now on it runs alone. */
   readonly isolated: boolean
   /** Deaths alone, and how many of them since another node last died alone. */
   readonly deaths: number
   readonly streak: number
-  /** When the attempt began that last died alone, and when its death was recorded; 0: none has. */
+  /** When the attempt that last died alone began, and when its death was recorded; 0: none has. */
   readonly begunAt: number
   readonly diedAt: number
   /** How often it ran so long that another suspect joined it. */
@@ -248,12 +248,12 @@ export interface Suspect {
 
 export interface Polls {
   readonly count: number
-  /** In a row. */
+  /** Failed polls in a row. */
   readonly errors: number
   readonly fault: Fault | null
 }
 
-/** Most jobs have none: so many maps less for each. */
+/** Most jobs have none of these: shared empty maps save an allocation each. */
 const noTimes: ReadonlyMap<number, number> = new Map()
 const noAttempts: ReadonlyMap<number, EndedAttempt> = new Map()
 const noneSpent: ReadonlyMap<number, SpentAttempts> = new Map()
@@ -269,7 +269,7 @@ export function newJobState(
   { places = Number.POSITIVE_INFINITY, goesOn = false }: { places?: number; goesOn?: boolean } = {},
 ): JobState {
   const size = graph.nodes.length
-  // Views of one buffer: what has more than 64 bytes is an allocation outside of the heap each time.
+  // Views of one buffer: a typed array of more than 64 bytes is an allocation outside of the heap each time.
   const times = new Float64Array(3 * size)
   return {
     graph,
@@ -387,7 +387,7 @@ export function unfollow(state: JobState, node: number, operation: ExternalWaiti
   ;(state.unfollowed as Map<number, ExternalWaiting | null>).set(node, operation)
 }
 
-/** What the node has at its provider, whether somebody follows it or not. */
+/** The node's operation at its provider, whether it is followed or not. */
 export function operationOf(state: JobState, node: number): ExternalWaiting | null {
   const waiting = state.waiting.get(node)
   return waiting?.kind === "external" ? waiting : (state.unfollowed.get(node) ?? null)
@@ -401,13 +401,13 @@ export function nodeStatusOf(state: JobState, node: number): NodeStatus {
   return nodeStatuses[state.nodeStatus[node]!]!
 }
 
-/** Is somebody working on the node, or about to? */
+/** Is the node running, or about to be dispatched? */
 export function isInFlight(state: JobState, node: number): boolean {
   const status = state.nodeStatus[node]
   return status === QUEUED || status === RUNNING
 }
 
-/** X1: changes with each resume. No secret: it tells whether the job has gone on since somebody looked. */
+/** X1: changes with each resume. Not a secret: it shows whether the job has continued since it was read. */
 export function resumeToken({ resumes, lists }: JobState): string {
   let ended = resumes
   for (const { state: list } of lists.values()) ended += list.resumes

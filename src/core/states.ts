@@ -1,4 +1,4 @@
-/** The one table of job and node states (J1, J2). A transition that is not here is refused and changes nothing. */
+/** The one table of job and node states (J1, J2). A transition that is not listed here is refused and changes nothing. */
 
 export const jobTransitions = {
   PENDING: ["QUEUED", "CANCELLED", "EXPIRED"],

@@ -5,36 +5,36 @@ import type { Fault } from "./faults.ts"
 import type { JobState, Start, Suspect } from "./state.ts"
 
 /**
- * Which node is to blame when a process dies (docs/decisions/0033-suspects-run-alone.md). The same rules for items.
+ * Which node is to blame when a process dies (docs/decisions/0033-suspects-run-alone.md). The same rules hold for items.
  *
  * 1. A node that was in flight in a process that died is announced: its next start is durable before its handler runs.
- * 2. A node that was known to run there is isolated: of all isolated nodes a process runs one at a time.
- * 3. A death counts against a node only if it ran alone. It is blamed after `lossLimit` of them without another node's
- *    death alone in between; if there was one, the cause is assumed to be outside, and it takes three times as many.
- * 4. An attempt that ends, however it ends, clears its node.
+ * 2. A node that was known to run there is isolated: a process runs one isolated node at a time.
+ * 3. A death counts against a node only if it ran alone. The node is blamed after `lossLimit` such deaths without another
+ *    node's death alone in between; if there was one, the cause is assumed to be outside, and the limit is three times as high.
+ * 4. The end of an attempt, whatever its outcome, clears its node.
  */
 
 const innocent: Suspect = { isolated: false, deaths: 0, streak: 0, begunAt: 0, diedAt: 0, joined: 0 }
 
-/** A suspect that runs this long is joined by the next one; twice as long after each time that it was. */
+/** A suspect that runs this long is joined by the next one; the time doubles each time. */
 const aloneSeconds = 60
 const mostDoublings = 6
 
-/** What is suspected of a node after its process died; `start`: of the attempt that was lost, if it is known. */
+/** The suspicion against a node after its process died; `start`: of the attempt that was lost, if it is known. */
 function suspectAfter(
   before: Suspect = innocent,
   start: Start | undefined,
   { at, resumes }: { readonly at: number; readonly resumes: boolean },
 ): Suspect {
   if (start === undefined) return before
-  // What resumes (a pipeline) finds the cause by itself. To the other nodes of its process it is another possible cause.
+  // A node that resumes (a pipeline) finds the cause by itself. For the other nodes of its process it is another possible cause.
   if (resumes) return { ...before, begunAt: start.at, diedAt: at }
   if (start.alone !== true) return { ...before, isolated: true }
   const streak = start.contested === true ? 1 : before.streak + 1
   return { ...before, isolated: true, deaths: before.deaths + 1, streak, begunAt: start.at, diedAt: at }
 }
 
-/** Is the loss of its current attempt the one that was too many? */
+/** Does the loss of its current attempt exceed the limit? */
 export function isBlamed(state: JobState, node: number, { now, lossLimit }: DecisionContext): boolean {
   const start = state.started.get(node)
   const resumes = state.graph.nodes[node]!.resumes === true
@@ -48,14 +48,14 @@ export function lostTooOften(state: JobState, node: number, given: DecisionConte
   const times = deaths === 1 ? "once" : `${deaths} times`
   const fault: Fault = {
     code: "E417",
-    message: `The process running this node died ${times} while no other suspect ran in it; it is not tried again.`,
+    message: `The process running this node died ${times} while no other suspect ran in it; the node is not retried.`,
     retryable: false,
     details: { deaths },
   }
   return { type: "node_failed", at: given.now, node, attempt: state.attempt[node]!, fault }
 }
 
-/** The start of an attempt, or that others have joined it. null: it is known already. */
+/** The fact for the start of an attempt, or for others joining it. null: it is known already. */
 export function startOf(
   state: JobState,
   command: {
@@ -105,7 +105,7 @@ export function noteLoss(state: JobState, node: number, fact: TasksLost & { read
 
 /** How the node's next attempt must run; undefined: beside any others. */
 export interface Isolation {
-  /** When its process last died with it alone; 0: never. The one that died last comes last. */
+  /** When its process last died with it alone; 0: never. The one that died last runs last. */
   readonly diedAt: number
   readonly deaths: number
   /** How long it runs alone before the next suspect may join it. */

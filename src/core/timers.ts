@@ -5,44 +5,44 @@ import type { Json } from "./json.ts"
 import type { JobState } from "./state.ts"
 import { jobHasEnded } from "./states.ts"
 
-/** When the job next needs its owner for a time's sake; null: never. May be early, is never late. */
+/** When a timer of the job is next due; null: never. May be early, is never late. */
 export function nextTimer(state: JobState): number | null {
   return state.earliestTimer === Number.POSITIVE_INFINITY ? null : state.earliestTimer
 }
 
-/** The `wakeAt` of a job with something in flight, or with somebody to tell: before any real time, so that the two are never confused. */
+/** The `wakeAt` of a job with something in flight, or with relatives to notify: before any real time, so that the two are never confused. */
 const AT_ONCE = 0
 
 /**
- * When an owner that takes the job over has to look at it: at once if anything is in flight, else at its next timer.
- * null: the job has ended and everybody knows, or it waits for something that has no time.
+ * When an owner that takes the job over has to load it: at once if anything is in flight, else at its next timer.
+ * null: the job has ended and its relatives are notified, or it waits for an event without a time.
  */
 export function wakeAt(state: JobState): number | null {
   if (jobHasEnded(state.status)) return state.unsettled ? AT_ONCE : null
   return isBusy(state) ? AT_ONCE : nextTimer(state)
 }
 
-/** Is the job found in time with this `wakeAt` stored? One with work in flight is, with any time that has passed. */
+/** Is the job found in time with this `wakeAt` stored? A job with work in flight is, with any time in the past. */
 export function wakesInTime(state: JobState, stored: number | null, now: number): boolean {
   const wake = wakeAt(state)
   if (wake === null || stored === null) return wake === stored
   return state.active > 0 || state.retryAt.size > 0 ? stored <= Math.max(wake, now) : stored <= wake
 }
 
-/** Is something of it in flight, or being looked at? */
+/** Is something of it in flight, or being polled? */
 export function isBusy({ active, polling, lists }: JobState): boolean {
   if (active > 0 || polling.size > 0) return true
   for (const { state: list } of lists.values()) if (list.polling.size > 0) return true
   return false
 }
 
-/** What a waiting node completes with when its time comes; undefined: it fails. */
+/** The output with which a waiting node completes when its time comes; undefined: it fails. */
 export function outputWhenDue(waiting: Waiting): Json | undefined {
   if (waiting.kind === "timer") return waiting.output
   return waiting.kind === "signal" ? waiting.default : undefined
 }
 
-/** Nodes whose retry time has come: they are in flight again. No fact: the failure already said when. */
+/** Takes the nodes whose retry time has come: they are in flight again. No fact: the failure has recorded the time. */
 export function takeDueRetries(state: JobState, now: number): number[] {
   const due: number[] = []
   for (const [node, at] of state.retryAt) if (at <= now) due.push(node)
@@ -51,7 +51,7 @@ export function takeDueRetries(state: JobState, now: number): number[] {
   return due
 }
 
-/** Nodes whose operation is to be looked at now. No fact: what the look brings says that there was one. */
+/** Takes the nodes whose operation is to be polled now. No fact: the result of the poll is recorded. */
 export function takeDuePolls(state: JobState, now: number): number[] {
   const due: number[] = []
   for (const [node, at] of state.pollAt) if (at <= now && !state.polling.has(node)) due.push(node)
@@ -75,7 +75,7 @@ export function takeDueLooks(state: JobState, now: number): { node: number; item
   return due
 }
 
-/** After timers fired: find the earliest that is left. */
+/** After timers fired: finds the earliest that is left. */
 export function resetEarliestTimer(state: JobState): void {
   let earliest = state.expiresAt ?? Number.POSITIVE_INFINITY
   for (const at of state.retryAt.values()) earliest = Math.min(earliest, at)
@@ -94,7 +94,7 @@ export function setExpiry(state: JobState, expiresAt: number | null): void {
   if (expiresAt !== null) state.earliestTimer = Math.min(state.earliestTimer, expiresAt)
 }
 
-/** Did it fail, and has it another try? An attempt, or an operation that its provider had. */
+/** Did an attempt, or an operation at a provider, fail and get another try? */
 export function isTriedAgain(state: JobState, command: Command): boolean {
   if (command.type !== "external" && command.type !== "failed") return false
   const place = placeOf(state, command)

@@ -1,14 +1,14 @@
-/** Time and chance are arguments, so that tests never sleep and a whole fleet can be simulated from a seed. */
+/** Time and randomness are arguments, so that tests never sleep and a whole fleet can be simulated from a seed. */
 export interface Clock {
   /** Milliseconds since 1970. */
   now(): number
   /** In [0, 1). */
   random(): number
-  /** Calls `fire` once after `ms`; the answer takes it back. */
+  /** Calls `fire` once after `ms`; the returned function cancels it. */
   after(ms: number, fire: () => void): () => void
 }
 
-/** Longer waits overflow setTimeout and would fire at once. */
+/** Longer delays overflow setTimeout and would fire at once. */
 const LONGEST_WAIT = 2 ** 31 - 1
 
 export const systemClock: Clock = {

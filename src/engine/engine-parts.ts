@@ -9,31 +9,31 @@ import type { Providers } from "./providers/providers.ts"
 import type { EngineSettings } from "./settings.ts"
 import type { WorkerFacts } from "./workers.ts"
 
-/** What an engine is made of, and whom it tells. */
+/** The dependencies of an engine. */
 export interface EngineParts {
   readonly journal: Journal
-  /** Where the pulse thread can open the journal again; null: it beats from this thread. */
+  /** Where the heartbeat thread can open the journal again; null: heartbeats are sent from this thread. */
   readonly location: string | null
   readonly settings: EngineSettings
   readonly clock: Clock
   readonly log: Log
   readonly broker: (host: BrokerHost) => Broker
   readonly observer: EngineObserver
-  /** What this process's worker is and does, for the others to see. */
+  /** The description of this process's worker that other processes see. */
   readonly worker: () => WorkerFacts
   readonly providers?: Providers
-  /** Of a child job's output, as of a handler's; left out: no limit. */
+  /** Limit of a child job's output, as of a handler's; absent: no limit. */
   readonly maxOutputBytes?: number
   readonly claimExecution?: ClaimExecution
   readonly mustFit?: MustFit
-  /** false: it owns no partition ever, and hands jobs and commands to the engines that do. */
+  /** false: it never owns a partition, and sends jobs and commands to the engines that do. */
   readonly takesPartitions: boolean
 }
 
-/** What concerns jobs and those who look at them; the rest is the engine's own affair. */
+/** The events that concern jobs and their observers; all others are internal to the engine. */
 export interface EngineObserver extends Pick<OwnerObserver, "changed" | "ended" | "progressed"> {
-  /** Another engine that lives wants to know what is committed here, or none does. */
+  /** Reports whether another live engine follows the commits of this one. */
   followed(isFollowed: boolean): void
-  /** Partitions were let go of: others need not wait for their next beat to take them. */
+  /** Partitions were released: others need not wait for their next heartbeat to take them. */
   released(): void
 }

@@ -27,7 +27,7 @@ import type { AwayOwner } from "./remote/known-engines.ts"
 import { RemoteEngines } from "./remote/remote-engines.ts"
 import { Workers } from "./workers.ts"
 
-/** One process's share of the work: owns partitions, recovers their jobs, and answers what is asked of them. */
+/** The engine of one process: owns partitions, recovers their jobs, and executes commands for them. */
 export class Engine {
   readonly id: string
   readonly plans: Plans
@@ -206,7 +206,7 @@ export class Engine {
     if (takesPartitions) this.#upkeep.start()
   }
 
-  /** What a beat brought. */
+  /** Handles the rows of a heartbeat. */
   #receive(pulse: Heartbeat, sentAt: number): void {
     this.fleet.receive(pulse)
     this.#elsewhere.receive(pulse)
@@ -221,19 +221,19 @@ export class Engine {
     for (const partition of partitions) if (this.#ownership.owns(partition)) void this.#inbox.read(partition)
   }
 
-  /** A job as its facts tell it, without taking it into memory. */
+  /** Folds a job from its facts without keeping it in memory. */
   async #read(jobId: string): Promise<LiveJob | null> {
     const rows = (await readJobs(this.#load, [jobId])).get(jobId)
     return rows === undefined ? null : toLiveJob(jobId, await foldJob(this.#load, rows))
   }
 
-  /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, if another's is known. */
+  /** Resolves once there is a partition for new jobs: one of its own, or, where it can have none, a known one of another engine. */
   async whenReady(): Promise<void> {
     if (this.#parts.takesPartitions) await this.#ownership.whenReady()
     if (this.#ownership.count === 0) await this.#elsewhere.whenKnown()
   }
 
-  /** Resolves once it is known which workers live, of engines and elsewhere, or after `patienceMs`. */
+  /** Resolves once the live workers are known, of engines and of other processes, or after `patienceMs`. */
   async whenWorkersKnown(patienceMs: number): Promise<void> {
     const engines = this.#pulse === null ? undefined : this.#elsewhere.whenHeard(patienceMs)
     await Promise.all([engines, this.owner.broker.remote?.whenKnown(patienceMs)])
@@ -243,7 +243,7 @@ export class Engine {
     return this.#ownership.count
   }
 
-  /** Can it take work? The database answers, and there are partitions to put jobs in. */
+  /** Can it take work? The database answers, and there are partitions for new jobs. */
   get isReady(): boolean {
     const isShort = this.#parts.takesPartitions && this.#ownership.isShort
     return this.#isAvailable && !this.#isClosing && !isShort
@@ -254,7 +254,7 @@ export class Engine {
     return this.#ownership.count > 0 || this.#elsewhere.hasTaker
   }
 
-  /** Was there one since this process started? An engine makes its own. */
+  /** Was there one since this process started? An engine takes its own. */
   get hadTaker(): boolean {
     return this.#parts.takesPartitions || this.#elsewhere.hadTaker
   }
@@ -269,12 +269,12 @@ export class Engine {
     return newJobId(this.#ownership.pick() ?? this.#elsewhere.pick(), clock.now(), settings.cell)
   }
 
-  /** Tells the other engines, with the next beat, whether this one follows what they commit. */
+  /** Announces with the next heartbeat whether this engine follows the commits of the others. */
   follow(isFollowing: boolean): void {
     this.#pulse?.follow(isFollowing)
   }
 
-  /** Another engine has let go of something. */
+  /** Another engine has released partitions. */
   beatNow(): void {
     this.#pulse?.beatNow()
   }
@@ -287,11 +287,11 @@ export class Engine {
     return this.owner.jobs.get(jobId)
   }
 
-  /** Stops taking work, lets running handlers end, and hands over. */
+  /** Stops taking work, waits for running handlers, and hands over. */
   async close(): Promise<void> {
     if (this.#isClosing) return
     this.#isClosing = true
-    // It says that no more is taken here.
+    // This heartbeat announces that this engine takes no more partitions.
     this.#pulse?.beatNow()
     this.#elsewhere.stop()
     this.#retention.stop()
@@ -309,7 +309,7 @@ export class Engine {
     if (this.#isAvailable) await this.#ownership.release().catch(error => this.#couldNotRelease(error))
   }
 
-  /** What is at rest is with its next owner while running handlers still end. */
+  /** Hands idle partitions to their next owner while running handlers still end. */
   async #leave(): Promise<void> {
     if (!this.#isAvailable || this.#parts.journal.capabilities.exclusive) return
     await this.#ownership.leave().catch(error => this.#couldNotRelease(error))
@@ -319,14 +319,14 @@ export class Engine {
     this.#parts.log.warn({ error: String(error) }, "could not release partitions")
   }
 
-  /** Results that came in while draining become durable; unless the database is away. */
+  /** Results that arrive while draining become durable, unless the database is unavailable. */
   async #settled(): Promise<void> {
     while (!this.owner.committer.isIdle && this.#isAvailable)
       await new Promise(resolve => setTimeout(resolve, 5))
   }
 
   mustBeOpen(): void {
-    if (this.#isClosing) throw new UmbraError("E612", "This engine is closing and takes no more commands.")
+    if (this.#isClosing) throw new UmbraError("E612", "This engine is closing and accepts no more commands.")
   }
 
   #observer(): OwnerObserver {

@@ -1,8 +1,8 @@
 import { createHash, randomBytes } from "node:crypto"
 
 /**
- * A job id is a UUIDv7 whose 12 bits behind the version are the job's cell (one digit) and its partition (two): nobody
- * ever looks either up. Within a store the cell says nothing; it is for whoever stands before several
+ * A job id is a UUIDv7 whose 12 bits after the version are the job's cell (one digit) and its partition (two): neither
+ * is ever looked up. Within a store the cell has no meaning; it is for a router in front of several stores
  * (docs/beyond-one-postgres.md).
  */
 const RANDOM_POOL = 4096
@@ -21,16 +21,16 @@ export function newJobId(partition: number, now: number, cell = 0): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7${cell.toString(16)}${partition.toString(16).padStart(2, "0")}-${variant}${tail.slice(1, 4)}-${tail.slice(4)}`
 }
 
-/** Below every id that is made from then on. */
+/** Lower than every id that is made from then on. */
 export function firstIdOf(time: number): string {
   const hex = Math.floor(time).toString(16).padStart(12, "0")
   return `${hex.slice(0, 8)}-${hex.slice(8)}-7000-8000-000000000000`
 }
 
 /**
- * The job that runs for a node: its id follows from the node, so that whoever tries again finds the same one. It has its
- * parent's time and partition, so a family has one owner, and lies together in the primary key of the store. `instead`:
- * the attempt that began another one, since the one before had been deleted.
+ * The id of the job that runs for a node: it follows from the node, so that a retry finds the same job. It has its
+ * parent's time and partition, so a family has one owner and is stored together in the primary key. `instead`: the
+ * attempt that began a new child, because the one before had been deleted.
  */
 export function childJobId(parentId: string, node: number, item?: number, instead?: number): string {
   const place = item === undefined ? `${node}` : `${node}/${item}`
@@ -40,7 +40,7 @@ export function childJobId(parentId: string, node: number, item?: number, instea
   return `${familyOf(parentId)}-${variant}${hash.slice(1, 4)}-${hash.slice(4, 16)}`
 }
 
-/** What the ids of a job, its children and theirs begin with. */
+/** The common prefix of the ids of a job, its children and theirs. */
 function familyOf(jobId: string): string {
   return jobId.slice(0, 18)
 }
@@ -55,7 +55,7 @@ export function partitionOf(jobId: string): number {
   return Number.parseInt(jobId.slice(16, 18), 16)
 }
 
-/** Facts of one epoch: a new owner starts at the next multiple and needs no look-up of the last one. */
+/** Seqs of one epoch: a new owner starts at the next multiple and need not look up the last one. */
 export const SEQS_PER_EPOCH = 2 ** 34
 
 export function firstSeq(epoch: number): number {

@@ -1,6 +1,6 @@
 let last = { ms: Number.NaN, text: "" }
 
-/** The times of a job, and of jobs answered together, are often the same one. */
+/** Caches the last result: the times of a job, and of jobs answered together, are often equal. */
 export function isoTime(ms: number): string {
   if (ms !== last.ms) last = { ms, text: new Date(ms).toISOString() }
   return last.text

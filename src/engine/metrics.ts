@@ -4,17 +4,17 @@ import type { JobStatus, NodeStatus } from "../core/states.ts"
 import { Histogram, secondsBounds } from "../metrics.ts"
 import type { LiveJob } from "./owner/live-job.ts"
 
-/** What an engine knows of its work, since the process started. */
+/** Counters of an engine since the process started. */
 export class EngineMetrics {
   jobsSubmitted = 0
-  /** Failed attempts that are tried again. */
+  /** Failed attempts that are retried. */
   retries = 0
   readonly jobsEnded = new Map<JobStatus, number>()
   /** From submission to end. */
   readonly jobSeconds = new Histogram([...secondsBounds, 300, 1800, 7200])
   /** Facts of one append. */
   readonly appendFacts = new Histogram([1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000])
-  /** From sending an append to its answer. */
+  /** From sending an append to its result. */
   readonly appendSeconds = new Histogram(secondsBounds)
 
   jobEnded({ status, createdAt, finishedAt }: JobState): void {
@@ -28,14 +28,14 @@ export interface EngineHealth {
   readonly liveJobs: number
   readonly partitions: number
   readonly isReady: boolean
-  /** An engine is known that takes jobs: this process's own, or another's. */
+  /** An engine that takes jobs is known: this process's own, or another's. */
   readonly hasTaker: boolean
   /** There was one since the process started. */
   readonly hadTaker: boolean
   /** Attempts that have a slot, and that wait for one. */
   readonly running: number
   readonly queued: number
-  /** Tasks that workers elsewhere have refused since the process started. */
+  /** Tasks that remote workers have rejected since the process started. */
   readonly refused: number
 }
 
@@ -44,7 +44,7 @@ export interface States {
   readonly nodes: Record<NodeStatus, number>
 }
 
-/** How many jobs in memory, and nodes of theirs, are in each state. Counted when asked: a few ms for 100,000 jobs. */
+/** The number of jobs in memory, and of their nodes, in each state. Counted on demand: a few ms for 100,000 jobs. */
 export function statesOf(jobs: Iterable<LiveJob>): States {
   const byJob: Record<string, number> = {}
   const byNode = new Float64Array(nodeStatuses.length)

@@ -1,4 +1,4 @@
-/** Places among the executions of pipelines that may be under way at once (P1, `max_executions`). */
+/** Places among the pipeline executions that may run at once (P1, `max_executions`). */
 import type { AttemptRef } from "../core/commands.ts"
 import { executionsFull, type Fault } from "../core/faults.ts"
 import { placeOf } from "../core/item-list.ts"
@@ -12,15 +12,15 @@ import type { PartitionOwner } from "./owner/owner.ts"
 import type { Recovery } from "./recovery/recovery.ts"
 
 /**
- * A place for the execution of a job; rejects with E702 if there is none. `endedAt`: the job has ended then and is about
- * to be retried. Answers how to give the place back.
+ * Claims a place for the execution of a job; rejects with E702 if there is none. `endedAt`: the job ended then and is
+ * about to be retried. Resolves with a function that releases the place.
  */
 export type ClaimExecution = (jobId: string, endedAt?: number | null) => Promise<() => Promise<void>>
 
 /** For engines that run no pipelines. */
 export const anyExecution: ClaimExecution = async () => async () => {}
 
-/** A retry of an execution needs a place again. Answers how to give it back; null: the job needs none. */
+/** A retry of an execution needs a place again. Resolves with a function that releases it; null: the job needs none. */
 export async function placeForRetry(
   { id, plan, state }: LiveJob,
   claim: ClaimExecution,
@@ -32,7 +32,7 @@ export async function placeForRetry(
 export const isFull = (error: unknown): error is UmbraError =>
   error instanceof UmbraError && error.code === executionsFull
 
-/** No place for the child job of a node: the node waits for one. */
+/** There is no place for the child job of a node: the node waits for one. */
 export class NoPlaceError extends UmbraError {
   readonly childId: string
   readonly endedAt: number | null
@@ -52,7 +52,7 @@ export class NoPlaceError extends UmbraError {
   }
 }
 
-/** Executions that end in other processes are noticed by asking: one question a second while a node waits. */
+/** Executions that end in other processes are found by polling: one query a second while a node waits. */
 const ASK_MS = 1000
 
 interface Waiter {
@@ -71,10 +71,10 @@ export interface ExecutionQueueParts {
 }
 
 /**
- * Nodes of this process that wait for a place for their execution, in the order in which they came.
+ * Nodes of this process that wait for a place for their execution, in order of arrival.
  *
- * 1. That a node waits is a fact, with a time for its next dispatch. This queue makes it sooner and may be lost.
- * 2. A place is claimed for the first that waits before its node is dispatched, which then finds it held.
+ * 1. That a node waits is a fact, with a time for its next dispatch. This queue dispatches it sooner and may be lost.
+ * 2. A place is claimed for the first waiting node before the node is dispatched, which then finds it held.
  */
 export class ExecutionQueue {
   readonly #parts: ExecutionQueueParts
@@ -112,7 +112,7 @@ export class ExecutionQueue {
     })
   }
 
-  /** As many as there are places for. */
+  /** Dispatches as many nodes as there are places for. */
   async #serve(): Promise<void> {
     if (this.#isServing) {
       this.#isAskedAgain = true
@@ -126,7 +126,7 @@ export class ExecutionQueue {
       } while (this.#isAskedAgain)
     } catch (error) {
       if (!isFull(error))
-        this.#parts.log.warn({ error: String(error) }, "could not look for a free execution; trying again")
+        this.#parts.log.warn({ error: String(error) }, "could not query free executions; retrying")
     } finally {
       this.#isServing = false
       this.#arm()

@@ -6,11 +6,11 @@ import { UmbraError } from "../errors.ts"
 import type { Journal, WorkflowRow } from "../journal/port/journal.ts"
 import { inTurns } from "../turns.ts"
 
-/** Compiled workflow versions. A version never changes, so what is compiled once stays right. */
+/** Compiled workflow versions. A version never changes, so a compiled plan stays valid. */
 export class Plans {
   readonly #journal: Journal
   readonly #byVersion = new Map<string, Plan>()
-  /** A large one takes a while: whoever wants it meanwhile waits for the same. */
+  /** Compiling a large one takes a while: other callers wait for the same promise. */
   readonly #coming = new Map<string, Promise<Plan>>()
   readonly #limit: number
 
@@ -38,14 +38,14 @@ export class Plans {
   }
 
   add(row: { owner: string; name: string; version: number }, plan: Plan): Plan {
-    // The oldest goes: jobs that run hold their plan themselves.
+    // Evicts the oldest: running jobs refer to their plan themselves.
     if (this.#byVersion.size >= this.#limit) this.#byVersion.delete(this.#byVersion.keys().next().value!)
     this.#byVersion.set(keyOf(row.owner, row.name, row.version), plan)
     return plan
   }
 }
 
-/** What was validated when it was stored is not judged again by the handlers and adapters that happen to be here. */
+/** A stored version was validated when it was stored; it is not validated again against the handlers and adapters of this process. */
 const anyHandler: HandlerCatalog = { get: name => ({ name }), names: () => [] }
 const anyAdapter: AdapterCatalog = { get: type => ({ type }), types: () => [] }
 
@@ -56,7 +56,7 @@ async function compileStored(row: WorkflowRow): Promise<Plan> {
   const problem = compiled.problems[0]
   throw new UmbraError(
     "E305",
-    `Version ${row.version} of workflow "${row.name}" does not compile any more: ${problem?.message}`,
+    `Version ${row.version} of workflow "${row.name}" no longer compiles: ${problem?.message}`,
   )
 }
 

@@ -4,11 +4,11 @@ import type { RetryPolicy } from "../core/plan.ts"
 import { defaultRetryPolicy, retryDefaults } from "../definition/index.ts"
 import { amount, amountOrNever, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 
-/** Every figure the engine works with (S10). Defaults and variables are in the table below. */
+/** All settings of the engine (S10). Defaults and environment variables are in the table below. */
 export interface EngineSettings {
-  /** A job past this is EXPIRED; null: never. */
+  /** A job older than this is EXPIRED; null: never. */
   readonly ttlSeconds: number | null
-  /** What `retry` means in nodes of workflows that do not say it. Recorded with each job. */
+  /** The defaults of `retry` for nodes that do not set it. Recorded with each job. */
   readonly retryMaxAttempts: number
   readonly retryInitialSeconds: number
   readonly retryMaxSeconds: number
@@ -16,42 +16,42 @@ export interface EngineSettings {
   readonly retryJitter: number
   /** Finished jobs are removed after this; null: never. */
   readonly retentionSeconds: number | null
-  /** What was done to a pipeline's messages is removed this long after its end; null: with the job. */
+  /** The lineage of a pipeline's messages is removed this long after its end; null: with the job. */
   readonly lineageRetentionSeconds: number | null
-  /** A peer whose beat has not changed for this long is dead. */
+  /** A peer whose heartbeat has not changed for this long is dead. */
   readonly leaseSeconds: number
   readonly beatSeconds: number
-  /** A partition that another engine should have, and that does not come to rest, is handed over after this; null: never. */
+  /** A partition that another engine should own, and that does not become idle, is handed over after this; null: never. */
   readonly rebalanceSeconds: number | null
   /** A worker whose process has been silent for this long is shown as dead. */
   readonly workerDeadSeconds: number
-  /** Known deaths of the process running a node after which the node is failed. */
+  /** The number of recorded deaths of the process running a node after which the node fails. */
   readonly lossLimit: number
-  /** Outputs above this do not stay in memory. */
+  /** Outputs larger than this do not stay in memory. */
   readonly largeOutputBytes: number
   /** A job that only waits, and longer than this, leaves memory. */
   readonly parkAfterMs: number
-  /** Jobs in memory beyond which new ones are refused. */
+  /** The number of jobs in memory from which on new ones are rejected. */
   readonly maxLiveJobs: number
-  /** How deep workflows may run inside workflows. */
+  /** How deep workflows may be nested. */
   readonly maxDepth: number
-  /** How long a list of `for_each` may be. */
+  /** The maximum length of a list of `for_each`. */
   readonly maxItems: number
   /** How long running handlers may take to end when the engine, or a worker of a fleet, closes. */
   readonly drainSeconds: number
-  /** A provider's slot that nobody renews comes free after this. */
+  /** A slot of a provider that is not renewed becomes free after this. */
   readonly slotLeaseSeconds: number
-  /** Looks at operations of providers that run at once. */
+  /** Polls of provider operations that run at once. */
   readonly pollConcurrency: number
-  /** A look whose place in the provider's rate is further away than this is put off. */
+  /** A poll whose place in the provider's rate is further away than this is postponed. */
   readonly pollMaxWaitSeconds: number
-  /** Places in a provider's rate are this much, shared by the requests of a second, further apart than the rate asks. */
+  /** Margin that is added to the spacing of a provider's rate, per second of requests. */
   readonly rateGuardMs: number
-  /** How often slots, parked webhooks and abandoned operations are looked after. */
+  /** The interval of the sweep over slots, parked webhooks and abandoned operations. */
   readonly providerSweepSeconds: number
   /** How often a provider is asked to cancel an operation. */
   readonly cancelTries: number
-  /** The digit that tells the ids of this store's jobs from those of others (docs/beyond-one-postgres.md). */
+  /** The digit that distinguishes the job ids of this store from those of others (docs/beyond-one-postgres.md). */
   readonly cell: number
 }
 
@@ -98,7 +98,7 @@ export const engineTable: SettingTable<EngineSettings> = {
   },
 }
 
-/** undefined: the constants, which need not be recorded. */
+/** undefined: the built-in constants, which need not be recorded. */
 export function retryDefaultsOf(settings: EngineSettings): RetryPolicy | undefined {
   const policy = {
     maxAttempts: settings.retryMaxAttempts,
@@ -110,7 +110,7 @@ export function retryDefaultsOf(settings: EngineSettings): RetryPolicy | undefin
   return isDeepStrictEqual(policy, defaultRetryPolicy) ? undefined : policy
 }
 
-/** What is given, else what the environment says, else the default. */
+/** The given value, otherwise the environment variable, otherwise the default. */
 export function engineSettings(given?: Partial<EngineSettings>): EngineSettings {
   return readSettings(engineTable, given)
 }

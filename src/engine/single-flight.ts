@@ -1,8 +1,8 @@
 /**
- * Look-ups that many ask for at once. An answer is never older than the question: whoever asks while a look-up of the
- * same key is under way waits for the next one, together with everybody else who does. So nothing stale is ever told,
- * in any process, and a thousand askers at a time cost two queries. Those that come in one turn of the event loop cost
- * one: a look-up begins when the turn has ended.
+ * Shares queries among concurrent callers. An answer is never older than the request: a caller that arrives while a
+ * query for the same key is in flight waits for the next one, together with all later callers. So no caller gets a stale
+ * answer, in any process, and a thousand callers at a time cost two queries. Callers of one turn of the event loop
+ * cost one: a query begins when the turn has ended.
  */
 interface Line<T> {
   readonly running: Promise<T>

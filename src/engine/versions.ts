@@ -1,6 +1,6 @@
 /**
- * From what a caller writes (`name`, `name@3`, `name@stable`) to a version, without reading a definition. A moved alias
- * counts at once, in every process.
+ * Resolves a caller's reference (`name`, `name@3`, `name@stable`) to a version, without reading a definition. A moved
+ * alias takes effect at once, in every process.
  */
 import { UmbraError } from "../errors.ts"
 import type { Journal } from "../journal/port/journal.ts"
@@ -9,14 +9,14 @@ import { SingleFlight } from "./single-flight.ts"
 
 interface Reference {
   readonly name: string
-  /** Neither this nor an alias: the latest. */
+  /** Without a version and an alias: the latest. */
   readonly version?: number
   readonly alias?: string
 }
 
 export const aliasPattern = /^[A-Za-z_][A-Za-z0-9_-]{0,62}$/
 
-/** The last `@` divides, if what follows can be a version or an alias; names may have others. */
+/** The last `@` separates the name, if the rest can be a version or an alias; names may contain other `@`. */
 export function parseReference(text: string): Reference {
   const [, name, target] = /^(.+)@([^@]+)$/s.exec(text) ?? []
   if (name === undefined || target === undefined) return { name: text }
@@ -35,7 +35,7 @@ export class Versions {
     this.#random = random
   }
 
-  /** The version that a submission of this moment gets; E305 if there is none. */
+  /** The version that a submission gets now; E305 if there is none. */
   async resolve(owner: string, text: string): Promise<{ readonly name: string; readonly version: number }> {
     if (text.includes("\0")) throw noSuchWorkflow(text)
     const reference = parseReference(text)
@@ -56,21 +56,21 @@ export class Versions {
   }
 }
 
-/** `random` in [0, 1): each version as often as its weight says, and one with weight 0 never. */
+/** `random` in [0, 1): picks each version according to its weight, and never one with weight 0. */
 export function pick(targets: readonly AliasTarget[], random: number): number {
   let left = random * targets.reduce((sum, { weight }) => sum + weight, 0)
   for (const { version, weight } of targets) {
     left -= weight
     if (left < 0) return version
   }
-  // Rounding may leave a little.
+  // Rounding may leave a remainder.
   return targets.findLast(({ weight }) => weight > 0)!.version
 }
 
-/** The name may be right, and only what stands behind the @ wrong. */
+/** The name may be right, and only the part after the @ wrong. */
 export function noSuchWorkflow(reference: string): UmbraError {
   const advice = reference.includes("@")
-    ? "Check the name, and the version or alias behind the @."
+    ? "Check the name, and the version or alias after the @."
     : "Store it first, or check the name."
   return new UmbraError("E305", `There is no workflow "${reference}". ${advice}`)
 }

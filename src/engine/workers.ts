@@ -5,9 +5,9 @@ import { Peers, StaleBeats } from "./partitions/peers.ts"
 import type { TakesPartitions } from "./partitions/takes-partitions.ts"
 
 /**
- * The workers that share this store (S5), as the last beat told. A process says of its worker what others may know with
- * every beat; who is silent for `deadMs` is dead. That is for people to see: who takes jobs over is decided by
- * ownership.ts, with a lease of its own.
+ * The workers that share this store (S5), according to the last heartbeat. A process describes its worker with every
+ * heartbeat; one that is silent for `deadMs` is shown as dead. This is for people: ownership.ts decides with its own lease
+ * which engine takes over.
  */
 export class Workers {
   readonly #parts: FleetParts
@@ -39,7 +39,7 @@ export class Workers {
     this.#counts = { live: this.#own() + this.#others.length - dead, dead }
   }
 
-  /** Cheap: nothing is asked for it. */
+  /** Cheap: needs no query. */
   get counts(): WorkerCounts {
     const remote = this.#parts.remote()
     if (remote === undefined) return this.#counts
@@ -67,7 +67,7 @@ export class Workers {
     ]
   }
 
-  /** What this process says with its beat: where it runs, and of its worker. */
+  /** The description that this process sends with its heartbeat: where it runs, and its worker. */
   place(): string {
     const { worker, takesPartitions } = this.#parts
     const said: Said & TakesPartitions = {
@@ -86,7 +86,7 @@ export class Workers {
 interface FleetParts {
   readonly engine: string
   readonly worker: () => WorkerFacts
-  /** Those that are reached through Redis. */
+  /** The workers that are reached through Redis. */
   readonly remote: () => RemoteWorkers | undefined
   readonly partitions: () => number
   readonly takesPartitions: () => boolean
@@ -95,7 +95,7 @@ interface FleetParts {
   readonly now: () => number
 }
 
-/** What a process says of its worker. */
+/** The description that a process gives of its worker. */
 export interface WorkerFacts {
   readonly version: string
   readonly handlers: readonly string[]
@@ -107,7 +107,7 @@ export interface WorkerFacts {
 export interface WorkerCounts {
   readonly live: number
   readonly dead: number
-  /** Of an earlier release: they live, and get no tasks. Absent: there are none. */
+  /** Workers of an earlier release: they are alive, and get no tasks. Absent: there are none. */
   readonly outdated?: number
 }
 
@@ -122,11 +122,11 @@ export interface WorkerView extends WorkerFacts {
   /** Partitions that its process owns. */
   readonly partitions: number
   readonly last_beat: string
-  /** outdated: of an earlier release; it lives, and gets no tasks. */
+  /** outdated: of an earlier release; it is alive, and gets no tasks. */
   readonly state: "live" | "dead" | "outdated"
 }
 
-/** Beyond it there are no dates, and somebody else's row must not end us. */
+/** The latest valid date: an invalid time in another process's row must not end this process. */
 const LAST_TIME = 8.64e15
 
 function workerView(found: {
@@ -163,7 +163,7 @@ function remoteView(worker: RemoteWorker, state: WorkerView["state"]): WorkerVie
   return { id, host, pid, version, state, last_beat, handlers, concurrency, running, queued, partitions: 0 }
 }
 
-/** null: another release says it in another way. */
+/** null: another release formats it differently. */
 function saidBy(place: string): Said | null {
   try {
     const said = JSON.parse(place) as Partial<Said>

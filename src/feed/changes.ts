@@ -1,6 +1,6 @@
 /**
- * From facts to what a stream tells: the transitions of J18, each with the job or the node as it then was. Those of the
- * items of `for_each` are left out: ten thousand of them would drown the nodes, and who wants them asks for them
+ * Turns facts into the changes of a stream: the transitions of J18, each with the job or the node as it then was. Those
+ * of the items of `for_each` are left out: ten thousand of them would drown the nodes; clients request them separately
  * (`GET /jobs/{job}/nodes/{node}/items`).
  */
 
@@ -17,10 +17,10 @@ export interface Change {
   readonly kind: "job" | "node"
   readonly jobId: string
   readonly seq: number
-  /** Among the events of one fact: the last part of the event's idempotency key. */
+  /** The index among the events of one fact: the last part of the event's idempotency key. */
   readonly place: number
   readonly at: number
-  /** What the job has become; null: it is a node's change. */
+  /** The new status of the job; null: it is a change of a node. */
   readonly status: JobStatus | null
   /** JSON. */
   readonly data: string
@@ -42,7 +42,7 @@ export function changesOf(
     const common = { jobId: job.id, seq, place, at: fact.at }
     if (event.type.startsWith("job.")) {
       const status = event.to as JobStatus
-      // A state that was passed through on the way had not got further than where it began.
+      // An intermediate state has the progress from before the fact.
       const percent = place === last ? progressOf(job.state) : before
       const line = jobLine(job, { status, percent, at: fact.at })
       const data = JSON.stringify(
@@ -57,7 +57,7 @@ export function changesOf(
 
 const previewIn = ({ data, ...where }: JsonObject) => shownPreview(where, data)
 
-/** `where`: which node, or item of it, published it. `data` undefined: it is too large for a stream. */
+/** `where`: the node, or item of it, that published the preview. `data` undefined: it is too large for a stream. */
 export function shownPreview(where: JsonObject, data: Json | undefined): JsonObject {
   return data === undefined ? { ...where, data_left_out: true } : { ...where, data }
 }
@@ -112,7 +112,7 @@ function errorOf({ fault, cause, item }: JsonObject): { error?: JsonObject } {
   return { error: { code, message, ...where } }
 }
 
-/** In the words of the graph: why the node does not run right now. */
+/** In the terms of the graph: why the node does not run right now. */
 function waitingOf({ reason, retry_at, waiting, pipeline, limit }: JsonObject): { waiting_on?: JsonObject } {
   if (reason === "executions" && pipeline !== undefined && limit !== undefined)
     return { waiting_on: { kind: "executions", pipeline, limit } }

@@ -15,23 +15,23 @@ import { type Follower, JobNews, OwnerNews, OwnerWatch } from "./watches.ts"
 /**
  * One reader of the journal for all live streams of a process.
  *
- * 1. It reads only while somebody follows, from position to position (src/journal/port/feed.ts): so every change comes once
- *    and in the order of its job, whichever engine committed it.
- * 2. What happened is read when somebody says so (a commit here, a word from another engine) and, where there are other
- *    engines, every second anyway. A hint that is lost costs time, never a change.
- * 3. Who follows is changed only between two pages: a follower gets everything after the position it was given.
- * 4. A known job is one whose every fact up to the position has been applied. Nobody wants it any more: it is forgotten.
+ * 1. It reads only while there are followers, from position to position (src/journal/port/feed.ts): so every change
+ *    arrives once and in the order of its job, whichever engine committed it.
+ * 2. It reads after a hint (a commit here, a notification of another engine) and, where there are other engines, every
+ *    second anyway. A lost hint costs time, never a change.
+ * 3. Followers are added and removed only between two pages: a follower gets everything after the position it was given.
+ * 4. A known job is one whose every fact up to the position has been applied. A job without followers is forgotten.
  */
 export interface FeedParts extends FoldParts {
   readonly settings: FeedSettings
   /** Finished jobs are removed after this; null: never. */
   readonly retentionSeconds: number | null
   now(): number
-  /** Called when the first begins to follow and when the last has gone. */
+  /** Called when the first follower is added and when the last is removed. */
   follows(isFollowing: boolean): void
 }
 
-/** The owners that are followed are looked for in the database as long as they are few; beyond, everybody's facts are read. */
+/** Up to this many followed owners the query filters by owner; with more, the facts of all owners are read. */
 const FEW_OWNERS = 50
 /** Facts of one partition in a page. */
 const PAGE = 256
@@ -44,7 +44,7 @@ export class Feed {
   readonly #dirty = new Set<number>()
   readonly #progress = new LatestProgress()
   readonly #joining: (() => void)[] = []
-  /** Everything up to here has been told; null: nobody follows. */
+  /** Everything up to here has been delivered; null: there are no followers. */
   #seqs: number[] | null = null
   #store = ""
   #users = 0
@@ -83,7 +83,7 @@ export class Feed {
     }, this.parts.settings.progressMs)
   }
 
-  /** Answers the position from which on `follower` is told, and how to end that. */
+  /** Resolves with the position after which `follower` is notified, and a function that stops that. */
   followOwner(owner: string, follower: Follower<OwnerNews>): Promise<Following> {
     return this.#follow(owner, {
       enter: watch => void watch.all.add(follower),
@@ -135,7 +135,7 @@ export class Feed {
     })
   }
 
-  /** From now on commits are heard of; then the position is asked for. */
+  /** Subscribes to notifications of commits first, then reads the position. */
   async #start(): Promise<void> {
     const { journal, settings, follows } = this.parts
     follows(true)
@@ -183,7 +183,7 @@ export class Feed {
       if (this.#dirty.size > 0) await this.#readOn(seqs)
       if (this.#isProgressDue) await this.#tellProgress(seqs)
     } catch (error) {
-      this.parts.log.warn({ error: String(error) }, "live streams cannot be read on; trying again")
+      this.parts.log.warn({ error: String(error) }, "could not read the journal for live streams; retrying")
       for (const partition of seqs.keys()) this.#dirty.add(partition)
       waitMs = this.parts.settings.lookAgainMs
     }
@@ -207,11 +207,11 @@ export class Feed {
       known: this.#known,
       withNodes: ({ owner, jobId }) => this.#watches.get(owner)?.byJob.has(jobId) ?? false,
     })
-    // Nobody may have stopped following, and somebody else begun, meanwhile.
+    // All followers may have stopped, and a new one begun, meanwhile.
     if (this.#seqs === seqs) this.#tell(seqs, page, told)
   }
 
-  /** In one go: between two pages everybody has been told everything up to the same position. */
+  /** Synchronous: between two pages all followers have everything up to the same position. */
   #tell(seqs: number[], page: FeedPage, told: readonly ToldFact[]): void {
     const byOwner = new Map<string, OwnerChange[]>()
     const byJob = new Map<string, { owner: string; changes: Change[] }>()
@@ -248,7 +248,7 @@ export class Feed {
     }
   }
 
-  /** What handlers say and how far lists are, beside what the journal says of the job: so that progress never runs ahead of the changes. */
+  /** Reports of handlers and progress of lists, merged with the job's state from the journal: so that progress never runs ahead of the changes. */
   async #tellProgress(seqs: readonly number[]): Promise<void> {
     this.#isProgressDue = false
     const all = this.#progress.take()

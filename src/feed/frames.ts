@@ -1,4 +1,4 @@
-/** How events are written (Server-Sent Events): `event`, `id` and one line of `data` each. */
+/** The format of events (Server-Sent Events): `event`, `id` and one line of `data` each. */
 import type { Change } from "./changes.ts"
 import { jobPositionText, positionText } from "./position.ts"
 
@@ -17,7 +17,7 @@ export function jobFrames(changes: readonly Change[]): string {
   return changes.map(change => text(change.kind, change.data, jobPositionText(change))).join("")
 }
 
-/** A change of one of an owner's jobs, and everything that has been told before it. */
+/** A change of one of an owner's jobs, and the position after it. */
 export interface OwnerChange extends Change {
   readonly partition: number
   readonly seqs: readonly number[]

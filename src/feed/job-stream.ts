@@ -13,14 +13,14 @@ export interface JobStreamParts {
   readonly feed: Feed
   readonly owner: string
   readonly jobId: string
-  /** Where the client says that it stands. */
+  /** The position that the client sent. */
   readonly after: JobPosition | null
   readonly sink: Sink
 }
 
 export class JobStream extends Stream<JobNews> {
   readonly #parts: JobStreamParts
-  /** Facts up to here have been told. */
+  /** Facts up to here have been delivered. */
   #floor = 0
 
   constructor(parts: JobStreamParts) {
@@ -53,7 +53,7 @@ export class JobStream extends Stream<JobNews> {
     this.end(status === "DELETED" ? "job_deleted" : "job_ended")
   }
 
-  /** null: the job is gone. */
+  /** null: the job does not exist any more. */
   async #snapshot(): Promise<JobStatus | null> {
     const { feed, jobId } = this.#parts
     const found = await feed.snapshots.job(jobId)

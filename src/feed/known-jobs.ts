@@ -1,6 +1,6 @@
 /**
- * Jobs as their facts tell, without what can be large: inputs, outputs and other data never stay here. What is
- * streamed are states, and short previews, which are told once and not kept.
+ * Jobs folded from their facts, without large values: inputs, outputs and other data are never kept here. Streams carry
+ * states, and short previews, which are delivered once and not kept.
  */
 import { apply } from "../core/apply/apply.ts"
 import type { Fact, Waiting } from "../core/facts.ts"
@@ -16,10 +16,10 @@ export interface KnownJob {
   readonly id: string
   readonly plan: Plan
   readonly state: JobState
-  /** Of its last fact. */
+  /** The seq of its last fact. */
   seq: number
   at: number
-  /** What was said last of the progress of any of its nodes. */
+  /** The latest progress message of any of its nodes. */
   message: string | null
 }
 
@@ -32,10 +32,10 @@ export interface FoldParts {
 /** Larger facts are read one by one: a page of them must not fill the memory. */
 export const INLINE_BYTES = 32 * 1024
 
-/** Facts folded without a break: some milliseconds. */
+/** The number of facts that are folded without a break: some milliseconds. */
 const TURN = 500
 
-/** The jobs as these of their facts tell. One whose facts or plan are gone is left out. */
+/** Folds the jobs from these of their facts. A job whose facts or plan do not exist any more is left out. */
 export async function foldJobs(
   parts: FoldParts,
   ids: readonly string[],
@@ -45,7 +45,7 @@ export async function foldJobs(
   const unreadable = new Set<string>()
   let folded = 0
   for (const row of await parts.journal.readFacts(ids, { inlineBytes: INLINE_BYTES })) {
-    // A list of 100,000 items takes a second: others have their turn meanwhile.
+    // A list of 100,000 items takes a second: other work runs in between.
     if (++folded % TURN === 0) await new Promise<void>(resolve => setImmediate(resolve))
     if (!isIncluded(row) || unreadable.has(row.jobId)) continue
     const fact = await factOf(parts.journal, row)
@@ -63,7 +63,7 @@ export async function foldJobs(
   return jobs
 }
 
-/** A job before its first fact, which this is; null: it cannot be told. */
+/** A job before its first fact, which is `fact`; null: it cannot be streamed. */
 export async function beginning(parts: FoldParts, id: string, fact: Fact): Promise<KnownJob | null> {
   if (fact.type !== "job_submitted") return null
   try {
@@ -71,7 +71,10 @@ export async function beginning(parts: FoldParts, id: string, fact: Fact): Promi
     return { id, plan, state: newJobState(plan), seq: 0, at: fact.at, message: null }
   } catch (error) {
     if (!(error instanceof UmbraError && error.code === "E305")) throw error
-    parts.log.warn({ job_id: id, error: error.message }, "a job is not streamed: its workflow is gone")
+    parts.log.warn(
+      { job_id: id, error: error.message },
+      "job not streamed: its workflow does not exist any more",
+    )
     return null
   }
 }
@@ -81,13 +84,13 @@ export async function factOf(journal: Journal, row: FactRow): Promise<Fact | nul
   const data = row.data ?? (await journal.readFact(row.jobId, row.seq))
   if (data === null) return null
   const fact = decodeFact({ type: row.type, at: row.at, data })
-  // Undefined: it is left out of what is told.
+  // Undefined: the data is left out of the stream.
   if (fact.type === "preview_published")
     return data.length <= MOST_PREVIEW ? fact : { ...fact, data: undefined as never }
   return withoutData(fact)
 }
 
-/** A client for which too much waits is dropped: a larger preview is asked for (`GET /jobs/{job}`). */
+/** A client with too much pending output is dropped: it requests a larger preview separately (`GET /jobs/{job}`). */
 const MOST_PREVIEW = 16 * 1024
 
 const heavy = ["input", "output", "data", "job_output"] as const
@@ -97,10 +100,10 @@ function withoutData(fact: Fact): Fact {
   for (const key of heavy) if (key in light) light[key] = null
   if (fact.type === "node_waiting" || fact.type === "item_waiting")
     light.waiting = waitingWithoutData(fact.waiting)
-  // How many items there are counts; what they are stays out.
+  // The number of items is kept, the items are not.
   if (fact.type === "node_expanded" && fact.items !== undefined)
     light.items = new Array<null>(fact.items.length).fill(null)
-  // What a provider said when it could not be asked: streams do not tell it.
+  // The provider's message of a failed poll is not streamed.
   if (fact.type === "poll_scheduled") delete light.fault
   return light as unknown as Fact
 }
@@ -110,7 +113,7 @@ function waitingWithoutData(waiting: Waiting): Waiting {
   return waiting.kind === "signal" && waiting.default !== undefined ? { ...waiting, default: null } : waiting
 }
 
-/** So many of them at most; who was not needed for longest goes. */
+/** A cache with a maximum size; the least recently used job is evicted. */
 export class KnownJobs {
   readonly #jobs = new Map<string, KnownJob>()
   readonly #most: number

@@ -1,13 +1,13 @@
 /**
- * How far a node with `for_each` is. Its items are not streamed one by one, but a list may take hours: what is done of it,
- * or has failed for good while the others go on, is progress, told as a handler's own would be.
+ * The progress of a node with `for_each`. Its items are not streamed one by one, but a list may take hours: the items
+ * that are done, or have failed for good while the others continue, are reported as progress, like that of a handler.
  */
 import type { Fact } from "../core/facts.ts"
 import { isDone } from "../core/state.ts"
 import type { KnownJob } from "./known-jobs.ts"
 import type { ProgressNews } from "./progress.ts"
 
-/** The node whose list has got further by this; null: none has. */
+/** The node whose list made progress by this fact; null: none did. */
 export function listOf(fact: Fact): number | null {
   switch (fact.type) {
     case "item_completed":
@@ -21,7 +21,7 @@ export function listOf(fact: Fact): number | null {
   }
 }
 
-/** null: the node is done, which is a change of its own. */
+/** null: the node is done, which is reported as a change. */
 export function listProgress({ id, plan, state, at }: KnownJob, node: number): ProgressNews | null {
   const list = state.lists.get(node)
   if (list === undefined || isDone(state, node)) return null

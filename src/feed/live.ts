@@ -1,4 +1,4 @@
-/** What the engine of this process and those of others say, brought to who waits and to the feed, and back. */
+/** Connects the events of this process's engine and of others with waiting callers and the feed. */
 
 import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
@@ -12,16 +12,16 @@ import type { FeedSettings } from "./settings.ts"
 
 export interface LiveParts extends FoldParts {
   readonly settings: FeedSettings
-  /** Of this engine. */
+  /** The id of this engine. */
   readonly id: string
-  /** How long a word of another engine is believed without a beat that says the same. */
+  /** How long a notification of another engine is valid without a heartbeat that confirms it. */
   readonly leaseMs: number
   readonly retentionSeconds: number | null
   readonly watchers: Watchers
   now(): number
-  /** Lets the beat say that this engine follows the others, or that it does not. */
+  /** Sets whether the heartbeat says that this engine follows the others. */
   follow(isFollowing: boolean): void
-  /** Lets the beat come at once: another engine has let go of partitions, or has its first. */
+  /** Sends a heartbeat at once: another engine has released partitions, or has taken its first. */
   beatNow(): void
 }
 
@@ -32,7 +32,7 @@ export class Live implements EngineObserver {
   readonly #watchers: Watchers
   readonly #now: () => number
   readonly #follow: (isFollowing: boolean) => void
-  /** Live streams, and those who wait for jobs that run elsewhere. */
+  /** The number of users: live streams, and callers that wait for jobs of other processes. */
   #followers = 0
 
   constructor(parts: LiveParts) {
@@ -114,5 +114,5 @@ export class Live implements EngineObserver {
   }
 }
 
-/** Between two looks for the ends of jobs when nobody says anything: one question, however many are waited for. */
+/** The interval of polls for the ends of jobs without notifications: one query, however many jobs are waited for. */
 const LOOK_AGAIN_MS = 250

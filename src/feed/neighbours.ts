@@ -1,6 +1,6 @@
 /**
- * Engines of the same store tell each other of what they commit, as long as somebody there follows it: which partitions
- * have something new, and how far handlers say that they are; and that partitions are free. Hints, outside of every
+ * Engines of the same store notify each other of their commits, as long as another engine follows them: which partitions
+ * have new facts, and the progress that handlers report; and that partitions are free. These are hints, outside of every
  * append: a lost one costs time.
  */
 import type { JournalFeed } from "../journal/port/feed.ts"
@@ -8,14 +8,14 @@ import { LatestProgress, type ProgressNews } from "./progress.ts"
 
 export interface NeighbourParts {
   readonly feed: JournalFeed
-  /** Between two words to the others. */
+  /** The minimum time between two notifications. */
   readonly tellMs: number
-  /** How long a word that somebody follows is believed, until a beat says the same. */
+  /** How long a notification that an engine follows is valid, until a heartbeat confirms it. */
   readonly believeMs: number
-  /** What another engine tells. */
+  /** Another engine has committed facts in these partitions. */
   changed(partitions: readonly number[]): void
   progressed(news: ProgressNews): void
-  /** It has let go of partitions, or has its first. */
+  /** Another engine has released partitions, or has taken its first. */
   released(): void
 }
 
@@ -27,7 +27,7 @@ interface Told {
   readonly progress?: readonly ProgressNews[]
 }
 
-/** PostgreSQL takes 8,000 bytes less one. */
+/** PostgreSQL accepts at most 7,999 bytes. */
 const MOST_BYTES = 7900
 
 export class Neighbours {
@@ -56,22 +56,22 @@ export class Neighbours {
     await this.#unlisten?.()
   }
 
-  /** What the beats say. */
+  /** Set from heartbeats. */
   followed(isFollowed: boolean): void {
     this.#isFollowedByBeat = isFollowed
   }
 
-  /** Beats are seconds apart: those who commit should not wait for the next. */
+  /** Heartbeats are seconds apart: engines that commit should not wait for the next one. */
   tellThatWeFollow(): void {
     if (this.#parts.feed.listen !== null) this.#say({ follows: true })
   }
 
-  /** Partitions were let go of here, or the first were taken. */
+  /** This engine released partitions, or took its first. */
   tellThatWeReleased(): void {
     if (this.#parts.feed.listen !== null) this.#say({ released: true })
   }
 
-  /** Something was committed here. */
+  /** This engine committed facts in the partition. */
   changed(partition: number): void {
     if (!this.#isFollowed) return
     this.#partitions.add(partition)
@@ -122,7 +122,7 @@ export class Neighbours {
   }
 }
 
-/** null: somebody else uses the channel, or an engine of another release. */
+/** null: the message is of another program, or of an engine of another release. */
 function toldBy(text: string): Told | null {
   try {
     return JSON.parse(text) as Told | null

@@ -11,12 +11,12 @@ import type { OwnerNews } from "./watches.ts"
 export interface OwnerStreamParts {
   readonly feed: Feed
   readonly owner: string
-  /** Where the client says that it stands; `unknown`: at a position that means nothing here. */
+  /** The position that the client sent; `unknown`: a position that is not valid here. */
   readonly after: Position | "unknown" | null
   readonly sink: Sink
 }
 
-/** What is nearly as old as what is removed may be incomplete. */
+/** Facts almost as old as the retention time may be incomplete. */
 const SHARE_OF_RETENTION = 0.9
 /** Facts of one partition in a page. */
 const PAGE = 1000
@@ -24,7 +24,7 @@ const PAGE = 1000
 export class OwnerStream extends Stream<OwnerNews> {
   readonly #parts: OwnerStreamParts
   #store = ""
-  /** The client has everything up to here, which may be ahead of what this process has told; null: it is not. */
+  /** The client has everything up to here, which may be ahead of this process; null: it is not ahead. */
   #floor: readonly number[] | null = null
 
   constructor(parts: OwnerStreamParts) {
@@ -64,19 +64,19 @@ export class OwnerStream extends Stream<OwnerNews> {
     }
     const fresh = news.changes
       .filter(({ partition, seq }) => seq > floor[partition]!)
-      // What this process has not told yet, but the client has: its next position must not lose it.
+      // The client has changes that this process has not delivered yet: its next position must include them.
       .map(change => ({ ...change, seqs: furthest(change.seqs, floor) }))
     if (fresh.length > 0) this.sink.write(Buffer.from(ownerFrames(this.#store, fresh)))
     if (news.seqs.every((seq, partition) => seq >= floor[partition]!)) this.#floor = null
   }
 
-  /** Jobs that ended after it may have been removed since. */
+  /** Jobs that ended after this position may have been removed since. */
   #isTooOld({ at }: Position): boolean {
     const { retentionSeconds, now } = this.#parts.feed.parts
     return retentionSeconds !== null && at < now() - SHARE_OF_RETENTION * 1000 * retentionSeconds
   }
 
-  /** A client that was told more by another process: then as far as the store is. */
+  /** The target of the catch-up: if another process delivered more to the client, the current end of the store. */
   async #upTo(after: Position, seqs: readonly number[]): Promise<readonly number[]> {
     const isAhead = after.seqs.some((seq, partition) => seq > seqs[partition]!)
     return isAhead ? (await this.#parts.feed.parts.journal.feed.position()).seqs : seqs
@@ -94,7 +94,7 @@ export class OwnerStream extends Stream<OwnerNews> {
     const { feed, owner } = this.#parts
     const facts = await factsBetween(feed, owner, after, upTo)
     if (facts === null) return null
-    // States of its own: those that the feed knows are of another time.
+    // With its own states: those of the feed are of another position.
     const told = await tellFacts(feed.parts, facts, { known: new KnownJobs(0), withNodes: () => false })
     const seqs = [...after.seqs]
     const missed: OwnerChange[] = []
@@ -108,7 +108,7 @@ export class OwnerStream extends Stream<OwnerNews> {
   }
 }
 
-/** Of a fact that was told in part the rest is missed. null: too many. */
+/** Includes the rest of a fact that was delivered in part. null: too many. */
 async function factsBetween(
   { parts: { journal, settings } }: Feed,
   owner: string,
@@ -129,7 +129,7 @@ async function factsBetween(
       .filter(({ isMore }) => isMore)
       .map(({ partition, seq }) => ({ partition, after: seq, upTo: upTo[partition]! }))
   }
-  // First the rest of a fact that was told in part: no other position could say that it is still to come.
+  // First the rest of a fact that was delivered in part: no other position could express that it is still missing.
   const isFirst = (fact: FeedFact) => Number(isPartlyTold(after, fact))
   return facts.sort((a, b) => isFirst(b) - isFirst(a) || inFeedOrder(a, b))
 }

@@ -5,16 +5,16 @@ import { listOf } from "./list-progress.ts"
 
 export interface ToldFact {
   readonly row: FeedFact
-  /** As it is after the last fact of the page. */
+  /** Its state after the last fact of the page. */
   readonly job: KnownJob
   readonly changes: readonly Change[]
-  /** A node whose list has got further by it. */
+  /** A node whose list made progress by this fact. */
   readonly list: number | null
 }
 
 /**
- * Each fact's changes. The jobs are not known any more when it answers: whoever tells the changes keeps them. A page that
- * fails half way is read again, and nothing may be left half applied.
+ * The changes of each fact. The jobs are removed from the known ones; the caller that delivers the changes adds them again.
+ * A page that fails half way is read again, and no state may be left half applied.
  */
 export async function tellFacts(
   parts: FoldParts,
@@ -35,7 +35,7 @@ export async function tellFacts(
   return told
 }
 
-/** One look at the journal for all jobs of a page that are not known. New ones begin in the page itself. */
+/** One read of the journal for all jobs of a page that are not known. New jobs begin in the page itself. */
 async function jobsBefore(
   parts: FoldParts,
   facts: readonly FeedFact[],

@@ -1,11 +1,11 @@
 import { SEQS_PER_EPOCH } from "../engine/ids.ts"
 
 /**
- * Where a stream stands, as the id of its last event.
+ * The position of a stream, as the id of its last event.
  *
- * 1. Everything up to `seqs` was delivered; of the fact at `seqs[partition]` the changes up to `place` only.
- * 2. It says nothing about this process: any server of the same store goes on from it.
- * 3. `at` is the time of the event, by which a position older than what is kept is recognised.
+ * 1. Everything up to `seqs` was delivered; of the fact at `seqs[partition]` only the changes up to `place`.
+ * 2. It contains nothing about this process: any server of the same store can resume from it.
+ * 3. `at` is the time of the event, which shows whether a position is older than what is kept.
  *
  * On the wire: `j1.` and, in base64url, numbers of seven bits a byte: the first bytes of the store's id, at,
  * partition + 1, place, then for each partition its epoch and its counter. Partitions without a fact are counted.
@@ -14,7 +14,7 @@ export interface Position {
   /** A mark of the store: see `storeMark`. */
   readonly store: string
   readonly at: number
-  /** -1: all of every fact. */
+  /** -1: every fact was delivered completely. */
   readonly partition: number
   readonly place: number
   readonly seqs: readonly number[]
@@ -48,7 +48,7 @@ export function positionText({ store, at, partition, place, seqs }: Position): s
   return PREFIX + Buffer.from(bytes).toString("base64url")
 }
 
-/** What `id` says. `malformed`: nothing of ours. `unknown`: written by another release. */
+/** Parses `id`. `malformed`: not a position. `unknown`: written by another release. */
 export function readPosition(id: string): Position | "malformed" | "unknown" {
   const text = /^j(\d{1,3})\.([A-Za-z0-9_-]{1,4000})$/.exec(id)
   if (text === null) return "malformed"
@@ -63,7 +63,7 @@ export function readPosition(id: string): Position | "malformed" | "unknown" {
   return { store, at, partition: partition - 1, place, seqs }
 }
 
-/** Of a store's id: enough to tell it from another that was made at the same place. */
+/** A prefix of a store's id: enough to distinguish it from another store created at the same place. */
 export function storeMark(store: string): string {
   return store.replaceAll("-", "").slice(0, 2 * STORE_BYTES)
 }
@@ -83,7 +83,7 @@ function seqsOf(numbers: readonly number[]): number[] | null {
   return seqs
 }
 
-/** A job's id has twelve bits for it. */
+/** A job's id has twelve bits for the partition. */
 const MOST_PARTITIONS = 4096
 
 function put(bytes: number[], value: number): void {
@@ -95,7 +95,7 @@ function put(bytes: number[], value: number): void {
   bytes.push(rest)
 }
 
-/** null: the last one has no end, or one is no number that we would write. */
+/** null: the last number is incomplete, or a number is in a form that is never written. */
 function numbersOf(bytes: Uint8Array): number[] | null {
   const numbers: number[] = []
   let [value, scale] = [0, 1]
@@ -110,7 +110,7 @@ function numbersOf(bytes: Uint8Array): number[] | null {
   return scale === 1 ? numbers : null
 }
 
-/** Where the stream of one job stands: a fact of it, and the place among that fact's changes. */
+/** The position of a stream of one job: one of its facts, and the index among that fact's changes. */
 export interface JobPosition {
   readonly seq: number
   readonly place: number

@@ -1,4 +1,4 @@
-/** How far nodes are: what their handlers say, or what is done of their lists. Nothing of it is stored. */
+/** The progress of nodes: reported by their handlers, or computed from their lists. None of it is stored. */
 import { progressOf } from "../core/view/view.ts"
 import { isoTime } from "../engine/iso-time.ts"
 import { frame } from "./frames.ts"
@@ -13,19 +13,19 @@ export interface ProgressNews {
   readonly at: number
 }
 
-/** What was said last of each node: one that says much must not hide what the others of its job say. */
+/** The latest progress of each node: a node that reports often must not hide the other nodes of its job. */
 export class LatestProgress {
   readonly #byJob = new Map<string, Map<string, ProgressNews>>()
 
   add(news: ProgressNews): void {
     const byNode = this.#byJob.get(news.job_id) ?? new Map<string, ProgressNews>()
     this.#byJob.set(news.job_id, byNode)
-    // What is said last is told last: a job shows the last message.
+    // The latest report is delivered last: a job shows the last message.
     byNode.delete(news.node)
     byNode.set(news.node, news)
   }
 
-  /** All of it, which is forgotten. */
+  /** Returns and removes all of it. */
   take(): ProgressNews[] {
     const all = [...this.#byJob.values()].flatMap(byNode => [...byNode.values()])
     this.#byJob.clear()

@@ -1,18 +1,18 @@
 import { amount, readSettings, type SettingTable, wholeNumber } from "../settings.ts"
 
-/** The figures of live streams that do not depend on how they travel (S10). */
+/** The settings of live streams that do not depend on the transport (S10). */
 export interface FeedSettings {
-  /** Between two reads of the journal, however much happens. */
+  /** The minimum time between two reads of the journal, however much happens. */
   readonly readMs: number
-  /** Where other engines commit too: how long their news may be missed. */
+  /** Where other engines commit too: how long a missed notification of theirs may go unnoticed. */
   readonly lookAgainMs: number
-  /** How often another engine that follows is told of what is committed here. */
+  /** The minimum time between two notifications to other engines that follow the commits of this one. */
   readonly tellMs: number
-  /** How often the progress of one job is told. */
+  /** The minimum time between two progress events of one job. */
   readonly progressMs: number
-  /** Jobs whose state is kept, so that the next fact of theirs needs no look at the journal. */
+  /** The number of jobs whose state is cached, so that their next fact needs no read of the journal. */
   readonly knownJobs: number
-  /** Facts that a stream may have missed and still get: of its own jobs, and of everybody's that are looked at. */
+  /** The maximum number of facts that a resuming stream catches up on: facts of its own jobs, and facts of all jobs that are scanned. */
   readonly catchUpFacts: number
   readonly catchUpLooked: number
 }

@@ -1,4 +1,4 @@
-/** What a stream begins with. Many may begin at once: who asks for the same at the same time gets the same. */
+/** The first event of a stream. Many streams may begin at once: concurrent requests for the same snapshot share one. */
 import { shownAttempt } from "../core/attempt-times.ts"
 import { nodeStatusOf } from "../core/state.ts"
 import type { JobStatus } from "../core/states.ts"
@@ -10,10 +10,10 @@ import { frame } from "./frames.ts"
 import { type FoldParts, foldJobs } from "./known-jobs.ts"
 import { jobPositionText, positionText } from "./position.ts"
 
-/** Jobs of a snapshot, and nodes: a larger graph is asked for by itself. */
+/** The maximum number of jobs, and of nodes, in a snapshot: a larger graph is requested separately. */
 const MOST_JOBS = 100
 const MOST_NODES = 1000
-/** Behind every change of its fact. */
+/** Sorts after every change of its fact. */
 const WHOLE_FACT = 999_999_999
 
 export interface OwnerSnapshot {
@@ -57,7 +57,7 @@ export class Snapshots {
     })
   }
 
-  /** null: it is gone. */
+  /** null: the job does not exist any more. */
   job(jobId: string): Promise<JobSnapshot | null> {
     return this.#ofJobs.ask(jobId, async () => {
       const job = (await foldJobs(this.#parts, [jobId], () => true)).get(jobId)

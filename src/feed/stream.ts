@@ -1,22 +1,22 @@
 /**
- * What both kinds of stream have in common: until a new one has caught up, what happens meanwhile is held back.
- * Bounded: one that stays behind is given up.
+ * Common part of both kinds of streams: until a new stream has caught up, changes that arrive meanwhile are held back.
+ * Bounded: a stream that stays behind is dropped.
  */
 import type { Following } from "./feed.ts"
 import { type EndReason, frame, type ResetReason } from "./frames.ts"
 
-/** Where a stream's text goes. */
+/** The destination of a stream's text. */
 export interface Sink {
   write(bytes: Buffer): void
-  /** What may be left out when there is no room. */
+  /** Writes bytes that may be left out when there is no room. */
   spare(bytes: Buffer): void
-  /** The last that comes. */
+  /** Writes the last bytes. */
   end(bytes: Buffer): void
-  /** It cannot go on: the client comes again with the last id it has seen. */
+  /** The stream cannot continue: the client reconnects with the last id it has seen. */
   drop(): void
 }
 
-/** More news than this while it catches up: it will not. */
+/** A stream with more held changes than this while it catches up never will. */
 const MOST_HELD = 10_000
 
 export abstract class Stream<News extends { readonly changes: readonly unknown[] }> {
@@ -30,7 +30,7 @@ export abstract class Stream<News extends { readonly changes: readonly unknown[]
     this.sink = sink
   }
 
-  /** Tells what there is, then goes on with what happens. */
+  /** Sends the current state, then continues with changes. */
   async open(follow: () => Promise<Following>): Promise<void> {
     this.#following = await follow()
     if (this.#isClosed) return this.#following.leave()
@@ -73,7 +73,7 @@ export abstract class Stream<News extends { readonly changes: readonly unknown[]
     return this.#isClosed
   }
 
-  /** Everything before the position at which the news begins. */
+  /** Sends everything before the position at which the changes begin. */
   protected abstract catchUp(following: Following): Promise<void>
   protected abstract pass(news: News): void
 

@@ -2,10 +2,10 @@ import type { Change } from "./changes.ts"
 import type { OwnerChange } from "./frames.ts"
 import { jobFrames, ownerFrames } from "./frames.ts"
 
-/** News of an owner's jobs: the same for everybody who stands at the same place, and made once. */
+/** Changes of an owner's jobs: the same for all followers at the same position, and encoded once. */
 export class OwnerNews {
   readonly changes: readonly OwnerChange[]
-  /** Everything up to here has been told with it. */
+  /** The position after these changes. */
   readonly seqs: readonly number[]
   readonly #store: string
   #bytes: Buffer | null = null
@@ -22,7 +22,7 @@ export class OwnerNews {
   }
 }
 
-/** News of one job, its nodes included. */
+/** Changes of one job, its nodes included. */
 export class JobNews {
   readonly changes: readonly Change[]
   #bytes: Buffer | null = null
@@ -42,7 +42,7 @@ export interface Follower<News> {
   progressed(frames: Buffer): void
 }
 
-/** Who wants to know what of one owner's jobs. */
+/** The followers of one owner's jobs. */
 export class OwnerWatch {
   readonly all = new Set<Follower<OwnerNews>>()
   readonly byJob = new Map<string, Set<Follower<JobNews>>>()
@@ -66,7 +66,7 @@ export class OwnerWatch {
     if (followers?.size === 0) this.byJob.delete(jobId)
   }
 
-  /** In one go: a sink leaves progress out while it has something to send, be it progress. */
+  /** All progress in one write: a sink leaves progress out while it has something to send, which may be progress. */
   tellProgress(framesByJob: ReadonlyMap<string, readonly string[]>): void {
     if (this.all.size > 0) {
       const bytes = bounded([...framesByJob.values()].flat())
@@ -81,7 +81,7 @@ export class OwnerWatch {
   }
 }
 
-/** Progress may be left out; a client that is a little late must not be dropped for it (`stream_buffer_bytes`). */
+/** Progress may be left out; a client that is a little late must not be dropped because of it (`stream_buffer_bytes`). */
 const MOST_PROGRESS_BYTES = 64 * 1024
 
 function bounded(frames: readonly string[]): Buffer {

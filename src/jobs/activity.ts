@@ -6,7 +6,7 @@ import { type LiveJob, taskOfKey } from "../engine/owner/live-job.ts"
 type TaskPlace = ReturnType<typeof taskOfKey>
 
 export interface JobActivity {
-  /** Is the job in this process's memory? One that only waits, or is run elsewhere, is not. */
+  /** Is the job in this process's memory? A job that only waits, or that another process runs, is not. */
   readonly isHere: boolean
   readonly running: readonly {
     readonly node: string
@@ -14,8 +14,8 @@ export interface JobActivity {
     readonly progress: Progress | null
   }[]
   /**
-   * Ready nodes with a handler that is not registered here; `provider`: it is, but their provider is not. `lacks`: of a
-   * pipeline, what of its needs is not here.
+   * Ready nodes with a handler that is not registered here; `provider`: the handler is registered, but the provider is
+   * not. `lacks`: for a pipeline, which of its needs this process does not have.
    */
   readonly unserved: readonly {
     readonly node: string
@@ -25,7 +25,7 @@ export interface JobActivity {
   }[]
 }
 
-/** What workers of this process do for a job right now, and what nobody here can do. */
+/** What workers of this process do for a job right now, and which of its nodes this process cannot run. */
 export function activityOf(
   live: LiveJob | undefined,
   knows: {

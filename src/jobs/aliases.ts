@@ -3,7 +3,7 @@ import { UmbraError } from "../errors.ts"
 import type { AliasKey, AliasTarget, Registry } from "../journal/port/registry.ts"
 import { aliasView } from "./workflow-view.ts"
 
-/** Points an alias at versions that are there; whoever asks, the server or a command on the store. */
+/** Points an alias at existing versions; used by the server and by commands on the store. */
 export async function moveAlias(
   registry: Registry,
   move: AliasKey & { readonly targets: readonly AliasTarget[]; readonly by: string },
@@ -14,7 +14,7 @@ export async function moveAlias(
       "An alias begins with a letter and has at most 63 letters, digits, _ and -. Choose another name.",
     )
   if (move.alias === "latest")
-    throw new UmbraError("E311", "`latest` follows the newest version by itself. Choose another name.")
+    throw new UmbraError("E311", "`latest` always follows the newest version. Choose another name.")
   if (!move.targets.some(({ weight }) => weight > 0))
     throw new UmbraError(
       "E311",
@@ -33,13 +33,13 @@ export async function moveAlias(
   return aliasView(found)
 }
 
-/** The name stands for nothing from now on; its history stays. */
+/** Removes the alias; its history is kept. */
 export async function deleteAlias(
   registry: Registry,
   { by, ...key }: AliasKey & { readonly by: string },
 ): Promise<void> {
   if (key.alias === "latest")
-    throw new UmbraError("E311", "`latest` follows the newest version by itself and cannot be removed.")
+    throw new UmbraError("E311", "`latest` always follows the newest version and cannot be removed.")
   if (!(await registry.deleteAlias({ ...key, at: Date.now(), by })))
     throw noSuchWorkflow(`${key.name}@${key.alias}`)
 }

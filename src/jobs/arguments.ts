@@ -9,8 +9,8 @@ import { isTraceparent } from "../trace.ts"
 import type { SubmitOptions } from "./submit.ts"
 
 /**
- * What callers hand over beside a workflow and its input, checked before anything is decided on it: callers need not
- * have types, and a store cannot keep everything that memory can. Throws E309.
+ * Checks the arguments of callers besides a workflow and its input, before anything is decided on them: callers may lack
+ * types, and a store cannot keep everything that memory can. Throws E309.
  */
 export function checkOptions(options: SubmitOptions & { readonly owner: string }): void {
   const { owner, priority, ttlSeconds, labels, idempotencyKey, traceparent, submittedBy } = options
@@ -24,27 +24,27 @@ export function checkOptions(options: SubmitOptions & { readonly owner: string }
   if (labels !== undefined) checkLabels(labels)
   if (traceparent !== undefined && !isTraceparent(traceparent))
     wrong(
-      "traceparent must be as W3C Trace Context has it: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>",
+      "traceparent must have the format of W3C Trace Context: 00-<32 hex digits>-<16 hex digits>-<2 hex digits>",
     )
 }
 
-/** Labels are shown with every line of a list: they are no place for documents. */
+/** Labels are shown in every row of a list: they are not meant for documents. */
 const longestLabels = 65_536
 
 function checkLabels(labels: unknown): void {
   const isMapping = typeof labels === "object" && labels !== null && !Array.isArray(labels)
   if (!isMapping || !Object.entries(labels).flat().every(isComparable))
-    wrong("labels must be texts by name, without the character U+0000 and without half characters")
+    wrong("labels must be texts by name, without the character U+0000 and without lone surrogates")
   if (JSON.stringify(labels).length > longestLabels)
-    wrong(`labels must not be longer than ${longestLabels} characters in all`)
+    wrong(`labels must not be longer than ${longestLabels} characters in total`)
 }
 
-/** By a database: JSON has texts that it cannot compare. */
+/** Comparable by a database: JSON can hold texts that a database cannot compare. */
 function isComparable(value: unknown): boolean {
   return typeof value === "string" && !/[\0\p{Surrogate}]/u.test(value)
 }
 
-/** As it is to be carried out: what a signal carries is a copy. */
+/** Returns the command to execute: the data of a signal is a copy. */
 export function checkCommand(command: JobCommand, maxSignalBytes: number): JobCommand {
   if (command.type === "cancel") checkReason(command.reason)
   if (command.type !== "signal") return command
@@ -56,20 +56,20 @@ function checkReason(reason: unknown): void {
     wrong("the reason of a cancellation must be a text of at most 10,000 characters")
 }
 
-/** What a signal carries becomes a node's output, and has its limits. A copy: the caller may go on with its own. */
+/** The data of a signal becomes a node's output, and has the same limits. A copy: the caller may change its own. */
 function checkSignal(name: unknown, data: unknown, maxBytes: number): Json {
   mustBeText("a signal's name", name, 255)
   const problems = new ProblemList()
   checkJson(data, signalBounds, problems)
   const [problem] = problems.sorted()
   if (problem !== undefined)
-    wrong(`a signal carries JSON, and ${problem.path || "this"} is none (${problem.message})`)
+    wrong(`a signal carries JSON, and ${problem.path || "this"} is not JSON (${problem.message})`)
   const text = JSON.stringify(data)
   if (Buffer.byteLength(text) > maxBytes) wrong(`a signal's data must not be larger than ${maxBytes} bytes`)
   return JSON.parse(text) as Json
 }
 
-/** For a list of jobs. */
+/** Checks the filter of a list of jobs. */
 export function checkFilter({ limit, after, parentId }: Partial<JobFilter>): void {
   if (limit !== undefined && !(Number.isSafeInteger(limit) && limit >= 0))
     wrong("limit must be a whole number from 0")
@@ -80,12 +80,12 @@ export function checkFilter({ limit, after, parentId }: Partial<JobFilter>): voi
 const signalBounds = { depth: 64, values: 10_000_000 }
 
 /**
- * Names and keys are stored as text, which holds no NUL and no half of a character (two keys would become one), and
- * compared in indexes, which hold nothing long.
+ * Names and keys are stored as text, which holds no NUL and no lone surrogate (two keys would become one), and compared in
+ * indexes, which hold no long values.
  */
 function mustBeText(what: string, value: unknown, longest: number): void {
   if (typeof value === "string" && value !== "" && value.length <= longest && !unfit.test(value)) return
-  wrong(`${what} has 1 to ${longest} characters, and no control characters or halves of one`)
+  wrong(`${what} has 1 to ${longest} characters, and no control characters or lone surrogates`)
 }
 
 const unfit = /[\p{Cc}\p{Surrogate}]/u

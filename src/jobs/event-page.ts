@@ -1,20 +1,20 @@
-/** Pages of a job's events. A fact may stand for a hundred thousand of them, so a page may end within one. */
+/** Pages of a job's events. A fact may expand to a hundred thousand events, so a page may end within one fact. */
 
 import type { JobState } from "../core/state.ts"
 import { expand, type JobEvent, type RecordedFact } from "../core/view/events.ts"
 import type { Work } from "../turns.ts"
 
-/** The place of an event: the seq of its fact, and which of that fact's events it is. */
+/** The position of an event: the seq of its fact, and its index among the events of that fact. */
 export interface EventPlace {
   readonly seq: number
   readonly place: number
 }
 
 export interface EventPageQuery {
-  /** Only what comes behind it. */
+  /** Only events after this one. */
   readonly after: EventPlace
   readonly limit: number
-  /** An event that makes the page larger than this is its last: outputs are in events, and may be large. */
+  /** The event that exceeds this size is the last of the page: events contain outputs, which may be large. */
   readonly maxBytes: number
 }
 

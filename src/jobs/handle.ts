@@ -3,7 +3,7 @@ import type { JobEvent } from "../core/view/events.ts"
 import type { GraphView } from "../core/view/view.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 
-/** What can be asked for a job, by id. */
+/** Commands and queries for a job, by id. */
 export interface JobCommands {
   wait(jobId: string, options?: { readonly timeoutMs?: number }): Promise<JobSnapshot>
   watch(jobId: string, options?: { readonly signal?: AbortSignal }): AsyncIterable<JobEvent>
@@ -16,11 +16,11 @@ export interface JobCommands {
 }
 
 export interface SignalOptions {
-  /** Of the job's graph: refused if the job has been resumed since. */
+  /** From the job's graph: the signal is refused if the job has been resumed since. */
   readonly resumeToken?: string
 }
 
-/** A submitted job, with the commands that concern it. */
+/** A submitted job, with the commands and queries for it. */
 export class JobHandle<Output = Json> {
   readonly id: string
   readonly #commands: JobCommands

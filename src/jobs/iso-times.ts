@@ -1,4 +1,4 @@
-/** Views as programs read them, over HTTP and with `--json`: times are ISO 8601 text, as those of a job are. */
+/** Views for programs, over HTTP and with `--json`: times are ISO 8601 text, as in the snapshot of a job. */
 
 import type { Json, JsonObject } from "../core/json.ts"
 import type { AttemptView } from "../core/view/attempt-history.ts"
@@ -116,7 +116,7 @@ function isoWaiting(waiting: WaitingOn) {
   return "until" in waiting ? { ...waiting, until: maybeTime(waiting.until) } : waiting
 }
 
-/** What is a user's own (an output, a signal's data) stays as it is: only what the engine calls a time is one. */
+/** Data of the user (an output, a signal's data) is unchanged: only fields that the engine defines as times are formatted. */
 function isoPayload(payload: JsonObject): JsonObject {
   const told = isoFields(payload, ["expires_at", "retry_at", "started_at", "next_poll_at"])
   const { waiting } = told

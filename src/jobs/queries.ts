@@ -34,9 +34,9 @@ import type { ExecutionRow } from "../journal/port/pipelines.ts"
 import { type EventPage, type EventPageQuery, pageOfEvents } from "./event-page.ts"
 import type { Watchers } from "./watchers.ts"
 
-/** A job that another process runs brings no news here. */
+/** Jobs of other processes are polled: they send no notifications to this one. */
 const LOOK_AGAIN_MS = 250
-/** Each position in a queue for slots is a query of its own: a graph shows those of its first nodes. */
+/** Each position in a queue for slots costs a query: a graph shows those of its first nodes. */
 const POSITIONS = 100
 /** Dead letters are counted one by one up to here. */
 const DEAD_LETTERS = 10_000
@@ -44,11 +44,11 @@ const DEAD_LETTERS = 10_000
 export interface QueryParts extends LoadParts {
   /** The job, if it is in this process's memory. */
   live(jobId: string): LiveJob | undefined
-  /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be asked. */
+  /** What the job's owner knows beyond the facts; null: it did not answer in time. Absent: no owner can be queried. */
   overlay?(question: OverlayQuestion): Promise<Overlay | null>
   /** The last owner of a job that no live engine owns; null: one does, or it is not known. */
   awayOwner?(jobId: string): AwayOwner | null | Promise<AwayOwner | null>
-  /** The live worker that has a task in hand; null: none is known here. */
+  /** The live worker that holds a task; null: none is known here. */
   holder?(task: TaskName): string | null
   now(): number
 }
@@ -63,9 +63,9 @@ export interface NodeDetails extends NodeView {
   readonly output: Json
   /** The newest 100 in the order in which they were queued. */
   readonly attempts: readonly AttemptView[]
-  /** How many there were in all. */
+  /** The total number of attempts. */
   readonly attempts_total: number
-  /** The index of the item that all of this is about; absent: it is about the node. */
+  /** The index of the item that is described; absent: the node is described. */
   readonly item?: number
   /** The node's part of the overlay. */
   readonly live?: LiveGraph | null
@@ -75,11 +75,11 @@ export interface ItemPage {
   readonly items: readonly ItemView[]
   /** `after` of the next page. */
   readonly next: number | null
-  /** What is never recorded. null: not known; absent: the job has ended. */
+  /** The live overlay, which is never recorded. null: not known; absent: the job has ended. */
   readonly live?: LiveItems | null
 }
 
-/** What can be asked of the store without owning anything: the journal, folded. */
+/** Queries that need no ownership: they read the store and fold the journal. */
 export class Queries {
   readonly #parts: QueryParts
 
@@ -91,7 +91,7 @@ export class Queries {
     return foldJob(this.#parts, await this.#rows(jobId))
   }
 
-  /** As `fold`, for whoever folds them otherwise. */
+  /** As `fold`, for callers that fold the facts themselves. */
   async #facts(jobId: string): Promise<Pick<FoldedJob, "plan" | "facts">> {
     return readJob(this.#parts, await this.#rows(jobId))
   }
@@ -114,7 +114,7 @@ export class Queries {
     return rows.map(row => snapshotOfRow(row, now))
   }
 
-  /** Newest first, of every owner unless one is named. */
+  /** Newest first, of all owners unless one is given. */
   list(filter: JobFilter): Promise<JobRow[]> {
     return this.#parts.journal.listJobs(filter)
   }
@@ -123,14 +123,14 @@ export class Queries {
     return this.filledIn(await this.summary(jobId))
   }
 
-  /** The job as lists have it. */
+  /** The job as shown in lists. */
   async summary(jobId: string): Promise<JobSnapshot> {
     return snapshotOfRow(await this.row(jobId), this.#parts.now())
   }
 
   /**
-   * Adds to what a job's row says what the journal alone has: a large output, previews, and the usage of a job that runs
-   * here. For that of one that runs elsewhere its facts would have to be read again and again: its graph has it.
+   * Adds to the data of a job's row what only the journal has: a large output, previews, and the usage of a job that runs
+   * here. For a job of another process its facts would have to be read again and again: its graph has the usage.
    */
   async filledIn(job: JobSnapshot): Promise<JobSnapshot> {
     if (job.output_left_out === true) return this.#withOutput(job)
@@ -138,14 +138,14 @@ export class Queries {
     if (job.status !== "PREVIEW" && (job.usage !== null || !isHere)) return job
     return this.#ofDurable(job.job_id, ({ state }) => {
       const usage = Object.fromEntries(state.usage)
-      // If the job has gone on since the row was read, it has no previews to show.
+      // If the job has continued since the row was read, it has no previews to show.
       return job.status === "PREVIEW"
         ? { ...job, usage, previews: [], ...previewsOf(state) }
         : { ...job, usage }
     })
   }
 
-  /** J19: the shadow graph, read off durable facts, and its live overlay. */
+  /** J19: the shadow graph, computed from durable facts, and its live overlay. */
   async graph(jobId: string): Promise<GraphView> {
     const now = this.#parts.now()
     const { plan, state, stored } = await this.#ofDurable(jobId, ({ plan, state }) => {
@@ -155,7 +155,7 @@ export class Queries {
     const { pipeline } = plan
     if (pipeline === null) return this.#withUnseen(jobId, plan, view)
     const execution = await this.#parts.journal.pipelines.readExecution(jobId)
-    // Figures of a process that died would be shown as if they were true now.
+    // Otherwise numbers of a process that died would be shown as current.
     const isRun = withLive(view).nodes[0]!.status === "RUNNING"
     const routes = routeViews(pipeline.routes, execution?.progress ?? null, isRun)
     const dead_letters = await this.#deadLetters(execution, routes)
@@ -173,7 +173,7 @@ export class Queries {
     return { ...view, unseen_operations: unseen }
   }
 
-  /** Asked of the store only if there have been any. Of very many, those that were replayed are counted too. */
+  /** Queried only if there have been any. If there are very many, replayed ones are counted too. */
   async #deadLetters(execution: ExecutionRow | null, routes: readonly RouteView[]): Promise<DeadLettersView> {
     const all = routes.reduce((sum, { dead_lettered }) => sum + dead_lettered, 0)
     if (execution === null || all === 0) return { count: 0, first: null }
@@ -187,7 +187,7 @@ export class Queries {
     }
   }
 
-  /** Reads the job as the store has it: from memory, at once, unless facts of it are on their way to the store. */
+  /** Reads the job as the store has it: from memory, without waiting, unless facts of it are not durable yet. */
   async #ofDurable<T>(
     jobId: string,
     read: (job: { readonly plan: Plan; readonly state: JobState }) => T,
@@ -196,13 +196,13 @@ export class Queries {
     return read(job !== undefined && !job.evicted && job.pendingBatches === 0 ? job : await this.fold(jobId))
   }
 
-  /** `view`: of the state as it was read; `only`: of the other nodes it need not say where they stand in queues for slots. */
+  /** `view`: of the state as it was read; `only`: positions in queues for slots are needed for this node alone. */
   async #withOverlay(jobId: string, state: JobState, view: GraphView, only?: string): Promise<GraphView> {
     if (jobHasEnded(view.status)) return view
     const byId = new Map(view.nodes.map((node, position) => [node.id, { node, position }]))
     const live = (await this.#overlay({ jobId }, state)) as LiveGraph | null
     if (live === null) return { ...view, live }
-    // Facts may have been read before others that the owner knows.
+    // The facts may have been read before later ones that the owner knows.
     const tasks = live.nodes.filter(({ id }) => isBegun(byId.get(id)?.node.status ?? "PENDING"))
     const waiting = view.nodes.filter(({ id }) => only === undefined || id === only)
     const slots = await this.#slots(waiting, ({ id }) => ({ jobId, node: byId.get(id)!.position }))
@@ -219,7 +219,7 @@ export class Queries {
     return (await overlay?.(question)) ?? null
   }
 
-  /** X5: where nodes or items stand in the queues for slots. */
+  /** X5: the positions of nodes or items in the queues for slots. */
   async #slots<T extends Pick<NodeView, "waiting_on">>(
     tasks: readonly T[],
     placeOf: (task: T) => { readonly jobId: string; readonly node: number; readonly item?: number },
@@ -235,14 +235,14 @@ export class Queries {
     return found
   }
 
-  /** A completed job with an output too large for its row: put together from the journal. */
+  /** Reads the output of a completed job that is too large for its row from the journal. */
   async #withOutput({ output_left_out: _, ...job }: JobSnapshot): Promise<JobSnapshot> {
     const { state } = await this.fold(job.job_id)
     await this.#fetchLarge(job.job_id, state)
     return { ...job, output: outputInMemory(state) ?? null }
   }
 
-  /** One node of the graph, or one of its items, with its output and its attempts: all of one moment. */
+  /** One node of the graph, or one of its items, with its output and its attempts, all of the same moment. */
   async node(jobId: string, id: string, { item }: { readonly item?: number } = {}): Promise<NodeDetails> {
     const rows = await this.#rows(jobId)
     const { plan, facts, state } = await foldJob(this.#parts, rows)
@@ -283,7 +283,7 @@ export class Queries {
     return live && { at: live.at, nodes: live.items.map(({ index: _, ...task }) => ({ id, ...task })) }
   }
 
-  /** J21: a page of the items of a node with `for_each`, from behind index `after`. */
+  /** J21: a page of the items of a node with `for_each`, after index `after`. */
   async items(jobId: string, id: string, { after = -1, limit = 100 }: ItemPageQuery = {}): Promise<ItemPage> {
     const now = this.#parts.now()
     const { items, next, node, state, hasEnded } = await this.#ofDurable(jobId, ({ state }) => {
@@ -314,7 +314,7 @@ export class Queries {
   #position(jobId: string, state: JobState, id: string): number {
     const node = state.graph.nodes.findIndex(found => found.id === id)
     if (node >= 0) return node
-    throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists those that it has.`)
+    throw new UmbraError("E310", `Job ${jobId} has no node "${id}". Its graph lists its nodes.`)
   }
 
   async events(jobId: string): Promise<JobEvent[]> {
@@ -323,7 +323,7 @@ export class Queries {
     return facts.flatMap(recorded => expand(state, jobId, recorded))
   }
 
-  /** A page of them. Before it everything is folded and nothing is told; behind it nothing is looked at. */
+  /** A page of events. Facts before it are folded without creating events; facts after it are not processed. */
   async eventPage(jobId: string, query: EventPageQuery): Promise<EventPage> {
     const { plan, facts } = await this.#facts(jobId)
     return ofFacts(facts, () => pageOfEvents(jobId, newJobState(plan), facts, query))
@@ -339,7 +339,7 @@ export class Queries {
     const state = newJobState(plan)
     for (const recorded of facts) yield* expand(state, jobId, recorded)
     let seen = facts.at(-1)!.seq
-    // From here on only what is new is read: a job of 10,000 nodes brings news thousands of times.
+    // From here on only new facts are read: a job of 10,000 nodes changes thousands of times.
     while (signal?.aborted !== true) {
       const news = watchers.next(jobId, LOOK_AGAIN_MS)
       for (const recorded of await this.#factsAfter(jobId, seen)) {
@@ -359,12 +359,12 @@ export class Queries {
     return decodeRows(this.#parts, await journal.readFacts([jobId], { inlineBytes: largeOutputBytes, after }))
   }
 
-  /** J18: folds the job's journal and compares it with its projection. Answers what differs. */
+  /** J18: folds the job's journal and compares it with its projection. Returns the differences. */
   async verify(row: JobRow): Promise<string[]> {
     for (let read = row; ; ) {
       const differences = await this.#differences(read)
       if (differences.length === 0) return differences
-      // It may have gone on between the two reads.
+      // The job may have continued between the two reads.
       const now = await this.#parts.journal.readJob(row.id)
       if (now === null) return []
       if (now.seq === read.seq) return differences
@@ -376,7 +376,7 @@ export class Queries {
     const rows = (await readJobs(this.#parts, [row.id])).get(row.id) ?? []
     const covered = rows.filter(fact => fact.seq <= row.seq)
     if (covered.length === 0) return ["the job has no journal"]
-    if (row.wakeAt === QUARANTINED_AT) return [`set aside: ${row.error}`]
+    if (row.wakeAt === QUARANTINED_AT) return [`quarantined: ${row.error}`]
     const { plan, state } = await foldJob(this.#parts, covered)
     await this.#fetchLarge(row.id, state)
     const differences: string[] = []
@@ -394,7 +394,7 @@ export class Queries {
     const end = endOfRow({ status: row.status, error: jobErrorText({ plan, state }) })
     const stored = endOfRow(row)
     compare("error", end.error, stored.error)
-    // A release before 0.2 wrote neither of them into the row.
+    // Releases before 0.2 wrote neither of them into the row.
     if (row.error !== null) compare("reason", end.reason, stored.reason)
     if (Object.keys(stored.usage ?? {}).length > 0) compare("usage", end.usage, stored.usage)
     if (row.status === "COMPLETED" && row.output !== null)
@@ -405,7 +405,7 @@ export class Queries {
     return differences
   }
 
-  /** Facts behind the projection are right as long as they changed nothing it shows. */
+  /** Facts after the projection are correct as long as they changed nothing that it shows. */
   async #verifyRest(rows: Parameters<typeof foldJob>[1], row: JobRow): Promise<string[]> {
     const { state } = await foldJob(this.#parts, rows)
     const differences: string[] = []

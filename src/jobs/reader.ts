@@ -17,19 +17,19 @@ import { checkCommand, checkFilter } from "./arguments.ts"
 import { type NodeDetails, Queries } from "./queries.ts"
 import { Watchers } from "./watchers.ts"
 
-/** A little more than a beat: an engine that lives has read its inbox by then, even if it missed the wake-up. */
+/** A little more than a heartbeat interval: a live engine has read its inbox by then, even if it missed the notification. */
 const ANSWER_MS = 5_000
 
 /**
- * Opens the store to look at it. Owns nothing and runs nothing, so it disturbs no engine that works on the same
- * PostgreSQL; a folder can still be open in one process only.
+ * Opens the store for reading. Owns nothing and runs nothing, so it does not disturb engines on the same PostgreSQL; a
+ * folder can still be open in one process only.
  */
 export async function openReader(location: string, options: ReaderOptions = {}): Promise<Reader> {
   return new Reader(await openJournal(location), options)
 }
 
 export interface ReaderOptions {
-  /** What a signal may carry; 16 MiB unless told, which is what an output may have. */
+  /** The limit for the data of a signal; default 16 MiB, as for an output. */
   readonly maxSignalBytes?: number
 }
 
@@ -66,7 +66,7 @@ export class Reader {
     return this.#queries.job(mustBeJobId(jobId))
   }
 
-  /** Newest first, of every owner unless one is named. */
+  /** Newest first, of all owners unless one is given. */
   async jobs(filter: Partial<JobFilter> = {}): Promise<JobSnapshot[]> {
     checkFilter(filter)
     return this.#queries.snapshots(await this.#queries.list({ limit: 50, ...filter }))
@@ -84,7 +84,7 @@ export class Reader {
     return this.#queries.events(mustBeJobId(jobId))
   }
 
-  /** Every event from the job's beginning until it has ended, as each becomes durable. Looks four times a second. */
+  /** Every event from the job's beginning until it has ended, as each becomes durable. Polls four times a second. */
   watch(
     jobId: string,
     options: { readonly signal?: AbortSignal } = {},
@@ -92,7 +92,7 @@ export class Reader {
     return this.#queries.watch(mustBeJobId(jobId), new Watchers(), options)
   }
 
-  /** J18: what differs between the job's journal, folded, and its projection. */
+  /** J18: the differences between the job's folded journal and its projection. */
   async verify(jobId: string): Promise<string[]> {
     return this.#queries.verify(await this.#queries.row(mustBeJobId(jobId)))
   }
@@ -113,8 +113,8 @@ export class Reader {
   }
 
   /**
-   * Asks the engine that owns the job to carry out a command. false: nobody owns it, or nobody answered; then the
-   * command has been taken back.
+   * Sends a command to the engine that owns the job. false: no engine owns it, or none answered; then the command has
+   * been withdrawn.
    */
   async ask(jobId: string, wanted: JobCommand): Promise<boolean> {
     const command = checkCommand(wanted, this.#maxSignalBytes)
@@ -132,7 +132,7 @@ export class Reader {
     }
   }
 
-  /** A store that only one process can open has no engine while this one has it. */
+  /** A store that only one process can open has no engine while this process has it open. */
   async #awayOwner(jobId: string): Promise<AwayOwner | null> {
     if (this.isExclusive) return { engine: null, beat: null }
     const { leaseSeconds, beatSeconds } = engineSettings()
@@ -151,7 +151,7 @@ export class Reader {
     await this.#journal.close()
   }
 
-  /** A job that cannot be folded is a difference of its own; the others are looked at all the same. */
+  /** A job that cannot be folded counts as a difference; the other jobs are still verified. */
   async #verified(row: JobRow): Promise<string[]> {
     try {
       return await this.#queries.verify(row)

@@ -9,7 +9,7 @@ import type { Journal } from "../journal/port/journal.ts"
 /** A workflow made with the builder, a definition, or the name of a stored one (`name`, `name@3`, `name@stable`). */
 export type WorkflowSource = Workflow | Definition | string
 
-/** A document as text, YAML or JSON. A class of its own: whoever passes on names that others send never stores one. */
+/** A document as text, YAML or JSON. A separate class: code that passes on names received from others never stores a document by mistake. */
 export class WorkflowText {
   readonly text: string
 
@@ -18,14 +18,14 @@ export class WorkflowText {
   }
 }
 
-/** No name has a line break; a document that has none is JSON or YAML in braces. */
+/** A name never contains a line break; a document without one is JSON or YAML in braces. */
 export function isWorkflowText(source: string): boolean {
   return source.includes("\n") || source.trimStart().startsWith("{")
 }
 
 type Given = Exclude<WorkflowSource, string> | WorkflowText
 
-/** Texts whose version is remembered: submitted again they are not compiled again. */
+/** The number of texts whose version is cached: submitted again they are not compiled again. */
 const REMEMBERED = 100
 
 export interface Registered {
@@ -47,7 +47,7 @@ interface NewlyStored extends StoredPlan {
   readonly unchanged: boolean
 }
 
-/** What an object that was given as a workflow said at the time, and what was stored of it. */
+/** The content of an object that was given as a workflow at that time, and the version that was stored. */
 interface Known {
   readonly text: string
   readonly byOwner: Map<string, Promise<NewlyStored>>
@@ -65,7 +65,7 @@ export interface RegistrationsParts {
   readonly random?: () => number
 }
 
-/** From what is given as a workflow to the stored version that jobs run. */
+/** Resolves a given workflow to the stored version that jobs run. */
 export class Registrations {
   readonly #parts: RegistrationsParts
   /** Workflows given as objects are compiled and stored once, unless they have been changed since. */
@@ -78,7 +78,7 @@ export class Registrations {
     this.#versions = new Versions(parts.journal, parts.random)
   }
 
-  /** The same object for the same text. */
+  /** Returns the same object for the same text. */
   text(text: string): WorkflowText {
     const known = this.#texts.get(text)
     if (known !== undefined) return known
@@ -92,12 +92,12 @@ export class Registrations {
     return registered(await this.#storeOnce(source, owner, true))
   }
 
-  /** As `register`, for whoever has compiled it. */
+  /** As `register`, for a caller that has already compiled it. */
   async registerPlan(plan: Plan, owner: string, pushedBy: string): Promise<Registered> {
     return registered(await this.#store(plan, owner, pushedBy))
   }
 
-  /** What `register` would refuse for this owner alone. */
+  /** Throws what `register` would refuse for this owner alone. */
   check(plan: Plan, owner: string): void {
     this.#parts.mustBeFor?.(plan, owner)
   }
@@ -106,20 +106,20 @@ export class Registrations {
     return typeof source === "string" ? this.#byName(source, owner) : this.#storeOnce(source, owner, false)
   }
 
-  /** `again`: look at the store also when this very object was stored before. */
+  /** `again`: read the store even if this same object was stored before. */
   #storeOnce(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
     const byOwner = this.#knownAs(source)
     let stored = again ? undefined : byOwner.get(owner)
     if (stored === undefined) {
       stored = this.#storeFamily(source, owner, again)
       byOwner.set(owner, stored)
-      // What failed is tried anew, not remembered.
+      // A failure is not cached: the next call tries again.
       stored.catch(() => byOwner.delete(owner))
     }
     return stored
   }
 
-  /** What its nodes run first: a job may come to them at once. */
+  /** Stores the workflows that its nodes run first: a job may reach them at once. */
   async #storeFamily(source: Given, owner: string, again: boolean): Promise<NewlyStored> {
     const plan = await planOf(source, this.#parts)
     if (isMade(source)) for (const child of source.workflows ?? []) await this.#storeOnce(child, owner, again)
@@ -127,7 +127,7 @@ export class Registrations {
   }
 
   #knownAs(source: Given): Known["byOwner"] {
-    // What the builder made cannot be changed, nor can a text. A definition can; and what is no definition is refused by the compiler.
+    // A workflow of the builder, or a text, cannot change. A definition can; the compiler rejects anything else.
     const text = isMade(source) || source instanceof WorkflowText ? "" : textOf(source)
     if (text === null) return new Map()
     let known = this.#byObject.get(source)
@@ -157,7 +157,7 @@ export class Registrations {
     })
     const { name, version, unchanged } = row
     const { plans } = this.#parts
-    // A version that was stored under earlier rules keeps them, whoever pushes the same content again.
+    // A version that was stored under earlier rules keeps them, even if the same content is pushed again.
     const inForce = row.rules === plan.rules ? plans.add(row, plan) : await plans.get(owner, name, version)
     return { owner, name, version, plan: inForce, unchanged }
   }
@@ -184,12 +184,12 @@ async function planOf(
   throw invalidWorkflow(problems, { end: `:\n${lines.join("\n")}` })
 }
 
-/** Made with the builder? Callers need not have types: what is given may be anything. */
+/** Made with the builder? Callers may lack types: the argument may be anything. */
 function isMade(source: unknown): source is Workflow {
   return typeof source === "object" && source !== null && "definition" in source
 }
 
-/** null: this is no definition. */
+/** null: this is not a definition. */
 function textOf(source: unknown): string | null {
   if (typeof source !== "object" || source === null) return null
   try {

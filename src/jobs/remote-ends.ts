@@ -4,24 +4,24 @@ import type { Journal } from "../journal/port/journal.ts"
 import type { Watchers } from "./watchers.ts"
 
 /**
- * Looks for the ends of jobs that other processes run, for those who wait for them here: one question for all of them,
- * when an engine says that it has committed something, and now and then without that. However many wait, and however
- * long, the store is asked as often as for one.
+ * Finds the ends of jobs that other processes run, for callers that wait for them here: one query for all of them, when
+ * an engine notifies of a commit, and now and then without that. However many callers wait, and however long, the number
+ * of queries is that of one caller.
  */
 export interface EndsParts {
   readonly journal: Journal
   readonly watchers: Watchers
-  /** Between two looks, however much happens. */
+  /** The minimum time between two queries, however much happens. */
   readonly readMs: number
-  /** How long news may be missed. */
+  /** How long a missed notification may go unnoticed. */
   readonly lookAgainMs: number
-  /** Called when the first begins to wait and when the last has gone. */
+  /** Called when the first caller begins to wait and when the last has stopped. */
   follows(isFollowing: boolean): void
 }
 
 export class RemoteEnds {
   readonly #parts: EndsParts
-  /** How many wait for each. */
+  /** The number of waiting callers by job. */
   readonly #awaited = new Map<string, number>()
   readonly #dirty = new Set<number>()
   #timer: NodeJS.Timeout | null = null
@@ -33,7 +33,7 @@ export class RemoteEnds {
     this.#parts = parts
   }
 
-  /** From now on `watchers` hear of the job's end. The answer ends that. */
+  /** From now on `watchers` are notified of the job's end. The returned function stops that. */
   await(jobId: string): () => void {
     if (this.#awaited.size === 0) this.#parts.follows(true)
     this.#awaited.set(jobId, (this.#awaited.get(jobId) ?? 0) + 1)
@@ -82,7 +82,7 @@ export class RemoteEnds {
         watchers.tell(row.id, isWhole ? snapshotOfRow(row, row.updatedAt) : null)
       }
     } catch {
-      // The store is away: whoever waits looks for itself in the end, and is told why it cannot.
+      // The store is unavailable: callers that wait query it themselves in the end, and get the error.
     }
     this.#isLooking = false
     this.#schedule()

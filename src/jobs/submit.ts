@@ -24,35 +24,35 @@ export interface SubmitOptions {
   readonly owner?: string
   /** The same key gives the same job; the same key with other content is refused. */
   readonly idempotencyKey?: string
-  /** Overrides the workflow's; null: never expires. */
+  /** Overrides the workflow's; null: the job never expires. */
   readonly ttlSeconds?: number | null
   /** Higher goes first. */
   readonly priority?: number
   readonly labels?: { readonly [key: string]: string }
-  /** W3C Trace Context of whoever submits: the job's spans belong to that trace. */
+  /** W3C Trace Context of the caller: the job's spans belong to that trace. */
   readonly traceparent?: string
-  /** By whose API token or JWT, for limits that count such jobs. */
+  /** The API token or JWT subject of the caller, for limits that count such jobs. */
   readonly submittedBy?: string
 }
 
-/** As the server submits. */
+/** Options of submissions by the server. */
 export interface AcceptOptions extends SubmitOptions {
-  /** Submissions of one request share the time for checking their inputs. */
+  /** Submissions of one request share the time limit for checking their inputs. */
   readonly request?: CheckedRequest
 }
 
-/** Whether a job that is new may be stored; one that is there already is nobody's question. */
+/** Decides whether a new job may be stored; not called for a job that exists already. */
 export type Admit = (jobId: string, store: () => Promise<void>) => Promise<void>
 
 export interface Submitted {
   readonly jobId: string
   /** false: the idempotency key was used before, and this is that job. */
   readonly isNew: boolean
-  /** A new job, when it was. */
+  /** Set for a new job. */
   readonly stored: Stored | null
 }
 
-/** The way in: from a workflow and an input to a durable job. */
+/** Turns a workflow and an input into a durable job. */
 export class Submissions {
   readonly #journal: Journal
   readonly #engine: Engine
@@ -111,7 +111,7 @@ export class Submissions {
       const store = () => this.#engine.requests.submit(jobId, stored.plan, command, hurry)
       return this.#admitted(jobId, { plan: stored.plan, admit }, store)
     }
-    // Nobody has been told the id: if its engine does not answer, another has the job under another id.
+    // The id has not been returned yet: if its engine does not answer, another engine gets the job under another id.
     return asNew("hurry").catch(error => (isUnanswered(error) ? asNew() : Promise.reject(error)))
   }
 
@@ -129,7 +129,7 @@ export class Submissions {
         stored = await store()
       })
     } catch (error) {
-      // Whether a job that was sent to the store is there nobody knows; one that was not needs no place.
+      // It is unknown whether a job that was sent to the store exists; a job that was not sent needs no place.
       if (isRefused) await giveBack?.()
       throw error
     }
@@ -153,7 +153,7 @@ export class Submissions {
     }
   }
 
-  /** One at a time per key: of two that come together, the second must find the first one's job. */
+  /** One submission at a time per key: of two concurrent ones the second must find the job of the first. */
   async #inTurn(key: string, submit: () => Promise<Submitted>): Promise<Submitted> {
     const turn = (this.#turns.get(key) ?? Promise.resolve()).then(submit, submit)
     this.#turns.set(key, turn)
@@ -165,8 +165,8 @@ export class Submissions {
   }
 
   /**
-   * The first to come with a key decides the job's id; the others get it. A name is compared as it was written: between
-   * two sendings of one submission an alias may have moved. The order of keys says nothing.
+   * The first submission with a key determines the job's id; later ones get the same. A name is compared as written: an
+   * alias may have moved between two sends of one submission. The order of object keys does not matter.
    */
   async #claim(submitted: readonly unknown[], options: SubmitOptions & { owner: string }): Promise<string> {
     const { owner, idempotencyKey } = options
@@ -190,7 +190,7 @@ export class Submissions {
     return winner.jobId
   }
 
-  /** Of one that another process has just asked for here, once it is durable: nobody is told of it before. */
+  /** For a job that another process has just submitted here, answers once it is durable: it is not visible before. */
   async #exists(id: string): Promise<boolean> {
     const live = this.#engine.live(id)
     if (live === undefined) return (await this.#journal.readJob(id)) !== null
@@ -199,7 +199,7 @@ export class Submissions {
   }
 }
 
-/** The submission was taken back. */
+/** The submission was withdrawn. */
 function isUnanswered(error: unknown): boolean {
   return error instanceof UmbraError && error.code === "E613"
 }

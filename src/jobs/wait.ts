@@ -2,7 +2,7 @@ import { jobHasEnded } from "../core/states.ts"
 import type { JobSnapshot } from "../engine/owner/snapshot.ts"
 import type { Watchers } from "./watchers.ts"
 
-/** News is pushed, wherever the job runs; whatever may get lost is made good by a look. */
+/** Changes are notified, wherever the job runs; after this time a query makes up for a lost notification. */
 const TRUST_NEWS_MS = 5000
 
 export interface Waiting {
@@ -10,11 +10,11 @@ export interface Waiting {
   /** Is the job in this process's memory? */
   isHere(): boolean
   look(): Promise<JobSnapshot>
-  /** Has the job's end told to `watchers` also when it comes about elsewhere; the answer ends that. */
+  /** Notifies `watchers` of the job's end also when another process runs it; the returned function stops that. */
   awaitElsewhere(): () => void
 }
 
-/** Resolves when the job has ended, or at the latest after `timeoutMs`, with what it is then. */
+/** Resolves when the job has ended, or at the latest after `timeoutMs`, with its snapshot at that time. */
 export async function waitForEnd(jobId: string, timeoutMs: number, waiting: Waiting): Promise<JobSnapshot> {
   const deadline = performance.now() + timeoutMs
   let leave: (() => void) | null = null

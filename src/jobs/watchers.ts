@@ -2,10 +2,10 @@ import type { EngineObserver } from "../engine/engine-parts.ts"
 import type { LiveJob } from "../engine/owner/live-job.ts"
 import { type JobSnapshot, snapshotOfEnd } from "../engine/owner/snapshot.ts"
 
-/** Beyond this setTimeout fires at once; nobody waits for weeks without news. */
+/** A longer setTimeout fires at once; no caller waits for weeks without a change. */
 const LONGEST_TIMER_MS = 2 ** 31
 
-/** Who waits for news of which job. Jobs owned here push; for others the watcher looks again after a moment. */
+/** Callers that wait for changes of jobs. Jobs owned here notify; for others the watcher polls after a moment. */
 export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "progressed"> {
   readonly #byJob = new Map<string, Set<(ended: JobSnapshot | null) => void>>()
 
@@ -23,8 +23,8 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
   }
 
   /**
-   * Settles at the next news of the job, or after `timeoutMs`: its last state if it ended here, else null. Ask before
-   * looking at the job, so that nothing happens unseen in between.
+   * Settles at the next change of the job, or after `timeoutMs`: with its final snapshot if it ended here, else null. Call
+   * this before reading the job, so that no change is missed in between.
    */
   next(jobId: string, timeoutMs: number): { readonly settled: Promise<JobSnapshot | null>; cancel(): void } {
     let settle: (ended: JobSnapshot | null) => void = () => {}
@@ -49,7 +49,7 @@ export class Watchers implements Pick<EngineObserver, "changed" | "ended" | "pro
     for (const jobId of [...this.#byJob.keys()]) this.tell(jobId, null)
   }
 
-  /** `ended`: its last state; null: look at it. */
+  /** `ended`: its final snapshot; null: the watcher reads the job. */
   tell(jobId: string, ended: JobSnapshot | null): void {
     for (const done of [...(this.#byJob.get(jobId) ?? [])]) done(ended)
   }

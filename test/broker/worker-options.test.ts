@@ -31,7 +31,7 @@ describe("what a worker is told to take", () => {
     const stage = new FleetStage()
     const render = handler("render", () => null)
     const opened = () => stage.worker({ handlers: [render], queues: [] })
-    expect(opened).toThrow(/Name some of .*render.*, or leave the list out/)
+    expect(opened).toThrow(/Name some of .*render.*, or omit the list/)
     expect(opened).toThrow(expect.objectContaining({ code: "E620" }))
   })
 

@@ -43,7 +43,7 @@ describe("J14 a child that does not complete", () => {
       error: {
         ...{ code: "E405", node: "child" },
         message: expect.stringMatching(
-          /^The output of child job .* \(inner@1\) has 1207 bytes; a node's may have at most 1000\./,
+          /^The output of child job .* \(inner@1\) has 1207 bytes; the limit for a node is 1000\./,
         ),
       },
     })

@@ -116,11 +116,11 @@ describe("group commit", () => {
     const jobs = [1, 2].map(() => umbra.submit(flow([{ id: "a", handler: "quick" }])))
     const said = (text: string) => lines.filter(line => line.message.includes(text)).length
     for (let tries = 1; tries <= 4; tries++) {
-      await until(`try ${tries}`, () => said("append failed") + said("database away") === tries)
+      await until(`try ${tries}`, () => said("append failed") + said("database unavailable") === tries)
       if (tries === 4) isAway = false
       clock.advance(30_000)
     }
     for (const job of await Promise.all(jobs)) expect((await job.wait()).status).toBe("COMPLETED")
-    expect([said("database away"), said("database is back")]).toEqual([1, 1])
+    expect([said("database unavailable"), said("database available again")]).toEqual([1, 1])
   })
 })

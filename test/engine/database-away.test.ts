@@ -94,12 +94,16 @@ describe("PostgreSQL", () => {
     await until("the load runs", () => work.ids.length > 50)
     const before = await epochs()
     await postgres.kill()
-    await until("the engine says that it has paused", () => said("database away: engine paused"), 60_000)
+    await until(
+      "the engine says that it has paused",
+      () => said("database unavailable: engine paused"),
+      60_000,
+    )
     await expect(umbra.submit(fan)).rejects.toMatchObject({ code: "E611" })
     const acknowledged = work.ids.length
     await postgres.restart()
     await until("it goes on", () => work.ids.length > acknowledged + 50, 60_000)
-    expect(said("database is back")).toBe(true)
+    expect(said("database available again")).toBe(true)
     await work.stop()
     await everythingIsRight(umbra, work.ids, executions)
     expect(await epochs()).toEqual(before)

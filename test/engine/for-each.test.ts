@@ -116,7 +116,7 @@ describe("J21 for_each", () => {
   it.each([
     ["a number", "{{ 3 }}", "E433", /yields a number, not a list/],
     ["a mapping", "{{ {'a': 1} }}", "E433", /yields a mapping/],
-    ["a node that was skipped", "{{ absent }}", "E433", /yields what a node gives that was skipped/],
+    ["a node that was skipped", "{{ absent }}", "E433", /yields the output of a skipped node/],
     ["more than maxItems", "{{ range(11) }}", "E434", /11 items; at most 10/],
   ])("refuses %s", async (_, for_each, code, message) => {
     const umbra = await open({ handlers: [double], engine: { maxItems: 10 } })

@@ -133,7 +133,7 @@ describe("a head start", () => {
     })
     onTestFinished(() => bug.mockRestore())
     await expect(umbra.submit(flow([compute("a")]))).rejects.toThrow("a bug")
-    expect(said("set aside")).toBe(true)
+    expect(said("quarantined")).toBe(true)
     expect([jobsOf(memory), allFacts(memory)]).toEqual([[], []])
   })
 

@@ -49,7 +49,7 @@ const differences = async (umbra: Umbra, id: string) => {
   return umbra.queries.verify(row!)
 }
 
-describe("a job set aside by an internal fault", () => {
+describe("a job quarantined after an internal error", () => {
   it("is shown with the reason, in lists too, and found by verify", async () => {
     const { umbra, id } = await stopped()
     const error = {
@@ -59,7 +59,7 @@ describe("a job set aside by an internal fault", () => {
     expect(await umbra.job(id)).toMatchObject({ status: "PROCESSING", finished_at: null, error })
     expect(await umbra.jobs({})).toMatchObject([{ job_id: id, error }])
     expect((await umbra.graph(id)).nodes).toMatchObject([{ status: "COMPLETED" }, {}])
-    expect(await differences(umbra, id)).toEqual([expect.stringContaining("set aside: ")])
+    expect(await differences(umbra, id)).toEqual([expect.stringContaining("quarantined: ")])
   })
 
   it.each(["memory", "SQLite", "PostgreSQL"])(

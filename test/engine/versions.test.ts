@@ -74,7 +74,7 @@ describe("references", () => {
     for (const reference of ["flow@3", "flow@none", "other"])
       await expect(umbra.submit(reference, {})).rejects.toMatchObject({
         code: "E305",
-        message: expect.stringMatching(reference.includes("@") ? /alias behind the @/ : /Store it first/),
+        message: expect.stringMatching(reference.includes("@") ? /alias after the @/ : /Store it first/),
       })
   })
 

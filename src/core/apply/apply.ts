@@ -52,10 +52,10 @@ import { retried } from "./restart.ts"
 /**
  * Folds one fact into the shadow graph. The same code runs live and in replay.
  *
- * 1. It cannot fail and decides nothing: what `decide` let through is applied as it stands.
- * 2. A completion costs O(out-degree). Only what ends or restarts a whole job costs O(nodes).
+ * 1. It cannot fail and decides nothing: facts that `decide` produced are applied as they are.
+ * 2. A completion costs O(out-degree). Only facts that end or restart a whole job cost O(nodes).
  * 3. `remaining[n] = 0` exactly once per life of a node, by the last of its dependencies: fan-in fires once.
- * 4. A node that is dispatched has all its dependencies done; a job that has ended has nothing in flight.
+ * 4. A dispatched node has all its dependencies done; a job that has ended has nothing in flight.
  */
 export function apply(state: JobState, fact: Fact, effects: Effects = noEffects): void {
   switch (fact.type) {
@@ -236,7 +236,7 @@ function failed(state: JobState, fact: NodeFailed, at: number, effects: Effects)
   state.earliestTimer = Math.min(state.earliestTimer, fact.retry_at)
 }
 
-/** The first failure is what the list fails with, once all have ended. */
+/** The list fails with the first failure, once all items have ended. */
 function failAlone(state: JobState, { node, fault }: NodeFailed, at: number, effects: Effects): void {
   state.nodeStatus[node] = FAILED
   state.endedAt[node] = at
@@ -245,7 +245,7 @@ function failAlone(state: JobState, { node, fault }: NodeFailed, at: number, eff
   leavePlace(state, at, effects)
 }
 
-/** Somebody else's turn; or nobody is left. */
+/** Gives the place to the next node; or ends the list when none is left. */
 function leavePlace(state: JobState, at: number, effects: Effects): void {
   state.room++
   beginHeld(state, at, effects)
@@ -253,7 +253,7 @@ function leavePlace(state: JobState, at: number, effects: Effects): void {
     end(state, state.fault === null ? "COMPLETED" : "FAILED", at, effects)
 }
 
-/** J9: the job fails at once; what is downstream fails with the cause named, everything else is cancelled. */
+/** J9: the job fails at once; downstream nodes fail with the cause named, all others are cancelled. */
 export function failFast(
   state: JobState,
   fact: { readonly node: number; readonly fault: Fault; readonly item?: number },
@@ -301,14 +301,14 @@ function lost(state: JobState, fact: TasksLost & { readonly at: number }, effect
   const isCounted = fact.handed_over !== true
   wereRunning(state, fact)
   for (const node of fact.nodes) {
-    // A preview tells that it runs, and not since when.
+    // A preview shows that the attempt runs, but not since when.
     const wasRunning = state.nodeStatus[node] === RUNNING
     if (isCounted) noteLoss(state, node, fact)
     if (state.started.delete(node) && isCounted) state.losses[node]!++
     leaveFlight(state, node)
     mayRun(state, node)
     if (!isCounted) effects.abort(node, state.attempt[node]!)
-    // One that had not begun is the same attempt to people: it has waited since it was first queued.
+    // An attempt that had not begun is shown as the same attempt: it has waited since it was first queued.
     const hadBegun = state.startedAt[node]! > 0 || wasRunning
     const queuedAt = hadBegun ? fact.at : state.queuedAt[node]!
     const retryAt = hadBegun ? undefined : (state.lastAttempts.get(node)?.retryAt ?? undefined)
@@ -338,7 +338,7 @@ function takeSignal(state: JobState, name: string): void {
   state.signals.get(name)?.shift()
 }
 
-/** Every way a job ends. Whatever is not finished is cancelled; what a worker may hold is aborted. */
+/** Every way a job ends. Unfinished nodes are cancelled; tasks that a worker may hold are aborted. */
 export function end(state: JobState, status: JobStatus, at: number, effects: Effects): void {
   if (state.unfinished > 0) {
     for (let node = 0; node < state.nodeStatus.length; node++) {
@@ -371,17 +371,17 @@ function childrenWaitedFor({ waiting }: JobState): readonly string[] {
   return [...waiting.values()].flatMap(wait => (wait.kind === "child" ? [wait.job_id] : []))
 }
 
-/** A node event: work goes on, and a preview has been overtaken. */
+/** A node event: work continues, and a preview is out of date. */
 export function progressed(state: JobState): void {
   if (state.status === "DISPATCHING" || state.status === "PREVIEW") state.status = "PROCESSING"
 }
 
-/** Ready, but nobody has it: its retry time or its slot has not come. */
+/** Ready, but not dispatched: it waits for its retry time or its slot. */
 function isHeldBack({ retryAt, awaitingSlot }: JobState, node: number): boolean {
   return retryAt.has(node) || awaitingSlot.has(node)
 }
 
-/** In replay a retry time may still stand here too. */
+/** In replay a retry time may still be set here too. */
 function runs(state: JobState, node: number): void {
   if (state.retryAt.delete(node)) state.active++
   state.nodeStatus[node] = RUNNING

@@ -1,7 +1,7 @@
 import { type Effects, noEffects } from "../effects.ts"
 import { isInFlight, type JobState, PENDING, QUEUED } from "../state.ts"
 
-/** How nodes get in flight, and out of it. */
+/** How nodes enter and leave flight. */
 
 export function startAll(state: JobState, at: number, effects: Effects = noEffects): void {
   state.status = "DISPATCHING"
@@ -10,12 +10,12 @@ export function startAll(state: JobState, at: number, effects: Effects = noEffec
   handedOut(state)
 }
 
-/** A job is DISPATCHING only while none of its nodes could be handed out. */
+/** A job is DISPATCHING only while none of its nodes could be dispatched. */
 export function handedOut(state: JobState): void {
   if (state.active > 0) state.status = "PROCESSING"
 }
 
-/** A node whose dependencies are done takes a place, or waits for one. Only items ever have to. */
+/** A node whose dependencies are done takes a place, or waits for one. Only items ever wait. */
 export function begin(state: JobState, node: number, at: number, effects: Effects): void {
   if (state.room > 0) {
     state.room--
@@ -40,7 +40,7 @@ export function enqueue(state: JobState, node: number, at: number, effects: Effe
   effects.dispatch(node, state.attempt[node]!)
 }
 
-/** In replay a retry time may still stand when the result of that very try comes: nobody counted the node as active. */
+/** In replay a retry time may still be set when the result of that same try arrives: the node was not counted as active. */
 export function leaveFlight(state: JobState, node: number): void {
   if (!isInFlight(state, node)) return
   if (!state.retryAt.delete(node) && !state.awaitingSlot.delete(node)) state.active--

@@ -8,11 +8,11 @@ import { apply, done, end, failFast, progressed, setJobResult } from "./apply.ts
 import { startAll } from "./in-flight.ts"
 import { retried } from "./restart.ts"
 
-/** What happens to the items of a node with `for_each`, and what follows for the node: see item-list.ts. */
+/** Applies facts of the items of a node with `for_each`, and their consequences for the node: see item-list.ts. */
 
 type At = { readonly at: number }
 
-/** The node has been taken out of flight; from here on its items are in flight, not the node. */
+/** The node has left flight; from here on its items are in flight, not the node. */
 export function expanded(state: JobState, fact: NodeExpanded & At, effects: Effects): void {
   const { node, at } = fact
   const items = listOf(state, fact)
@@ -35,7 +35,7 @@ export function itemHappened(state: JobState, fact: ItemFact, effects: Effects):
   conclude(state, fact, effects)
 }
 
-/** An event of the item, and so of its node, as opposed to what is only told of it. */
+/** An event of the item, and so of its node, as opposed to information about it. */
 function isOwnEvent({ type }: ItemFact): boolean {
   return (
     type === "item_started" || type === "item_completed" || type === "item_failed" || type === "item_waiting"
@@ -61,7 +61,7 @@ export function itemPreviewed(
   within(state, fact.node, null, list => apply(list, { ...inner, node: item }))
 }
 
-/** Has the list come to its end by this? Then so has the node. */
+/** Ends the node if this fact ended its list. */
 function conclude(
   state: JobState,
   fact: (ItemFact | SignalReceived) & At & { readonly node?: number },
@@ -81,7 +81,7 @@ function conclude(
   }
 }
 
-/** Exactly the items that are not done run again. Only what has all its dependencies done was ever expanded. */
+/** Exactly the items that are not done run again. Only a node with all its dependencies done was ever expanded. */
 export function retryItems(
   state: JobState,
   node: number,
@@ -93,7 +93,7 @@ export function retryItems(
   within(state, node, effects, (list, listEffects) => retried(list, inner, fact.at, listEffects))
 }
 
-/** The job ends: so do its lists. Answers the child jobs that their items waited for. */
+/** The job ends, and its lists with it. Returns the child jobs that their items waited for. */
 export function endItems(state: JobState, at: number, effects: Effects): readonly string[] {
   const orphans: string[] = []
   for (const [node, { state: list }] of state.lists) {
@@ -104,7 +104,7 @@ export function endItems(state: JobState, at: number, effects: Effects): readonl
   return orphans
 }
 
-/** What is in flight in the list is in flight in the job. */
+/** Items in flight in the list are in flight in the job. */
 function within(
   state: JobState,
   node: number,

@@ -3,7 +3,7 @@ import type { ExternalWaiting, NodeFailed, PollScheduled, SlotAwaited, SlotGrant
 import { FAILED, followed, type JobState, operationOf, unfollow } from "../state.ts"
 import { leaveFlight } from "./in-flight.ts"
 
-/** What facts mean for the operations at providers that nodes wait for: the part of `apply` that knows them. */
+/** The part of `apply` for operations at providers that nodes wait for. */
 
 export function operationHappened(
   state: JobState,
@@ -43,7 +43,7 @@ export function setPoll(state: JobState, node: number, at: number): void {
   state.earliestTimer = Math.min(state.earliestTimer, at)
 }
 
-/** What could not be followed may still run: the same again is recognised by its key, and given up for good it is cancelled. */
+/** An operation that could not be followed may still run: a retry is recognised by its key; if the node fails for good, the operation is cancelled. */
 export function operationFailed(state: JobState, fact: NodeFailed, effects: Effects): void {
   const { node, retry_at } = fact
   const isFollowed = state.waiting.get(node)?.kind === "external"
@@ -85,20 +85,20 @@ export function abandonAll(state: JobState, effects: Effects): void {
   state.polling.clear()
 }
 
-/** The job ends while a submission may be in flight. What a retry of the job submits must not be taken for the same. */
+/** The job ends while a submission may be in flight. The provider must not take a submission of a retried job for the same. */
 export function submissionLeft(state: JobState, node: number, effects: Effects): void {
   if (state.graph.nodes[node]!.provider == null) return
   effects.unanswered(node, state.attempt[node]!)
   if (!state.unfollowed.has(node)) operationEnded(state, node)
 }
 
-/** Over without a result: whoever is asked to do it again must not take it for the same. */
+/** The operation ended without a result: the provider must not take the next submission for the same. */
 function operationEnded(state: JobState, node: number): void {
   state.operations.set(node, (state.operations.get(node) ?? 0) + 1)
   followed(state, node)
 }
 
-/** Every way in which a wait ends while the job goes on. */
+/** Every way in which a wait ends while the job continues. */
 export function resumed(state: JobState, node: number): void {
   state.resumes++
   state.pollAt.delete(node)

@@ -6,7 +6,7 @@ import { setExpiry } from "../timers.ts"
 import { begin, handedOut } from "./in-flight.ts"
 import { retryItems } from "./items.ts"
 
-/** J10: exactly what is not COMPLETED or SKIPPED runs again. Every such attempt is raised: an aborted one may still be running. */
+/** J10: exactly the nodes that are not COMPLETED or SKIPPED run again. Each gets a new attempt number: an aborted attempt may still be running. */
 export function retried(state: JobState, fact: JobRetried, at: number, effects: Effects = noEffects): void {
   state.status = "DISPATCHING"
   state.finishedAt = null
@@ -23,7 +23,7 @@ export function retried(state: JobState, fact: JobRetried, at: number, effects: 
   state.nextHeld = state.nodeStatus.length
   for (let node = 0; node < state.nodeStatus.length; node++) {
     if (isDone(state, node)) continue
-    // Of a list the items begin again, each by itself; it is expanded once.
+    // The items of a list begin again, each by itself; the list is expanded once.
     if (!state.lists.has(node)) policyBeginsAgain(state, node)
     state.nodeStatus[node] = PENDING
     state.attempt[node]!++

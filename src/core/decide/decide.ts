@@ -27,16 +27,16 @@ import { decideItem, handOverItems, isOfItem, itemWaitingFor, recoverItems, wake
  * The rules: whether a command is legal, and the facts it becomes. Changes nothing.
  *
  * 1. A result counts only for the current attempt of a node that is in flight or waiting: at most one is accepted.
- * 2. Nothing but `retry` and `delete` is accepted by a job that has ended.
- * 3. The user's retries are spent by failures only; a lost process spends from a limit of its own, and a provider that
- *    asks for time spends nothing.
+ * 2. A job that has ended accepts nothing but `retry` and `delete`.
+ * 3. Only failures spend the user's retries; a lost process counts against its own limit, and a provider that asks for a
+ *    pause spends nothing.
  */
 export function decide(state: JobState, command: Command, given: DecisionContext): readonly Fact[] | Refusal {
   const decided = decideFacts(state, command, given)
   return given.running === undefined ? decided : withRunning(state, decided, given.running)
 }
 
-/** The rules alone: also those of the items of a list, of which the whole job's `running` says nothing. */
+/** The rules alone: also those of the items of a list, which the job's `running` does not cover. */
 export function decideFacts(
   state: JobState,
   command: Command,
@@ -130,7 +130,7 @@ function decideResult(
   }
 }
 
-/** What the worker said of the attempt besides its outcome. */
+/** What the worker reported on the attempt besides its outcome. */
 function reported(state: JobState, { times, usage }: Reported): Ran & { usage?: JsonObject } {
   const ran = ranFields(state, times)
   return usage === undefined ? ran : { ...ran, usage }
@@ -156,8 +156,8 @@ function attemptFailed(state: JobState, node: number, fault: Fault, given: Decis
 }
 
 /**
- * Invariant 1. A waiting node has given its worker back: only its own completion, failure or preview may come, and if
- * it waits for a provider only news of that (external.ts).
+ * Invariant 1. A waiting node has no worker any more: only its own completion, failure or preview may arrive, and if
+ * it waits for a provider only reports on that operation (external.ts).
  */
 function fence(state: JobState, command: AttemptCommand): Refusal | null {
   const { node, attempt } = command
@@ -170,7 +170,7 @@ function fence(state: JobState, command: AttemptCommand): Refusal | null {
     return tooLate ? refuse("node_running") : null
   }
   const resumes = command.type === "completed" || command.type === "failed" || command.type === "preview"
-  // Nobody speaks for all items of a list.
+  // No command addresses all items of a list.
   const isOpen =
     state.nodeStatus[node] === WAITING &&
     state.waiting.get(node)?.kind !== "external" &&
@@ -202,7 +202,7 @@ function submit(state: JobState, command: Submit, given: DecisionContext): reado
 
 type Writable<T> = { -readonly [K in keyof T]: T[K] }
 
-/** The commonest fact by far, put together by hand: with spreads it took ten times as long. */
+/** By far the commonest fact, built by hand: with spreads it took ten times as long. */
 function completed(state: JobState, command: Completed, at: number): Fact {
   const { node, attempt, output, times, usage, jobOutput, jobFault } = command
   const type = "node_completed"
@@ -231,7 +231,7 @@ function startWaiting(
   if (waiting.kind !== "signal") return [fact]
   const kept = state.signals.get(waiting.name)
   if (kept === undefined || kept.length === 0) return [fact]
-  // The signal came before anybody asked for it.
+  // The signal arrived before a node waited for it.
   return [fact, { type: "node_completed", at, node, attempt, output: kept[0]!, ...jobResult(command) }]
 }
 
@@ -258,10 +258,10 @@ function wake(state: JobState, command: JobResult, given: DecisionContext): read
   const facts: Fact[] = []
   for (const [node, waiting] of state.waiting) {
     if (waiting.until === undefined || waiting.until > at) continue
-    // J17: what a provider does not do in its own time expires like the job.
+    // J17: an operation that exceeds its provider's time limit expires the job.
     if (waiting.kind === "external") return [...facts, { type: "job_expired", at, node }]
     const output = outputWhenDue(waiting)
-    // The job ends here: whatever else is due ends with it.
+    // The job ends here: all other due timers end with it.
     if (output === undefined) return [...facts, failure(state, node, timedOut(waiting), given)]
     const isLast = facts.length === state.unfinished - 1
     // The last node of a job is woken alone: the job's output is rendered from all the others.
@@ -295,7 +295,7 @@ function recover(
     else lost.push(node)
   }
   const failed = blamed === null ? [] : [lostTooOften(state, blamed, given)]
-  // The job ends here: whatever else was lost ends with it.
+  // The job ends here: the other lost attempts end with it.
   if (failed.length > 0 && !state.goesOn) return failed
   const ofItems = recoverItems(state, only, given)
   if (endsTheJob(state, ofItems.at(-1))) return ofItems
@@ -356,7 +356,7 @@ function remove(state: JobState, given: DecisionContext): readonly Fact[] | Refu
   return [{ type: "job_deleted", at: given.now }]
 }
 
-/** A result that the job already has, for those who ask twice. */
+/** A result that the job already has, sent a second time. */
 function isRepeated(state: JobState, command: Command): boolean {
   if (command.type !== "completed") return false
   const place = placeOf(state, command)
@@ -364,7 +364,7 @@ function isRepeated(state: JobState, command: Command): boolean {
   return isDone(place.state, place.position)
 }
 
-/** `by`: not later than that. */
+/** `by`: the latest possible time. */
 function expiry(ttlSeconds: number | null, now: number, by: number | null = null): number | null {
   const own = ttlSeconds === null ? null : wholeTime(now + ttlSeconds * 1000)
   return own === null || by === null ? (own ?? by) : Math.min(own, by)

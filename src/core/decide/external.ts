@@ -7,12 +7,12 @@ import { pollDelay } from "./backoff.ts"
 import { failure, jobResult, refuse } from "./failure.ts"
 
 /**
- * Operations at providers: webhook or poll, whichever comes first, once (X4).
+ * Operations at providers: webhook or poll, whichever arrives first, once (X4).
  *
- * 1. News count only for the operation that the node waits for right now; of two that bring its end, the second is a
- *    duplicate.
- * 2. A look that failed says nothing of the operation: the wait goes on until the policy or the job's time ends it,
- *    unless no look can ever succeed.
+ * 1. A report counts only for the operation that the node waits for right now; of two that report its end, the second is
+ *    a duplicate.
+ * 2. A failed poll says nothing about the operation: the wait continues until the policy or the job's time limit ends it,
+ *    unless no poll can ever succeed.
  */
 export function submitted(command: Submitted, given: DecisionContext): Fact {
   const { node, attempt, provider, externalId, poll, ttlSeconds } = command
@@ -37,7 +37,7 @@ export function operationNews(
   if (isDone(state, node)) return refuse("duplicate")
   const operation = operationOf(state, node)
   if (operation?.external_id !== externalId) return refuse("stale_operation")
-  // Nobody follows it at the moment, but it is the node's own: its result counts, the rest is asked for again.
+  // The operation is not followed at the moment, but it belongs to the node: its result counts, other reports lead to a poll.
   const isFollowed = operation === state.waiting.get(node)
   if (!isFollowed && command.result.type !== "completed") return refuse("stale_operation")
   if (command.resumeToken !== undefined && command.resumeToken !== resumeToken(state))
@@ -87,7 +87,7 @@ function isOneTooMany(state: JobState, { node, poll, result }: External): boolea
   return most !== null && (state.polls.get(node)?.errors ?? 0) + 1 > most
 }
 
-/** A webhook that only says "still running" moves nothing: the look that is due comes when it is due. */
+/** A webhook that only reports "still running" changes nothing: the next poll runs at its time. */
 function nextLook(state: JobState, command: External, given: DecisionContext): readonly Fact[] {
   const { node, poll, result, source } = command
   if (poll === null || (source === "webhook" && result.type !== "hint")) return []
@@ -100,7 +100,7 @@ function nextLook(state: JobState, command: External, given: DecisionContext): r
 
 type NoEnd = Exclude<OperationResult, { type: "completed" | "failed" }>
 
-/** A provider that asks for time is not one that cannot be asked. */
+/** A provider that asks for a pause is not one that cannot be polled. */
 function reasonOf(result: NoEnd): NoEnd["type"] {
   return result.type === "error" && isRateLimited(result.fault) ? "postponed" : result.type
 }
@@ -113,7 +113,7 @@ function nextLookAt(state: JobState, { node, poll, result }: External, given: De
   return Math.max(planned, given.now + asked * 1000)
 }
 
-/** The same partial result again is no news. */
+/** A repeated equal preview is not recorded. */
 function preview(
   state: JobState,
   { node }: External,

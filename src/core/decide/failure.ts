@@ -6,7 +6,7 @@ import type { JobState } from "../state.ts"
 import { wholeTime } from "../whole-time.ts"
 import { retryDelay, retryPolicy } from "./backoff.ts"
 
-/** What several rules come to. */
+/** Facts that several rules share. */
 
 export function jobResult({ jobOutput, jobFault }: JobResult): { job_output?: Json; job_fault?: Fault } {
   if (jobFault !== undefined) return { job_fault: jobFault }
@@ -23,9 +23,9 @@ export function failure(state: JobState, node: number, fault: Fault, given: Deci
 }
 
 /**
- * A provider that has taken nothing and asks for time: no failure, so no try is used up. The job's time bounds it. Each
- * time is an attempt of its own, and with their number the wait grows: a provider that never has time is asked, and a
- * fact written, ever more seldom, and at most once a second even where it and the policy say 0.
+ * A provider has accepted nothing and asks for a pause: not a failure, so no try is used up. The job's time limit bounds
+ * it. Each pause is an attempt of its own, and the delay grows with their number: a provider that never has capacity is
+ * called, and a fact written, ever more rarely, and at most once a second even where it and the policy say 0.
  */
 export function postponement(state: JobState, node: number, fault: Fault, given: DecisionContext): Failed {
   const attempt = state.attempt[node]!
@@ -33,17 +33,17 @@ export function postponement(state: JobState, node: number, fault: Fault, given:
   return triedAgain(state, failed, { ...given, failures: attempt, leastMs: 1000 })
 }
 
-/** Whoever notices that a place is free dispatches the node sooner; this is for when nobody does. */
+/** When a place becomes free the node is dispatched sooner; this is the fallback if the event is missed. */
 const PLACE_RETRY_MS = 30_000
 
-/** The node's pipeline has no place yet: no failure, so no try is used up, and the policy says nothing about it. */
+/** The node's pipeline has no place yet: not a failure, so no try is used up, and the retry policy does not apply. */
 export function waitForPlace(state: JobState, node: number, fault: Fault, given: DecisionContext): Failed {
   const attempt = state.attempt[node]!
   const retry_at = wholeTime(given.now + PLACE_RETRY_MS)
   return { type: "node_failed", at: given.now, node, attempt, fault, postponed: true, retry_at }
 }
 
-/** After the wait of the policy, or what was asked for if that is longer. */
+/** After the delay of the policy, or the requested one if that is longer. */
 function triedAgain(
   state: JobState,
   failed: Failed,

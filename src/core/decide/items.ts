@@ -4,7 +4,7 @@ import { type ItemList, toOuter } from "../item-list.ts"
 import { isDone, type JobState, resumeToken } from "../state.ts"
 import { decideFacts } from "./decide.ts"
 
-/** The rules of a job, asked of the items of a node with `for_each`. */
+/** The rules of a job, applied to the items of a node with `for_each`. */
 
 type ItemCommand = Extract<Command, { readonly item?: number }> & { readonly item: number }
 
@@ -25,13 +25,13 @@ export function decideItem(
   return "refused" in decided ? decided : outerFacts(command.node, decided, command as JobResult)
 }
 
-/** The token is the whole job's; within the list it is right if the job's is. */
+/** The token belongs to the whole job; within the list it is valid if the job's is. */
 function tokenOf(state: JobState, list: ItemList, command: ItemCommand): { readonly resumeToken?: string } {
   if (command.type !== "external" || command.resumeToken === undefined) return {}
   return { resumeToken: command.resumeToken === resumeToken(state) ? resumeToken(list.state) : "stale" }
 }
 
-/** What is due among the items of one list at a time: the last item of a job is then alone. */
+/** Handles due items of one list at a time: the last item of a job is then alone. */
 export function wakeItems(state: JobState, result: JobResult, given: DecisionContext): readonly Fact[] {
   for (const [node, list] of openLists(state)) {
     const decided = decideFacts(list.state, { type: "wake" }, given)
@@ -40,7 +40,7 @@ export function wakeItems(state: JobState, result: JobResult, given: DecisionCon
   return []
 }
 
-/** An item that is blamed comes last, and alone if it ends the job. At most one is: the others get another chance. */
+/** A blamed item comes last, and alone if it ends the job. At most one is blamed: the others get another chance. */
 export function recoverItems(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
@@ -66,7 +66,7 @@ export function recoverItems(
   return [...lost, ...failed]
 }
 
-/** Those that are known to run. */
+/** The items that are known to run. */
 export function handOverItems(
   state: JobState,
   only: readonly AttemptRef[] | undefined,
@@ -80,7 +80,7 @@ export function handOverItems(
   return facts
 }
 
-/** As the list's own job names them. */
+/** The attempts as the list's own job state names them. */
 function ofNode(only: readonly AttemptRef[] | undefined, of: number): { only?: readonly AttemptRef[] } {
   if (only === undefined) return {}
   const items: AttemptRef[] = []

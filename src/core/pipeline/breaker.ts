@@ -1,4 +1,4 @@
-/** A circuit breaker: calls that keep failing are not made for a while. Pure: the time is given. */
+/** A circuit breaker: calls that keep failing are not made for a while. Pure: the time is an argument. */
 export interface BreakerPolicy {
   readonly failureRate: number
   readonly minCalls: number
@@ -9,18 +9,18 @@ export interface BreakerPolicy {
 
 export type BreakerState = "closed" | "open" | "half_open"
 
-/** The window as parts: what leaves it, leaves it a tenth at a time. */
+/** The window is divided into parts: results leave it a tenth at a time. */
 const PARTS = 10
 
 export class Breaker {
   readonly #policy: BreakerPolicy
   #state: BreakerState = "closed"
   #openUntil = 0
-  /** Of the trial: begun, and succeeded; and when the last was begun. */
+  /** Trial calls: begun, and succeeded; and when the last was begun. */
   #trials = 0
   #successes = 0
   #trialAt = 0
-  /** Goes up with every change of state: calls that were begun before one do not count. */
+  /** Rises with every change of state: calls that were begun before a change do not count. */
   #life = 1
   readonly #calls = new Float64Array(PARTS)
   readonly #failures = new Float64Array(PARTS)
@@ -31,20 +31,20 @@ export class Breaker {
     this.#policy = policy
   }
 
-  /** Time alone makes an open one half open. */
+  /** An open breaker becomes half open by time alone. */
   state(now: number): BreakerState {
     return this.#state === "open" && now >= this.#openUntil ? "half_open" : this.#state
   }
 
-  /** When a call may be made; a time that has passed: now. */
+  /** When a call may be made; a time in the past: now. */
   mayCallAt(now: number): number {
     if (this.#state === "closed") return 0
     if (this.#state === "open") return now < this.#openUntil ? this.#openUntil : 0
-    // A trial of which nothing is heard is not waited for longer than the breaker was open.
+    // A trial call without a result is waited for no longer than the breaker was open.
     return this.#trials < this.#policy.trialCalls ? 0 : this.#trialAt + this.#policy.openSeconds * 1000
   }
 
-  /** Only when a call may be made. Answers what `ended` knows the call by. */
+  /** Only when a call may be made. Returns the id of the call for `ended`. */
   begin(now: number): number {
     if (this.state(now) !== "half_open") return this.#life
     if (this.#state === "open") this.#become("half_open")
@@ -54,13 +54,13 @@ export class Breaker {
     return this.#life
   }
 
-  /** The call was not made after all, or nobody knows how it went. */
+  /** The call was not made after all, or its result is unknown. */
   forget(call: number): void {
     if (call === this.#life && this.#state === "half_open" && this.#trials > this.#successes)
       this.#trials -= 1
   }
 
-  /** Answers with the new state, if this changed it. */
+  /** Returns the new state, if this changed it. */
   ended(call: number, isFailure: boolean, now: number): BreakerState | null {
     if (call !== this.#life || this.#state === "open") return null
     if (this.#state === "half_open") return this.#trialEnded(isFailure, now)

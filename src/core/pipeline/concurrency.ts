@@ -1,24 +1,24 @@
 /**
- * How many messages of a route are worth having in hand at once, found from how long they take: a gradient. While they
- * take about as long as they do with few in hand, there is room for more; when they take longer, something behind the
- * route is full, and fewer are better. Pure: the times are given. docs/decisions/0023 says why, with the numbers.
+ * Finds how many messages of a route to process at once from their latency: a gradient. While latency is close to that
+ * with few messages in flight, there is room for more; when it rises, something behind the route is saturated, and fewer
+ * are better. Pure: the times are arguments. docs/decisions/0023 gives the reasons, with the numbers.
  */
 export interface ConcurrencyBounds {
   readonly min: number
   readonly max: number
-  /** How many times the least latency is still fine. */
+  /** Up to this multiple of the least latency is acceptable. */
   readonly tolerance: number
   /** false: always `max`. */
   readonly adaptive: boolean
 }
 
-/** Messages of which one sample is made. */
+/** The number of messages of one sample. */
 const SAMPLE = 20
-/** Share of a newly found limit in the limit: no single sample moves it far. */
+/** The weight of a newly found limit: no single sample moves the limit far. */
 const LIMIT_SHARE = 0.2
 /**
- * The least latency is believed for so many samples. Then one is made with few messages in hand: with many, everything
- * takes longer, and what is slow would come to be taken for what is usual.
+ * The least latency is valid for this many samples. Then one sample is made with few messages in flight: with many, all
+ * latencies rise, and slow would become the new normal.
  */
 const BELIEVED = 200
 const PROBE_SHARE = 0.25
@@ -44,7 +44,7 @@ export class Concurrency {
     return Math.max(this.#bounds.min, Math.floor(this.#limit * share))
   }
 
-  /** A message is done. `inFlight`: how many were in hand, itself included. */
+  /** A message is done. `inFlight`: how many were in flight, itself included. */
   ended(latencyMs: number, inFlight: number): void {
     if (!this.#bounds.adaptive) return
     this.#sum += latencyMs
@@ -57,7 +57,7 @@ export class Concurrency {
     this.#mostInFlight = 0
   }
 
-  /** The other side has too much to do, and says so (429, 503, a time-out). */
+  /** The remote side reports overload (429, 503, a time-out). */
   overloaded(): void {
     if (this.#bounds.adaptive) this.#set(this.#limit * 0.9)
   }
@@ -73,7 +73,7 @@ export class Concurrency {
       }
     }
     if (this.#sinceLeast >= BELIEVED) this.#isProbing = true
-    // With half of its places empty the route does not show what more of them would do.
+    // With half of its places empty the route cannot show the effect of more places.
     if (this.#mostInFlight * 2 < this.#limit) return
     const gradient = Math.min(1, Math.max(0.5, (this.#bounds.tolerance * this.#least) / latency))
     const found = this.#limit * gradient + Math.sqrt(this.#limit)

@@ -1,6 +1,6 @@
 /**
- * How far an execution is: what its routes have been given and what they have settled. Written whole with every commit,
- * and all that a new owner needs to go on.
+ * The progress of an execution: the messages that its routes have received and settled. Written whole with every commit;
+ * a new owner needs nothing else to continue.
  */
 import type { JsonObject } from "../json.ts"
 import { Settled } from "./settled.ts"
@@ -12,12 +12,12 @@ export interface RouteProgress {
   readonly settled: Settled
   /** Acknowledged. */
   done: number
-  /** Deliveries that failed, those of messages that were tried again included. */
+  /** Deliveries that failed, those of messages that were retried included. */
   failedTries: number
-  /** Messages that wait for their next try, in the store or in hand. */
+  /** Messages that wait for their next try, in the store or in memory. */
   waiting: number
   /**
-   * Of the waiting messages, those that failed for good and failed the job (`dead_letter: false`). They are tried again only
+   * Of the waiting messages, those that failed for good and failed the job (`dead_letter: false`). They are retried only
    * if the job is retried, which resets this to 0.
    */
   fatal: number
@@ -28,13 +28,13 @@ export interface PipelineProgress {
   readonly routes: readonly RouteProgress[]
   /** Initial messages so far: each is the root of a tree. */
   roots: number
-  /** All initial messages are there. */
+  /** All initial messages are stored. */
   isBegun: boolean
-  /** A process has it in hand. One that stops in order says so. */
+  /** A process runs it. A process that stops in order resets this. */
   isOpen: boolean
-  /** It failed on `max_dead_letters`: when its job is retried, its dead letters are tried again first. */
+  /** It failed on `max_dead_letters`: when its job is retried, its dead letters are retried first. */
   isOverLimit: boolean
-  /** Tried again after a process died that had them in hand. */
+  /** Messages that are retried after the process that was processing them died. */
   suspects: readonly Suspicion[]
 }
 
@@ -43,7 +43,7 @@ export interface Suspicion {
   readonly route: number
   readonly seq: number
   readonly losses: number
-  /** Deliveries of it that failed; left out: none. */
+  /** Deliveries of it that failed; absent: none. */
   readonly attempts?: number
 }
 
@@ -62,19 +62,19 @@ export function newProgress(routes: number): PipelineProgress {
   }
 }
 
-/** Nothing queued, in flight or waiting for another try. */
+/** Nothing is queued, in flight or waiting for another try. */
 export function isDrained({ routes, isBegun }: PipelineProgress): boolean {
   return isBegun && routes.every(({ tail, settled, waiting }) => settled.upTo === tail && waiting === 0)
 }
 
-/** Messages of the queue that are not settled, those in hand included. */
+/** Messages of the queue that are not settled, those in flight included. */
 export function unsettled({ tail, settled: { upTo, beyond } }: RouteProgress): number {
   let count = tail - upTo
   for (let i = 0; i < beyond.length; i += 2) count -= beyond[i + 1]! - beyond[i]! + 1
   return count
 }
 
-/** As text; `live` is what the owner says of itself besides, for those who look. */
+/** As text; `live` is further information of the owner, for display. */
 export function encodeProgress(progress: PipelineProgress, live: JsonObject | null): string {
   const { roots, isBegun, isOpen, isOverLimit, suspects, routes } = progress
   return JSON.stringify({
@@ -122,7 +122,7 @@ interface Encoded {
   readonly routes: readonly (Omit<RouteProgress, "settled" | "failedTries" | "fatal"> & {
     /** Deliveries. */
     readonly failed: number
-    /** Left out: none. */
+    /** Absent: none. */
     readonly fatal?: number
     readonly up_to: number
     readonly beyond?: readonly number[]

@@ -1,6 +1,6 @@
 /**
- * Which messages of a queue are settled: all up to one, and some beyond it. Kept as ranges, so that one message that
- * takes an hour costs a few numbers however many pass it.
+ * Which messages of a queue are settled: all up to one, and some beyond it. Stored as ranges, so that one message that
+ * takes an hour costs a few numbers however many messages pass it.
  */
 export class Settled {
   #upTo: number
@@ -27,7 +27,7 @@ export class Settled {
     return at < this.#beyond.length && this.#beyond[at]! <= seq
   }
 
-  /** The first behind this one that is not settled. */
+  /** The first message after this one that is not settled. */
   nextUnsettled(after: number): number {
     const seq = Math.max(after, this.#upTo) + 1
     const at = this.#rangeEndingFrom(seq)
@@ -41,7 +41,7 @@ export class Settled {
       return
     }
     if (this.has(seq)) return
-    // Of the range after it; the one before it ends two places earlier.
+    // The index of the range after it; the range before it ends two places earlier.
     const at = this.#rangeEndingFrom(seq)
     const joinsBefore = at > 0 && this.#beyond[at - 1] === seq - 1
     const joinsAfter = this.#beyond[at] === seq + 1

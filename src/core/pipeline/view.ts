@@ -1,4 +1,4 @@
-/** Routes of an execution as JSON for people and programs, read off its stored progress. */
+/** Routes of an execution as JSON for people and programs, read from its stored progress. */
 import type { JsonObject } from "../json.ts"
 import type { BreakerState } from "./breaker.ts"
 import { decodeProgress, newProgress, unsettled } from "./progress.ts"
@@ -10,21 +10,21 @@ export interface RouteView {
   readonly outbound: { readonly [kind: string]: string }
   readonly adapters: readonly { readonly type: string; readonly breaker: BreakerState | null }[]
   readonly queued: number
-  /** Messages that adapters have in hand, in their first try or a later one, and those that wait to be gathered. */
+  /** Messages in adapters, in their first try or a later one, and those that wait to be gathered. */
   readonly in_flight: number
   /** Messages that wait for the time of another try. */
   readonly waiting: number
   readonly done: number
   /** Messages that failed for good: dead letters, and those that failed the job (`dead_letter: false`). */
   readonly failed: number
-  /** Deliveries that failed, those of messages that were tried again included. */
+  /** Deliveries that failed, those of messages that were retried included. */
   readonly failed_tries: number
   /** Messages that failed for good and were kept. */
   readonly dead_lettered: number
-  /** Messages a second, lately. */
+  /** Messages per second, recently. */
   readonly rate: number
   readonly latency_ms: number
-  /** How many may be in flight right now; null: nobody runs the execution. */
+  /** How many may be in flight right now; null: no process runs the execution. */
   readonly concurrency: number | null
 }
 
@@ -46,7 +46,7 @@ export interface ShownRoute {
   readonly outbound: ReadonlyMap<string, number>
 }
 
-/** `progress` as it was stored; null: the execution has not begun. `isRun`: by a process that lives, as far as is known. */
+/** `progress` as it was stored; null: the execution has not begun. `isRun`: by a live process, as far as known. */
 export function routeViews(
   routes: readonly ShownRoute[],
   progress: string | null,
@@ -80,7 +80,7 @@ export function routeViews(
 
 interface LiveRoute {
   readonly in_flight: number
-  /** Of those in flight: in a later try than the first. They are not in the queue. */
+  /** Messages in flight in a later try than the first. They are not in the queue. */
   readonly retrying: number
   readonly concurrency: number | null
   readonly rate: number

@@ -18,8 +18,8 @@ import {
 import { abortReason } from "./reasons.ts"
 
 /**
- * The history of a node's attempts, or of an item's, read off the facts when somebody asks: nothing of it is kept in
- * `JobState`. It holds what facts tell: an attempt that runs now and has run for less than a second has no start yet.
+ * The history of a node's attempts, or of an item's, read from the facts on request: nothing of it is kept in
+ * `JobState`. It shows what facts record: an attempt that has run for less than a second has no start yet.
  */
 export interface AttemptView {
   /** As the node shows it. An attempt that was handed over, or may not have begun, has the number of the next one. */
@@ -34,28 +34,28 @@ export interface AttemptView {
   readonly duration_ms: number | null
   /** From when it was ready, or the retry was due, until its handler began. */
   readonly queued_ms: number | null
-  /** The part of `queued_ms` that the worker already held the task; null: not known. */
+  /** The part of `queued_ms` in which the worker already held the task; null: not known. */
   readonly held_ms: number | null
   readonly worker: string | null
   readonly error: Pick<Fault, "code" | "message" | "details"> | null
-  /** Of one that was cancelled: why. */
+  /** For a cancelled attempt: why. */
   readonly reason: string | null
   readonly usage: { readonly [key: string]: number } | null
-  /** What it waited for, in order. */
+  /** Its waits, in order. */
   readonly waits: readonly AttemptWait[]
 }
 
-/** `until`: null: it waits still. `executions`: for a place among the executions of pipelines. */
+/** `until`: null: it still waits. `executions`: for a place among the executions of pipelines. */
 export interface AttemptWait {
   readonly kind: "retry" | "executions" | "slot" | "items" | Waiting["kind"]
   readonly from: number
   readonly until: number | null
-  /** Of a slot and of an operation. */
+  /** For a slot and an operation. */
   readonly provider?: string
   readonly external_id?: string
-  /** Of a signal. */
+  /** For a signal. */
   readonly name?: string
-  /** Of a child job. */
+  /** For a child job. */
   readonly job_id?: string
 }
 
@@ -65,10 +65,10 @@ export interface AttemptHistory {
   readonly total: number
 }
 
-/** Attempts of a history at most: the newest. */
+/** The maximum number of attempts in a history: the newest. */
 const MOST_ATTEMPTS = 100
 
-/** A generator: a caller with many facts lets others have their turn between two of them. */
+/** A generator: a caller with many facts can yield to other work between two of them. */
 export function* attemptsOf(
   graph: Graph,
   facts: Iterable<{ readonly fact: Fact }>,
@@ -90,9 +90,9 @@ export function* attemptsOf(
 }
 
 interface Seen {
-  /** Retry times that are not after it count as due. */
+  /** Retry times up to this count as due. */
   readonly now: number
-  /** When the handler of the open attempt began, if it runs and no fact says so yet. */
+  /** When the handler of the open attempt began, if it runs and no fact records it yet. */
   readonly begunAt: number | null
 }
 
@@ -122,7 +122,7 @@ class History {
   ): void {
     const open = this.#open
     if (open !== null && isOf(fact, this.#of) && hasNoPlace(fact)) {
-      // It waits on: no attempt has ended.
+      // It continues to wait: no attempt has ended.
       if (open.waits.at(-1)?.kind !== "executions")
         open.waits.push({ kind: "executions", from: fact.at, until: null })
       return
@@ -190,7 +190,7 @@ class History {
     open.outcome = last?.outcome ?? endings[state.nodeStatus[node]!] ?? "cancelled"
     open.ended_at = fact.at
     const isLost = open.outcome === "lost" || open.error?.code === lostTooOften
-    // When its process died is not known: the fact was written when that was noticed.
+    // When its process died is not known: the fact was written when the death was noticed.
     if (open.started_at !== null && !isLost) open.duration_ms = (open.ranUntil ?? fact.at) - open.started_at
     for (const wait of open.waits) wait.until = Math.min(wait.until ?? fact.at, fact.at)
     this.#open = null
@@ -245,7 +245,7 @@ function isOf(fact: Fact, { node, item }: { readonly node: number; readonly item
   return ("item" in fact ? fact.item : undefined) === item
 }
 
-/** What the attempt had used when a fact of something else ended it. */
+/** The usage of the attempt when a fact about something else ended it. */
 function usageWhenEnded(
   fact: Fact,
   of: { readonly node: number; readonly item?: number },

@@ -2,28 +2,28 @@ import { lostAttempts, mostAttempts, readyAt, shownAttempt } from "../attempt-ti
 import { executionsFullIn, lostTooOften } from "../faults.ts"
 import { type EndedAttempt, isInFlight, type JobState } from "../state.ts"
 
-/** What a node, and an item, shows of its attempts: numbers, and the times of the current attempt or of the last one. */
+/** The fields of a node, and of an item, about its attempts: numbers, and the times of the current attempt or of the last one. */
 export interface AttemptFields {
   /** Counts the attempts that have begun and were not handed over; before the first, or between two, the next one. */
   readonly attempt: number
-  /** How many there can be: those of the retry policy, and one more for each that did not count against it. */
+  /** The maximum number of attempts: those of the retry policy, and one more for each that did not count against it. */
   readonly max_attempts: number
-  /** Attempts among them that were running when their process died: they spend none of the retry policy's. */
+  /** Attempts among them that were running when their process died: they do not count against the retry policy. */
   readonly losses: number
-  /** What all its attempts have used, failed ones included; absent: nothing. */
+  /** The usage of all its attempts, failed ones included; absent: nothing. */
   readonly usage?: { readonly [key: string]: number }
   readonly queued_at: number | null
-  /** When its handler began. Of an attempt that has not ended: recorded only if it runs longer than a second. */
+  /** When its handler began. For an attempt that has not ended: recorded only if it runs longer than a second. */
   readonly started_at: number | null
   readonly finished_at: number | null
   readonly worker: string | null
-  /** How long its handler ran, the time that the node waited afterwards not included; null: not known, or it still runs. */
+  /** How long its handler ran, without the time that the node waited afterwards; null: not known, or it still runs. */
   readonly duration_ms: number | null
   /** From when it was ready, or a retry was due, until its handler began. */
   readonly queued_ms: number | null
   /** From when its handler returned a wait, or its items began, until the node ended. */
   readonly waited_ms: number | null
-  /** Of a node that is tried again: the attempt before the current one. */
+  /** For a node that is retried: the attempt before the current one. */
   readonly last_attempt?: LastAttempt
 }
 

@@ -8,7 +8,7 @@ import { attemptFields } from "./attempt-view.ts"
 import type { EventSource } from "./events.ts"
 import { abortReason } from "./reasons.ts"
 
-/** What an event says besides its name: the particulars of the fact that caused it. */
+/** The payload of an event: details of the fact that caused it. */
 
 /** `state`: before the fact. */
 export function sourceOf(state: JobState, fact: Fact): EventSource {
@@ -52,8 +52,8 @@ export function sourceOf(state: JobState, fact: Fact): EventSource {
 }
 
 /**
- * A node that waits is resumed by its provider, its timer or a signal that had come early, or else by whoever works for
- * it. What overtook an attempt came from the provider: there the operation had gone on running.
+ * A waiting node is resumed by its provider, its timer or a signal that had arrived early, or else by the worker that
+ * runs it. A result that overtook an attempt came from the provider: there the operation had continued.
  */
 function sourceOfResult(state: JobState, node: number, fact: Fact): EventSource {
   if ("overtaken" in fact) return "provider"
@@ -136,7 +136,7 @@ function completedPayload(state: JobState, node: number, fact: Fact): JsonObject
   }
 }
 
-/** What a worker said with the end of its attempt: how long it ran, how long it had been queued, what it used. */
+/** The worker's report with the end of its attempt: how long it ran, how long it had been queued, its usage. */
 function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject {
   switch (fact.type) {
     case "node_completed":
@@ -155,7 +155,7 @@ function reportedPayload(state: JobState, node: number, fact: Fact): JsonObject 
   }
 }
 
-/** Of an operation at a provider: by webhook, or by poll. */
+/** How the end of an operation at a provider was reported: by webhook, or by poll. */
 function viaOf(fact: Fact): { readonly via?: string } {
   return "via" in fact && fact.via !== undefined ? { via: fact.via } : {}
 }

@@ -11,37 +11,37 @@ import { jobPayload, nodePayload, plainPayload, sourceOf } from "./event-payload
 import { changesAll, type ItemChange, ItemChanges } from "./item-events.ts"
 
 /**
- * The journal as its reader wants it: every transition an event, derived ones included (J18).
+ * The journal as events: every transition is an event, derived ones included (J18).
  *
- * 1. The rules are not told again: a fact is applied, and what it changed is read off the state.
- * 2. Every `from` → `to` is in the tables of states.ts, and each `from` is the `to` before. States that nobody
- *    recorded but that must have been (RUNNING before a result, QUEUED before DISPATCHING) are put in.
- * 3. The same facts give the same events with the same keys, whoever asks and how often.
- * 4. Cost: O(what changed); O(nodes) only for facts that end or restart a job.
+ * 1. No rule is repeated: a fact is applied, and the changes are read from the state.
+ * 2. Every `from` → `to` is in the tables of states.ts, and each `from` is the previous `to`. States that were not
+ *    recorded but must have occurred (RUNNING before a result, QUEUED before DISPATCHING) are inserted.
+ * 3. The same facts give the same events with the same keys, in every process and every time.
+ * 4. Cost: O(changes); O(nodes) only for facts that end or restart a job.
  *
- * The type is `job.`, `node.` or `item.` and the new state. Some are no transitions: `attempt.lost`, `signal.received`,
+ * The type is `job.`, `node.` or `item.` and the new state. Some are not transitions: `attempt.lost`, `signal.received`,
  * `slot.awaited`, `slot.granted` and `operation.polled`.
  */
 export interface JobEvent {
   readonly type: EventType
   readonly source: EventSource
   /**
-   * When it was decided; of a start that no fact of its own records, when the handler began. So it may be earlier than
-   * that of the event before. Milliseconds since 1970.
+   * When it was decided; for a start without a fact of its own, when the handler began. So it may be earlier than the
+   * time of the event before. Milliseconds since 1970.
    */
   readonly at: number
-  /** Of the fact that caused it. */
+  /** The seq of the fact that caused it. */
   readonly seq: number
   /** The job. */
   readonly correlation_id: string
-  /** Job, seq and place among the events of one fact. */
+  /** Job, seq and index among the events of one fact. */
   readonly idempotency_key: string
   readonly node?: string
-  /** Of an item of a node with `for_each`: which. */
+  /** For an item of a node with `for_each`: its index. */
   readonly item?: number
   /** The number that people see, not the fence of the facts. */
   readonly attempt?: number
-  /** null: it begins to be. */
+  /** null: there was no state before. */
   readonly from?: JobStatus | NodeStatus | null
   readonly to?: JobStatus | NodeStatus
   readonly payload: JsonObject
@@ -57,7 +57,7 @@ export type EventType =
   | "slot.granted"
   | "operation.polled"
 
-/** Who made it happen. `engine`: it follows from something else. */
+/** What caused the event. `engine`: it follows from another event. */
 export type EventSource = "command" | "worker" | "timer" | "signal" | "provider" | "engine"
 
 export interface RecordedFact {
@@ -74,7 +74,7 @@ export function* eventsOf(
   for (const recorded of facts) yield* expand(state, jobId, recorded)
 }
 
-/** Applies the fact to `state` (the job as it was before) and answers with everything that happened by it. */
+/** Applies the fact to `state` (the job as it was before) and returns all events that it caused. */
 export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFact): JobEvent[] {
   const events = new EventList(state, jobId, { seq, fact })
   events.tellCause()
@@ -94,7 +94,7 @@ export function expand(state: JobState, jobId: string, { seq, fact }: RecordedFa
     } else if (fact.type !== "tasks_lost" && !isNoTransition(fact))
       for (const node of dispatched) events.tellNode(node, "PENDING")
   }
-  // Causes come first: what the fact names, an item before its node; then what follows from it.
+  // Causes come first: what the fact names, an item before its node; then the consequences.
   items.tellNamed(tellItem)
   for (const [index, node] of named.entries()) {
     const { status, attempt } = was[index]!
@@ -119,7 +119,7 @@ function isNoTransition(fact: Fact): fact is Fact & { type: keyof typeof plainEv
   return fact.type in plainEvents
 }
 
-/** Facts that tell of a node without changing its state. */
+/** Facts about a node that do not change its state. */
 const plainEvents = {
   slot_awaited: "slot.awaited",
   slot_granted: "slot.granted",
@@ -144,9 +144,9 @@ class EventList {
   readonly #fact: Fact
   readonly #source: EventSource
   readonly #named: readonly number[]
-  /** What was told to have begun before it was lost. */
+  /** Attempts whose start was emitted before their loss. */
   readonly #begun = new Set<string>()
-  /** Of a fact that loses attempts: those that ran, by node, or by item. */
+  /** For a fact that loses attempts: those that were running, by node, or by item. */
   #ran: ReadonlyMap<number, RunningAttempt> | null = null
   #job: JobStatus
 
@@ -160,7 +160,7 @@ class EventList {
     this.#job = before.status
   }
 
-  /** What happened, where it is no transition by itself. */
+  /** The event of the fact itself, where it is not a transition. */
   tellCause(): void {
     const fact = this.#fact
     if (fact.type === "signal_received")
@@ -194,7 +194,7 @@ class EventList {
     return place === null ? 1 : shownAttempt(place.state, place.position)
   }
 
-  /** The state before the fact, or RUNNING for an attempt whose start has been told meanwhile. */
+  /** The state before the fact, or RUNNING for an attempt whose start was emitted meanwhile. */
   wasOr(was: NodeStatus, node: number, item?: number): NodeStatus {
     return this.#begun.size > 0 && this.#begun.has(`${node}/${item}`) ? "RUNNING" : was
   }
@@ -203,7 +203,7 @@ class EventList {
   #tellLost(of: JobState, position: number, which: { node: string; item?: number }): void {
     const ran = this.#running(of, position)
     const started = of.started.get(position) ?? ran
-    // Nothing had begun, as far as facts tell: to people it is the same attempt, which goes on waiting.
+    // According to facts the attempt had not begun: people see the same attempt, which continues to wait.
     if (started === undefined && nodeStatusOf(of, position) === "QUEUED") return
     if (ran !== undefined && nodeStatusOf(of, position) === "QUEUED")
       this.#tellBegun(of, position, which, ran)
@@ -220,7 +220,7 @@ class EventList {
     })
   }
 
-  /** The lost attempt as the fact tells it, if it tells that it ran. */
+  /** The lost attempt, if the fact records that it was running. */
   #running(of: JobState, position: number): Begun | undefined {
     const { running, at } = this.#fact as Fact & { readonly running?: readonly RunningAttempt[] }
     if (running === undefined) return undefined
@@ -243,7 +243,7 @@ class EventList {
     })
   }
 
-  /** What the job becomes before its nodes do. */
+  /** The state of the job before those of its nodes. */
   tellJobGoingOn(): void {
     const { type } = this.#fact
     if (type === "job_submitted") {
@@ -261,7 +261,7 @@ class EventList {
     if (this.#job !== to) this.#tell({ from: this.#job, to })
   }
 
-  /** `attempt`: before the fact, of a node that the fact names; without, the change is a consequence. */
+  /** `attempt`: before the fact, for a node that the fact names; absent: the change is a consequence. */
   tellNode(node: number, was: NodeStatus, attempt?: number): void {
     const fact = this.#fact
     const isNamed = attempt !== undefined
@@ -364,7 +364,7 @@ interface Begun {
   readonly worker: string | null
 }
 
-/** When and where the attempt began that has come to this state, as far as facts tell; null: they do not. */
+/** When and where the attempt that has reached this state began, according to facts; null: they do not record it. */
 function begunOf(state: JobState, node: number, to: NodeStatus): Begun | null {
   if (to !== "QUEUED") {
     const at = state.startedAt[node]!
@@ -379,7 +379,7 @@ function startPayload(to: NodeStatus, begun: Begun | null): { payload: JsonObjec
   return { at: begun.at, payload: begun.worker === null ? {} : { worker: begun.worker } }
 }
 
-/** Not recorded, but certain: what has a result has run, what runs has been queued. `ran`: a worker has said so. */
+/** States that are not recorded, but certain: an attempt with a result has run, a running one was queued. `ran`: a worker has reported so. */
 function statesBetween(from: NodeStatus, to: NodeStatus, ran: boolean): readonly NodeStatus[] {
   if (nodeMayBecome(from, to)) return ran && from === "QUEUED" && to !== "RUNNING" ? ["RUNNING"] : []
   return nodeMayBecome(from, "RUNNING") ? ["RUNNING"] : ["QUEUED", "RUNNING"]

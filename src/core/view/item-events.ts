@@ -11,13 +11,13 @@ export interface ItemChange {
   readonly was: NodeStatus
   /** The number of the attempt before, as people see it. */
   readonly attempt: number
-  /** By the fact itself; else the change is a consequence. */
+  /** Named by the fact itself; otherwise the change is a consequence. */
   readonly isNamed: boolean
-  /** The fact as the list has it. */
+  /** The fact as the list's own job state has it. */
   readonly fact: Fact
 }
 
-/** What a fact changed among the items of lists: made before it is applied, asked after. O(what changed), as for nodes. */
+/** The changes of a fact among the items of lists: created before the fact is applied, read after. O(changes), as for nodes. */
 export class ItemChanges {
   readonly #fact: Fact
   readonly #inner: Fact
@@ -48,7 +48,7 @@ export class ItemChanges {
     for (const change of this.#changes) tell({ ...change, fact: this.#inner })
   }
 
-  /** What follows for others. `state`: after the fact. */
+  /** The consequences for other items. `state`: after the fact. */
   tellOthers(state: JobState, tell: (change: ItemChange) => void): void {
     const fact = this.#inner
     const named = new Set(this.#changes.map(({ node, item }) => `${node}/${item}`))

@@ -6,7 +6,7 @@ import { type AttemptFields, attemptFields } from "./attempt-view.ts"
 import { reasonField } from "./reasons.ts"
 import { type ErrorView, type NodeView, nodeError, type Progress, type WaitingOn, waitingOn } from "./view.ts"
 
-/** How many items are in each state; states that none is in are left out. */
+/** How many items are in each state; states without items are left out. */
 export type ItemCounts = { readonly total: number } & { readonly [S in Lowercase<NodeStatus>]?: number }
 
 export interface ItemView extends AttemptFields {
@@ -14,7 +14,7 @@ export interface ItemView extends AttemptFields {
   readonly index: number
   readonly item: Json
   readonly status: NodeStatus
-  /** Of an item that was CANCELLED: why. */
+  /** For a CANCELLED item: why. */
   readonly reason?: string
   readonly waiting_on: WaitingOn | null
   readonly error: ErrorView | null
@@ -33,7 +33,7 @@ export function itemCounts({ items, state }: ItemList): ItemCounts {
   return { total: items.length, ...Object.fromEntries(named) }
 }
 
-/** Items behind index `after`, at most `limit`, read off the facts alone. */
+/** Items after index `after`, at most `limit`, read from the facts alone. */
 export function itemViews(
   job: JobState,
   node: number,
@@ -63,7 +63,7 @@ export function itemViews(
   return views
 }
 
-/** One item in the form of a node: whatever is said is said of the item. */
+/** One item in the form of a node: all fields describe the item. */
 export function itemAsNode(job: JobState, node: number, item: number, now: number): NodeView {
   const { id, handler } = job.graph.nodes[node]!
   const [view] = itemViews(job, node, { after: item - 1, limit: 1, now })
@@ -71,7 +71,7 @@ export function itemAsNode(job: JobState, node: number, item: number, now: numbe
   return { id, handler, incoming: 0, ...task }
 }
 
-/** An item has no dependencies: what is PENDING waits for a place (`max_parallel`). */
+/** An item has no dependencies: a PENDING item waits for a place (`max_parallel`). */
 function waitOf(waiting: WaitingOn | null): WaitingOn | null {
   return waiting?.kind === "dependencies" ? null : waiting
 }

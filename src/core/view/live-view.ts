@@ -1,6 +1,6 @@
 /**
- * The live overlay of a job: what only the process that runs the job knows and what is never recorded. It stands beside
- * the graph, which is read off the facts alone. `withLive` merges the two for people.
+ * The live overlay of a job: what only the process that runs the job knows and what is never recorded. It is kept apart
+ * from the graph, which is read from the facts alone. `withLive` merges the two for people.
  *
  * 1. It is absent for jobs that have ended, and null if the process that runs the job did not answer in time.
  * 2. It lists nodes that are QUEUED, RUNNING or WAITING by the facts, and no others.
@@ -8,7 +8,7 @@
 import type { NodeStatus } from "../states.ts"
 import type { Progress, WaitingOn, WorkflowStatus } from "./view.ts"
 
-/** One attempt that was handed out and has not ended, or a wait of which more is known than the facts say. */
+/** One attempt that was dispatched and has not ended, or a wait about which more is known than the facts record. */
 export interface LiveTask {
   /** RUNNING: the handler runs. QUEUED: no handler has begun. WAITING: it waits for something else, and has progress. */
   readonly status: "RUNNING" | "QUEUED" | "WAITING"
@@ -17,18 +17,18 @@ export interface LiveTask {
   /** When the handler began, by the clock of the process that owns the job. */
   readonly started_at: number | null
   readonly progress: Progress | null
-  /** Of a task that is QUEUED. */
+  /** For a QUEUED task. */
   readonly waiting_on: WaitingOn | null
 }
 
 export interface LiveNode extends LiveTask {
   readonly id: string
-  /** Of a node with `for_each`: how many of its items run. */
+  /** For a node with `for_each`: how many of its items run. */
   readonly items?: { readonly running: number }
 }
 
 export interface LiveGraph {
-  /** When it was so, by the clock of the process that owns the job. */
+  /** The time of this state, by the clock of the process that owns the job. */
   readonly at: number
   readonly nodes: readonly LiveNode[]
 }
@@ -67,7 +67,7 @@ interface ShownGraph {
   readonly live?: { readonly nodes: readonly (ShownTask & { readonly id: string })[] } | null
 }
 
-/** The graph with its overlay merged in: RUNNING is what runs, QUEUED says for which worker. Without an overlay: as it is. */
+/** The graph merged with its overlay: RUNNING means that a handler runs, QUEUED names the worker it waits for. Without an overlay: unchanged. */
 export function withLive<G extends ShownGraph>(graph: G): G {
   const { live } = graph
   if (live === undefined || live === null) return graph
@@ -121,12 +121,12 @@ function mergedTask<T extends ShownTask>(task: T, live: ShownTask | undefined): 
   return { ...task, status, progress, waiting_on, ...begun }
 }
 
-/** Handed out or waiting, and not done. */
+/** Dispatched or waiting, and not done. */
 export function isBegun(status: NodeStatus): boolean {
   return status === "QUEUED" || status === "RUNNING" || status === "WAITING"
 }
 
-/** Of a job that has begun and not ended. */
+/** The status of a job that has begun and not ended. */
 export function workflowStatus(nodes: readonly ShownNode[]): WorkflowStatus {
   if (nodes.some(({ status }) => status === "RUNNING")) return "RUNNING"
   if (nodes.some(isReady)) return "READY_TO_RESUME"
@@ -154,7 +154,7 @@ function isWait({ kind }: ShownWait): boolean {
   return kind !== "dependencies" && kind !== "worker"
 }
 
-/** The items of a list wait side by side, as nodes do. */
+/** Waiting items of a list count one by one, as nodes do. */
 function waitsOf({ waiting_on }: ShownTask): number {
   if (waiting_on === null || !isWait(waiting_on)) return 0
   const { waiting = 1 } = waiting_on as { readonly waiting?: number }

@@ -4,12 +4,12 @@ import { placeOf } from "../item-list.ts"
 import type { JobState } from "../state.ts"
 import type { NodeStatus } from "../states.ts"
 
-/** Why a job ended before its work was done, and why an attempt is not wanted any more, in sentences for people. */
+/** Why a job ended before its work was done, and why an attempt is no longer wanted, in sentences for people. */
 
-/** Of a job that was cancelled by somebody who did not say why. */
+/** For a job that was cancelled without a reason. */
 export const noReason = "no reason was given"
 
-/** Of a job that expired before 0.2: its row does not say which time was over. */
+/** For a job that expired before 0.2: its row does not say which time limit was exceeded. */
 export const unknownExpiry = "It was not done in its time."
 
 /** Why a child is cancelled with its parent. `parent`: after its end. */
@@ -27,7 +27,7 @@ export function parentReason(id: string, parent: Reasons): string {
   }
 }
 
-/** A reason is handed down: that of a deep family stays short. */
+/** A reason is passed on to children: for deep families it stays short. */
 const MOST_CHARACTERS = 1000
 
 /** `state`: before the fact. */
@@ -53,7 +53,7 @@ function placeName({ graph }: JobState, node: number, item: number | undefined):
   return item === undefined ? name : `item ${item} of ${name}`
 }
 
-/** Why an attempt of the job is taken back. `state`: after the fact that did so. */
+/** Why an attempt of the job is aborted. `state`: after the fact that did so. */
 export function abortReason(state: Reasons): string {
   const { endedAs, endReason } = state
   switch (endedAs) {
@@ -64,11 +64,11 @@ export function abortReason(state: Reasons): string {
     case "FAILED":
       return failureReason(state)
     default:
-      return "The attempt was superseded: another one takes its place."
+      return "The attempt was superseded by another one."
   }
 }
 
-/** Of a node or an item that was CANCELLED with its job; else nothing. */
+/** For a node or an item that was CANCELLED with its job; otherwise nothing. */
 export function reasonField(job: JobState, status: NodeStatus): { readonly reason?: string } {
   return status === "CANCELLED" ? { reason: abortReason(job) } : {}
 }

@@ -23,14 +23,14 @@ import { reasonField } from "./reasons.ts"
 
 /**
  * A job's shadow graph as JSON for people and programs: `GET /jobs/{id}/graph` and the CLI. Times are milliseconds
- * since 1970; who tells them to others writes them out (src/jobs/iso-times.ts).
+ * since 1970; src/jobs/iso-times.ts formats them for callers.
  *
- * 1. Nothing here is stored and nothing decides: it is read off the state, which is folded from facts, and off a time.
- *    What is never recorded is the live overlay beside it (live-view.ts).
+ * 1. Nothing here is stored and nothing is decided: it is computed from the state, which is folded from facts, and a
+ *    time. What is never recorded is in the live overlay (live-view.ts).
  * 2. `progress_pct` never falls, and is 100 only for a job that completed: it counts nodes that are done for ever.
  */
 
-/** How far a handler says it is. Latest wins; never stored. */
+/** A handler's report on its progress. The latest wins; never stored. */
 export interface Progress {
   /** 0 to 100; null: not known. */
   readonly percent: number | null
@@ -38,7 +38,7 @@ export interface Progress {
 }
 
 /**
- * How the job as a whole stands; null before it begins and after it has ended.
+ * The status of the job as a whole; null before it begins and after it has ended.
  * RUNNING: a node is RUNNING. In the graph alone that is a node whose start was recorded; with the overlay merged in, one
  * whose handler runs.
  * READY_TO_RESUME: no node is RUNNING, and at least one is ready for a worker.
@@ -59,7 +59,7 @@ export type WaitingOn =
       readonly workflow: string
       readonly workflow_version: number
     }
-  /** Items of `for_each`, none of which runs: how many wait, for what, and until when at the latest for the first. */
+  /** Items of `for_each`, none of which runs: how many wait, for what, and the latest time of the first. */
   | {
       readonly kind: "items"
       readonly waiting: number
@@ -73,34 +73,34 @@ export type WaitingOn =
       readonly next_poll_at: number | null
       readonly until: number | null
       readonly polls: number
-      /** Why the last look at the operation failed. */
+      /** Why the last poll of the operation failed. */
       readonly poll_error: ErrorView | null
     }
   /** `position`: in the queue for the slot, from 1; null in the graph without its overlay. */
   | { readonly kind: "slot"; readonly provider: string; readonly position: number | null }
-  /** A place for the execution of this pipeline: `limit` executions are under way (max_executions). */
+  /** A place for the execution of this pipeline: `limit` executions are running (max_executions). */
   | { readonly kind: "executions"; readonly pipeline: string; readonly limit: number }
   /** A worker with this handler; with `provider`, one that also knows that provider. */
   | WorkerWait
 
-/** How many items wait for each of these; kinds that none waits for are left out. */
+/** How many items wait for each of these; kinds without waiting items are left out. */
 export type ItemWaits = { readonly [kind in Waiting["kind"] | "retry" | "executions" | "slot"]?: number }
 
 export interface WorkerWait extends Partial<TaskWait> {
   readonly kind: "worker"
   readonly handler: string
   readonly provider?: string
-  /** Of a pipeline that the process which owns it cannot run: adapters that are missing there. */
+  /** For a pipeline that its owning process cannot run: adapters that are missing there. */
   readonly adapters?: readonly string[]
-  /** Of such a pipeline: the process has no Redis to reach workers. */
+  /** For such a pipeline: the process has no Redis to reach workers. */
   readonly redis?: true
 }
 
 /** Why no handler has begun a task that is ready: part of the live overlay only. */
 export interface TaskWait {
   /**
-   * busy: workers with the handler live, and have no room yet. none: no live worker has the handler. refused: a worker
-   * did not take the task. owner_away: no live engine owns the job, so no worker is given its tasks.
+   * busy: live workers have the handler, but no free place. none: no live worker has the handler. refused: a worker
+   * rejected the task. owner_away: no live engine owns the job, so no worker gets its tasks.
    */
   readonly reason: "busy" | "none" | "refused" | "owner_away"
   /** busy: tasks that wait in the same queue, this one included. */
@@ -111,7 +111,7 @@ export interface TaskWait {
   readonly last_worker?: string | null
   /** none: when that worker last reported. owner_away: when the engine that owned the job did. */
   readonly last_seen_at?: number | null
-  /** refused: what the worker said. none: why no worker can be reached. owner_away: which engine is away. */
+  /** refused: the worker's message. none: why no worker can be reached. owner_away: the engine that is not reachable. */
   readonly cause?: string
 }
 
@@ -119,7 +119,7 @@ export interface ErrorView {
   readonly code: string
   readonly message: string
   readonly details?: JsonObject
-  /** Of a job: the node that failed. Of a node: the one whose failure brought it down. */
+  /** For a job: the node that failed. For a node: the one whose failure made it fail. */
   readonly node?: string
   /** The item of the node that failed, counted from 0. */
   readonly item?: number
@@ -129,7 +129,7 @@ export interface NodeView extends AttemptFields {
   readonly id: string
   readonly handler: string
   readonly status: NodeStatus
-  /** Of a node that was CANCELLED: why. */
+  /** For a CANCELLED node: why. */
   readonly reason?: string
   /** Dependencies that are not done. */
   readonly incoming: number
@@ -140,36 +140,36 @@ export interface NodeView extends AttemptFields {
   readonly preview?: Json
   /** The job that does this node's work, once there is one. */
   readonly child_job_id?: string
-  /** Of a node with `for_each`: how many of its items are in each state. */
+  /** For a node with `for_each`: how many of its items are in each state. */
   readonly items?: ItemCounts
 }
 
 export interface GraphView {
   readonly status: JobStatus
   readonly workflow_status: WorkflowStatus | null
-  /** X1: another after each resume. */
+  /** X1: changes with each resume. */
   readonly resume_token: string
   readonly progress_pct: number
   readonly nodes: readonly NodeView[]
   readonly edges: readonly { readonly from: string; readonly to: string }[]
-  /** Ready for a worker, none has it yet. */
+  /** Ready for a worker, but with none yet. */
   readonly ready_queue: readonly string[]
   readonly waiting_for: readonly (WaitingOn & { readonly node: string })[]
   /** Nodes begun and not done, and nodes done (COMPLETED or SKIPPED). */
   readonly pending_operations: number
   readonly completed_operations: number
   readonly usage: { readonly [key: string]: number }
-  /** Of a pipeline. */
+  /** For a pipeline. */
   readonly routes?: readonly RouteView[]
-  /** Of a pipeline. */
+  /** For a pipeline. */
   readonly dead_letters?: DeadLettersView
   /** What is never recorded. null: not known; absent: the job has ended. */
   readonly live?: LiveGraph | null
-  /** Operations that may be running at a provider and whose id nobody knows. From the store, not from facts. */
+  /** Operations with an unknown id that may be running at a provider. From the store, not from facts. */
   readonly unseen_operations?: readonly UnseenOperation[]
 }
 
-/** The job ended while its submission was in flight, and it was not answered. */
+/** The job ended while its submission was in flight, and the submission was not answered. */
 export interface UnseenOperation {
   readonly node: string
   readonly item?: number
@@ -180,7 +180,7 @@ export interface UnseenOperation {
   readonly held_until: number
 }
 
-/** `now`: retry times that are not after it count as due. */
+/** `now`: retry times up to this count as due. */
 export function graphView(state: JobState, { now }: { readonly now: number }): GraphView {
   const nodes = state.graph.nodes.map((_, node) => nodeView(state, node, now))
   const isOpen = state.status !== "PENDING" && !jobHasEnded(state.status)
@@ -220,7 +220,7 @@ export function nodeView(state: JobState, node: number, now: number): NodeView {
   }
 }
 
-/** A node with `for_each` is shown as its items are: RUNNING if one runs, else QUEUED if one is ready for a worker. */
+/** The shown status of a node with `for_each` follows its items: RUNNING if one runs, else QUEUED if one is ready for a worker. */
 function shownStatus(state: JobState, node: number, now: number): NodeStatus {
   const list = state.nodeStatus[node] === WAITING ? state.lists.get(node)?.state : undefined
   if (list === undefined) return nodeStatusOf(state, node)
@@ -239,7 +239,7 @@ function hasReadyItem({ active, retryAt }: JobState, now: number): boolean {
   return false
 }
 
-/** null: its start is on record, or it is over. */
+/** null: its start is recorded, or it has ended. */
 export function waitingOn(state: JobState, node: number, now: number): WaitingOn | null {
   switch (state.nodeStatus[node]) {
     case PENDING:
@@ -282,13 +282,13 @@ function itemWaits({ waiting, retryAt, awaitingSlot, faults }: JobState): ItemWa
   return counts
 }
 
-/** null: that is not why it waits. */
+/** null: it waits for another reason. */
 function executionsView(fault: Fault | undefined): WaitingOn | null {
   const place = executionsFullIn(fault)
   return place === null ? null : { kind: "executions", ...place }
 }
 
-/** What a task that is ready waits for, as far as facts tell. */
+/** What a ready task waits for, according to facts. */
 export function workerWait({ handler, provider }: RuleNode): WorkerWait {
   return provider == null ? { kind: "worker", handler } : { kind: "worker", handler, provider }
 }
@@ -336,7 +336,7 @@ function neighbours({ starts, items }: Adjacency, node: number): number[] {
   return Array.from(items.subarray(starts[node], starts[node + 1]))
 }
 
-/** A node that is done has got over its earlier failures. Waiting for a place among the executions is none. */
+/** A node that is done does not show its earlier failures. Waiting for a place among the executions is not a failure. */
 export function nodeError(state: JobState, node: number): ErrorView | null {
   const failed = state.faults.get(node)
   if (failed === undefined || isDone(state, node)) return null
@@ -364,7 +364,7 @@ function edgesOf({ graph }: JobState): { from: string; to: string }[] {
   )
 }
 
-/** Whole percents of the nodes, of those that are done for ever. */
+/** The percentage of nodes that are done for ever, as a whole number. */
 export function progressOf(state: JobState): number {
   if (hasCompleted(state)) return 100
   const size = state.graph.nodes.length
@@ -374,7 +374,7 @@ export function progressOf(state: JobState): number {
   return Math.min(99, Math.floor((done * 100) / size))
 }
 
-/** A DELETED job still shows what it came to. */
+/** A DELETED job still shows its outcome. */
 function hasCompleted({ status, unfinished, fault }: JobState): boolean {
   return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }

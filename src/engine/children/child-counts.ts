@@ -1,8 +1,8 @@
 import type { LiveJob } from "../owner/live-job.ts"
 
 /**
- * How many children of each job are in memory. Their parent stays as long as there are any: it will be needed when they
- * end, and one that waits for ten thousand of them would be folded anew for each.
+ * How many children of each job are in memory. Their parent stays in memory as long as there are any: it is needed when
+ * they end, and a parent that waits for ten thousand children would be folded again for each.
  */
 export class ChildCounts {
   readonly #children = new Map<string, number>()
@@ -11,7 +11,7 @@ export class ChildCounts {
     if (parent !== null) this.#children.set(parent.job_id, (this.#children.get(parent.job_id) ?? 0) + 1)
   }
 
-  /** Answers the parent's id if this was its last child here. */
+  /** Returns the parent's id if this was its last child in memory. */
   left({ state: { parent } }: LiveJob): string | null {
     if (parent === null) return null
     const others = (this.#children.get(parent.job_id) ?? 1) - 1

@@ -20,17 +20,18 @@ export interface FamilyParts extends ChildStartsParts {
 }
 
 /**
- * Jobs that run for a node of another job (J14). All of a family are in one partition: they have one owner, and what
- * happens to two of them can be one commit.
+ * Jobs that run for a node of another job (J14). All jobs of a family are in one partition: they have one owner, and
+ * changes to two of them can be one commit.
  *
  * 1. A node waits for a child that exists and has not ended, or has ended and is `unsettled`.
- * 2. A job that ends commits that first, and then tells: a child its parent, a parent its orphans. Until `job_settled`
- *    is durable too, its `wake_at` is 0, so whoever owns it next tells again; who knows already refuses.
+ * 2. A job that ends commits its end first, and then notifies: a child its parent, a parent its orphans. Until
+ *    `job_settled` is durable too, its `wake_at` is 0, so its next owner notifies again; a relative that was notified
+ *    before refuses the command.
  */
 export class Family {
   readonly #parts: FamilyParts
   readonly #starts: ChildStarts
-  /** Not by id: a job that was thrown away and read again must tell, whatever the one before it is still at. */
+  /** Not by id: a job that was discarded and loaded again must notify its relatives, even while the earlier instance still does. */
   readonly #settling = new Set<LiveJob>()
 
   constructor(parts: FamilyParts) {
@@ -41,7 +42,7 @@ export class Family {
   childWanted(job: LiveJob, at: Reported, request: ChildRequest): Promise<void> {
     return this.#untilStoreAnswers(job, () => this.#starts.start(job, at, request))
       .catch(error => this.#notStarted(job, at, error))
-      .catch(error => this.#tellLog(job, error, "could not fail a node that wanted a child job"))
+      .catch(error => this.#tellLog(job, error, "could not fail a node that starts a child job"))
   }
 
   #notStarted(job: LiveJob, at: Reported, error: unknown): void {
@@ -63,18 +64,20 @@ export class Family {
     if (this.#settling.has(job)) return
     this.#settling.add(job)
     this.#untilStoreAnswers(job, () => this.#settle(job))
-      .catch(error => this.#tellLog(job, error, "could not tell the relatives of a job of its end"))
+      .catch(error =>
+        this.#tellLog(job, error, "could not notify the parent or the children of a job of its end"),
+      )
       .finally(() => this.#settling.delete(job))
   }
 
-  /** The store will never take this child: its parent must not wait for it. */
+  /** The store will never accept this child: its parent must not wait for it. */
   async refused(child: LiveJob, fault: Fault): Promise<void> {
     await this.#tellParent(child, async () => ({ type: "failed", fault }))
   }
 
   /**
-   * A job that is deleted takes its children along. They go first: whoever is interrupted leaves a parent that can be
-   * deleted again. Of one that has not ended, or is deleted, nothing is hidden: the command will be refused.
+   * Deleting a job deletes its children too. They are deleted first: an interruption leaves a parent that can be deleted
+   * again. For a job that has not ended, or is deleted, nothing is hidden: the command will be refused.
    */
   hideChildren(jobId: string): Promise<void> {
     return this.#with(jobId, job => this.#hideChildrenOf(job))
@@ -82,7 +85,7 @@ export class Family {
 
   async #hideChildrenOf({ id, state }: LiveJob): Promise<void> {
     if (!jobHasEnded(state.status) || state.status === "DELETED") return
-    // Its parent has ended; it may just not have been told yet.
+    // The child's parent has ended; the child may just not have been notified yet.
     const reason = parentReason(id, state)
     const { owner } = this.#parts
     const parents: string[] = []
@@ -91,7 +94,7 @@ export class Family {
       if (childrenOf(child.state).length > 0) parents.push(child.id)
       else void owner.execute(child, { type: "delete" })
     })
-    // One after the other: side by side a page of pages would be in memory.
+    // In sequence: concurrently, a page of pages would be in memory.
     for (const child of parents) {
       await this.hideChildren(child)
       await this.#with(child, job => void owner.execute(job, { type: "delete" }))
@@ -111,7 +114,7 @@ export class Family {
         used.push(...usageOfOrphan(state, child))
       })
       await this.#tellParent(job, () => this.#resultOf(job), { isSame, used })
-      // Retried, and perhaps ended again: from the beginning.
+      // If the job was retried, and perhaps ended again, this starts over.
       if (isSame()) void this.#parts.owner.execute(job, { type: "settle", used })
     }
     this.#parts.owner.parkIfIdle(job)
@@ -147,7 +150,7 @@ export class Family {
     })
   }
 
-  /** What is done to the job is done before anything else can happen to it. */
+  /** Loads the job and calls `use` before anything else can happen to the job. */
   async #with(id: string, use: (job: LiveJob) => void | Promise<void>): Promise<void> {
     for (;;) {
       const job = await this.#parts.recovery.load(id)
@@ -159,7 +162,7 @@ export class Family {
     }
   }
 
-  /** One read for many: there may be ten thousand. */
+  /** One query for many jobs: there may be ten thousand. */
   async #withAll(ids: readonly string[], use: (job: LiveJob) => void): Promise<void> {
     for (let from = 0; from < ids.length; from += PAGE) {
       const page = ids.slice(from, from + PAGE)
@@ -168,12 +171,12 @@ export class Family {
     }
   }
 
-  /** What has moved to another engine goes on there. */
+  /** Errors of jobs that moved to another engine are not logged: they continue there. */
   #tellLog(job: LiveJob, error: unknown, message: string): void {
     if (!job.evicted && !isMoved(error)) this.#parts.log.error({ job_id: job.id, error }, message)
   }
 
-  /** As long as the store is away the job waits: nothing is wrong with it. */
+  /** While the store is unavailable the job waits: the job itself has no fault. */
   async #untilStoreAnswers(job: LiveJob, act: () => Promise<void>): Promise<void> {
     for (;;) {
       try {
@@ -189,7 +192,7 @@ export class Family {
 type Result = { readonly text?: string } & ChildResult["command"]
 
 const AGAIN_MS = 1000
-/** Children that are in memory at once to be told of their parent's end. */
+/** Children that are in memory at once to be notified of their parent's end. */
 const PAGE = 250
 
 function childrenOf({ children, lists }: JobState): string[] {

@@ -14,16 +14,16 @@ export function hasResult({ status, unfinished, fault }: JobState): boolean {
   return status === "COMPLETED" || (status === "DELETED" && unfinished === 0 && fault === null)
 }
 
-/** What the end of a child means for its parent's node, besides what it used (`usageFor`). */
+/** What the end of a child means for its parent's node, besides its usage (`usageFor`). */
 export type ChildResult =
   | {
       readonly command: { readonly type: "completed"; readonly output: Json }
-      /** Of the output. */
+      /** The output as JSON text. */
       readonly text: string
     }
   | { readonly command: { readonly type: "failed"; readonly fault: Fault }; readonly text?: undefined }
 
-/** Of a completed child: its output, if it is not larger than a handler's may be. */
+/** The output of a completed child, if it is not larger than a handler's output may be. */
 export async function childResult(
   journal: Journal,
   child: LiveJob,
@@ -37,7 +37,7 @@ export async function childResult(
   return { command: { type: "completed", output }, text }
 }
 
-/** What the child has used, failed or not, and the place in the parent that waits for it has not counted yet. */
+/** The usage of the child, failed or not, that the node or item waiting for it has not counted yet. */
 export function usageFor(
   parent: JobState,
   { id, state }: LiveJob,
@@ -50,7 +50,7 @@ export function usageFor(
   return usage === undefined ? {} : { usage }
 }
 
-/** The same of a child that is cancelled because its parent has ended. */
+/** The same for a child that is cancelled because its parent has ended. */
 export function usageOfOrphan(parent: JobState, { id, state }: LiveJob): readonly ChildUsage[] {
   const link = state.parent
   const place = link === null ? null : placeOf(parent, link)
@@ -61,7 +61,7 @@ export function usageOfOrphan(parent: JobState, { id, state }: LiveJob): readonl
 function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
   return {
     code: "E405",
-    message: `The output of ${titleOf(child)} has ${bytes} bytes; a node's may have at most ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
+    message: `The output of ${titleOf(child)} has ${bytes} bytes; the limit for a node is ${maxBytes}. Store it elsewhere and return a reference to it, or raise the limit (UMBRA_MAX_OUTPUT_BYTES).`,
     retryable: false,
     details: { job_id: child.id, max_bytes: maxBytes },
   }
@@ -70,7 +70,7 @@ function tooLarge(child: LiveJob, bytes: number, maxBytes: number): Fault {
 const titleOf = ({ id, state }: LiveJob): string =>
   `child job ${id} (${state.workflow}@${state.workflowVersion})`
 
-/** Large parts are read. Outputs leave memory as they become durable, so what was there may be gone on a second look. */
+/** Reads large parts. Outputs leave memory as they become durable, so an output may be evicted at the second read. */
 async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json> {
   const read = new Map<number, Json>()
   for (;;) {
@@ -87,7 +87,7 @@ async function outputOf(journal: Journal, { id, state }: LiveJob): Promise<Json>
   }
 }
 
-/** Why there is no result. What made the child fail decides whether another try may help. */
+/** Why there is no result. The cause of the child's failure decides whether a retry may help. */
 export function childFault(child: LiveJob): Fault {
   const { id, state, plan } = child
   const which = titleOf(child).replace(/^c/, "C")
@@ -96,7 +96,7 @@ export function childFault(child: LiveJob): Fault {
     return {
       code: "E430",
       message: `${which} is ${state.status}${state.endReason === null ? "" : `: ${state.endReason.replace(/\.$/, "")}`}.`,
-      // Its time may have been too short for a moment; a cancellation was somebody's will.
+      // A deadline may have been too short this time; a cancellation was intended.
       retryable: state.status === "EXPIRED",
       details,
     }

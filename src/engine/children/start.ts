@@ -33,16 +33,16 @@ export interface ChildStartsParts {
 
 interface ResumedChild {
   readonly child: LiveJob
-  /** Of a place among the executions. */
+  /** Releases its place among the executions. */
   readonly giveBack: (() => Promise<void>) | null
 }
 
 /**
- * From a node that wants another workflow to do its work to a child job that does it.
+ * Starts the child job for a node that runs another workflow.
  *
- * 1. The child's id follows from the node. A first attempt finds none; a later one finds the one there is, if there is:
- *    it goes on from what it has done. One that was deleted without a result will never go on: another begins.
- * 2. What happens to the child and that the node waits for it are one commit.
+ * 1. The child's id follows from the node. A first attempt finds no child; a later one finds the existing child, if there
+ *    is one: it continues from what it has done. A child that was deleted without a result never continues: another begins.
+ * 2. The change to the child and the fact that the node waits for it are one commit.
  */
 export class ChildStarts {
   readonly #parts: ChildStartsParts
@@ -58,7 +58,7 @@ export class ChildStarts {
     for (;;) {
       const child = at.attempt === 1 ? null : await this.#parts.recovery.load(id)
       if (child === null) return this.#begin(job, at, { id, request })
-      // It may have left memory again meanwhile.
+      // The child may have left memory again meanwhile.
       if (child.evicted) continue
       if (child.state.status !== "DELETED" || hasResult(child.state)) {
         const giveBack = await this.#placeForRetry(child)
@@ -158,7 +158,7 @@ export class ChildStarts {
     void this.#parts.owner.execute(job, { type: "waiting", ...at, waiting })
   }
 
-  /** A child outlives neither its parent nor the node's patience. */
+  /** A child ends at the latest with its parent and with the node's timeout. */
   #expiresBy({ state, plan }: { state: LiveJob["state"]; plan: Plan }, node: number): number | null {
     const { timeoutSeconds } = plan.nodes[node]!
     const patience = timeoutSeconds === null ? null : this.#parts.clock.now() + timeoutSeconds * 1000
@@ -173,7 +173,7 @@ function lastChild({ state }: LiveJob, at: AttemptRef): string | undefined {
   return place?.state.children.get(place.position)
 }
 
-/** Its parent may have ended, or gone on, while the child was looked for. */
+/** The parent may have ended, or continued, while the child was loaded. */
 export function isWanted({ evicted, state }: LiveJob, at: AttemptRef): boolean {
   return !evicted && isCurrent(state, at)
 }
@@ -183,7 +183,7 @@ function checkKind({ workflow, isPipeline }: ChildRequest, { pipeline }: Plan): 
   throw new UmbraError(
     "E710",
     isPipeline
-      ? `"${workflow}" has nodes and no routes, so it is no pipeline: run it with \`handler: workflow\`.`
+      ? `"${workflow}" has nodes and no routes, so it is not a pipeline: run it with \`handler: workflow\`.`
       : `"${workflow}" is a pipeline: run it with \`handler: pipeline\`.`,
   )
 }
@@ -193,11 +193,11 @@ function checkPath(path: readonly string[], name: string, maxDepth: number): voi
   if (path.includes(name))
     throw new UmbraError(
       "E432",
-      `Workflow "${name}" would run inside itself: ${whole}. Take one of these nodes out, or use for_each over a list.`,
+      `Workflow "${name}" would run inside itself: ${whole}. Remove one of these nodes, or use for_each over a list.`,
     )
   if (path.length > maxDepth)
     throw new UmbraError(
       "E431",
-      `Workflows may be nested ${maxDepth} deep (max_depth), and this is one more: ${whole}.`,
+      `Workflows may be nested at most ${maxDepth} deep (max_depth), and this is one more: ${whole}.`,
     )
 }

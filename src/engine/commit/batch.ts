@@ -16,7 +16,7 @@ export const DISPATCH = 0
 export const ABORT = 1
 export const END = 2
 
-/** Facts that will be committed together, and what is to be done once they are. */
+/** Facts that are committed together, and the effects to perform after the commit. */
 export class Batch {
   readonly facts: NewFact[] = []
   readonly epochs = new Map<number, number>()
@@ -31,7 +31,7 @@ export class Batch {
   readonly effectAttempts: number[] = []
   readonly effectItems: (number | undefined)[] = []
   bytes = 0
-  /** Rows to write although no fact follows: of quarantined jobs, with the error, and of jobs that were (null). */
+  /** Rows to write without a fact: with the error for a quarantined job, null for a job that leaves quarantine. */
   readonly rows = new Map<LiveJob, string | null>()
   /** null: nothing in this batch concerns providers. */
   operations: OperationRows | null = null
@@ -44,7 +44,7 @@ export class Batch {
     this.effectItems.push(item)
   }
 
-  /** Whose the effect at this place is. */
+  /** The attempt that the effect at this index belongs to. */
   attempted(index: number): AttemptRef {
     const [node, attempt] = [this.effectNodes[index]!, this.effectAttempts[index]!]
     const item = this.effectItems[index]
@@ -59,8 +59,8 @@ export class Batch {
   }
 
   /**
-   * What goes to the store. Called when no further fact can join: every fact applied so far is in this batch or an
-   * earlier one, so the live state is exactly what the projection must say.
+   * The batch as sent to the store. Called when no further fact can join: every fact applied so far is in this batch or
+   * an earlier one, so the live state is exactly what the projection must show.
    */
   close(now: number): ClosedBatch {
     const newJobs: NewJob[] = []
@@ -85,7 +85,7 @@ export class Batch {
     return { fences, facts, newJobs, changedJobs, answers, messages, ...rows }
   }
 
-  /** Takes out everything of a partition whose memory is thrown away. */
+  /** Removes everything of a partition whose memory is discarded. */
   forget(partition: number, error: Error): void {
     if (!this.epochs.delete(partition)) return
     keep(this.facts, fact => fact.partition !== partition)
@@ -96,7 +96,7 @@ export class Batch {
     for (const waiter of this.waiters) if (waiter.partition === partition) waiter.reject(error)
   }
 
-  /** Takes out what a job had put in that is gone. */
+  /** Removes everything of an evicted job. */
   drop(jobId: string): void {
     keep(this.facts, fact => fact.jobId !== jobId)
     keep(this.answers, answer => answer.jobId !== jobId)
@@ -111,12 +111,12 @@ interface Answered {
   readonly answer: string
 }
 
-/** What goes to the store, with the job of each answer: what a job is refused is not answered either. */
+/** The batch as sent to the store, with the job of each answer: a rejected job gets no answer either. */
 export interface ClosedBatch extends StoredBatch {
   readonly answers: readonly Answered[]
 }
 
-/** In place, and without spreading: a batch may hold more facts than a call can have arguments. */
+/** Filters in place, without a spread: a batch may hold more facts than a call can have arguments. */
 function keep<T>(list: T[], isKept: (item: T) => boolean): void {
   let length = 0
   for (const item of list) if (isKept(item)) list[length++] = item
@@ -125,7 +125,7 @@ function keep<T>(list: T[], isKept: (item: T) => boolean): void {
 
 export interface Waiter {
   readonly partition: number
-  /** What this engine held the partition with when it was asked; undefined: it did not. */
+  /** The epoch with which this engine owned the partition when the waiter was added; undefined: it did not own it. */
   readonly epoch: number | undefined
   readonly jobId: string
   readonly resolve: () => void
@@ -133,14 +133,14 @@ export interface Waiter {
 }
 
 /**
- * A job at rest may leave memory, and is found again by the alarm of its row alone: one that is early would be used up
- * before its time, and there is no second.
+ * An idle job may leave memory; then only the alarm in its row brings it back. An alarm that is too early would be
+ * used up before its time, and there is no second one.
  */
 function mustBeExact({ state }: LiveJob): void {
   if (!isBusy(state) && !jobHasEnded(state.status)) resetEarliestTimer(state)
 }
 
-/** An active job's alarm may be any time that has passed: it is looked at by whoever takes the partition over. */
+/** A busy job's alarm may be any time in the past: the next owner of the partition loads the job in any case. */
 function projectionChanged(job: LiveJob, now: number): boolean {
   const { projected } = job
   if (projected === null || projected.status !== job.state.status) return true
@@ -165,12 +165,12 @@ function jobChange(job: LiveJob): JobChange {
 }
 
 /**
- * `wake_at` of a quarantined job: due, so the next owner of its partition loads it, and no other job's. In this process
- * the cursor of due jobs has passed it.
+ * `wake_at` of a quarantined job: due, so the next owner of its partition loads it, and only this job. In this process
+ * the cursor over due jobs has already passed it.
  */
 export const QUARANTINED_AT = 1
 
-/** Its state may be half changed: the row keeps the status that it has. */
+/** The job's state may be half changed: the row keeps its status. */
 function quarantinedRow(job: LiveJob, error: string, now: number): JobChange {
   const status = job.projected!.status
   const { id, partition, seq } = job

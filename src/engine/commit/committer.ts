@@ -11,13 +11,13 @@ import type { Availability } from "./sender.ts"
 
 /**
  * Every partition commits in one lane, and each lane has one append in flight. With two lanes this process decides for
- * one half of the partitions while the database commits the other; with one they would take turns. What is said about
- * order and durability holds within a partition, and nobody needs more.
+ * one half of the partitions while the database commits the other half; with one lane they would alternate. Order and
+ * durability are guaranteed within a partition only, which is all that the engine needs.
  */
 export class Committer {
   readonly #lanes: readonly AppendLane[]
   readonly #store: Availability
-  /** Lanes whose append does not come through. */
+  /** Lanes whose append fails because the store is unavailable. */
   readonly #away = new Set<number>()
 
   constructor(parts: {
@@ -41,7 +41,7 @@ export class Committer {
     })
   }
 
-  /** For `apply`: what follows from a fact of this job waits in the open batch, unless it may begin early. */
+  /** For `apply`: the effects of a fact of this job wait in the open batch, except dispatches that may begin early. */
   effectsFor(job: LiveJob): Effects {
     return this.#laneOf(job.partition).effectsFor(job)
   }
@@ -50,7 +50,7 @@ export class Committer {
     this.#laneOf(job.partition).record(job, fact, outputText)
   }
 
-  /** Called before a command's facts: they, and the answer to whoever sent it, are one commit. */
+  /** Called before the facts of a command: its facts and the answer to its sender are one commit. */
   closeIfFull({ partition }: { readonly partition: number }): void {
     this.#laneOf(partition).closeIfFull()
   }
@@ -59,17 +59,17 @@ export class Committer {
     this.#laneOf(job.partition).answer(job, messageId, answer)
   }
 
-  /** Resolves when everything recorded of the job is durable; at once if it is. Rejects if its partition is lost meanwhile. */
+  /** Resolves when everything recorded of the job is durable. Rejects if this engine loses the partition before that. */
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
     return this.#laneOf(job.partition).durable(job)
   }
 
-  /** Whatever was decided on the memory of this partition must never be stored. */
+  /** Decisions made on the discarded memory of this partition must never be stored. */
   forget(partition: number): void {
     this.#laneOf(partition).forget(partition)
   }
 
-  /** The job is new, and nothing of it has been sent to the store. */
+  /** The job is new, and none of its facts has been sent to the store. */
   withdraw(job: LiveJob, error: unknown): void {
     this.#laneOf(job.partition).withdraw(job, error)
   }
@@ -83,7 +83,7 @@ export class Committer {
     return this.#lanes.every(lane => lane.isIdle)
   }
 
-  /** Gives up on appends that do not come through. */
+  /** Stops retrying appends that fail. */
   stop(): void {
     for (const lane of this.#lanes) lane.stop()
   }
@@ -92,7 +92,7 @@ export class Committer {
     return this.#lanes[partition % this.#lanes.length]!
   }
 
-  /** The store is away once, not once for every lane. */
+  /** Reports one outage of the store once, not once per lane. */
   #unavailable(lane: number, error: unknown, tries: number): void {
     this.#away.add(lane)
     if (lane === Math.min(...this.#away)) this.#store.unavailable(error, tries)

@@ -13,11 +13,11 @@ import { type AppendOutcome, AppendSender, type SendingParts } from "./sender.ts
 
 /**
  * Group commit for some partitions. While one append is in flight the next batch collects: under light load one commit
- * per fact with no added wait, under heavy load a thousand facts per commit. No timer, no knob.
+ * per fact with no added wait, under heavy load a thousand facts per commit. There is no timer and no setting.
  *
- * 1. One append in flight: within a partition seq order is commit order.
- * 2. Effects and answers of a batch happen after it is durable, in the order they were caused. Until the outcome of an
- *    append is known (`sender.ts`) nothing is acted on. Nodes that only compute have no effect (`early-dispatch.ts`).
+ * 1. One append is in flight: within a partition seq order is commit order.
+ * 2. Effects and answers of a batch are performed after it is durable, in the order of their causes. Until the outcome
+ *    of an append is known (`sender.ts`) none of them is performed. Nodes that only compute have no effect (`early-dispatch.ts`).
  */
 export interface LaneEvents {
   /** Does this node only compute, in this process? */
@@ -25,7 +25,7 @@ export interface LaneEvents {
   dispatch(job: LiveJob, attempted: AttemptRef): void
   /** Is the attempt with a worker, or on its way to one? */
   isHandedOut(job: LiveJob, attempted: AttemptRef): boolean
-  /** How long what is left of an operation counts as a slot of its provider. */
+  /** How long the row of an abandoned submission counts as a slot of its provider. */
   readonly slotLeaseMs: number
   abort(job: LiveJob, attempted: AttemptRef): void
   ended(job: LiveJob): void
@@ -33,13 +33,13 @@ export interface LaneEvents {
   durable(jobs: Iterable<LiveJob>): void
   /** Operations at providers began and ended, durably. */
   operations(rows: OperationRows): void
-  /** Another engine has this partition. Its jobs are already marked gone. */
+  /** Another engine owns this partition. Its jobs are already marked as evicted. */
   fenced(partition: number): void
-  /** The database refuses what this job wants to store. */
+  /** The database rejects the facts of this job. */
   refused(job: LiveJob, error: unknown): void
 }
 
-/** Larger batches gain nothing and hold up everybody behind them: they are encoded in one piece. */
+/** A batch is encoded in one piece: larger batches gain nothing and delay all batches behind them. */
 const BATCH_BYTES = 2 * 1024 * 1024
 const BATCH_FACTS = 5000
 const FACT_OVERHEAD = 100
@@ -69,7 +69,7 @@ export class AppendLane {
     this.#headStart = parts.headStart
   }
 
-  /** For `apply`: what follows from a fact of this job waits in the open batch, unless it may begin early. */
+  /** For `apply`: the effects of a fact of this job wait in the open batch, except dispatches that may begin early. */
   effectsFor(job: LiveJob): Effects {
     this.#sink.job = job
     return this.#sink
@@ -101,13 +101,13 @@ export class AppendLane {
   }
 
   #beginsEarly(job: LiveJob, node: number, attempt: number): boolean {
-    // The word that takes an earlier attempt back waits in a batch, and goes first.
+    // The abort of the earlier attempt waits in a batch and must be performed first.
     if (attempt > 1) return false
-    // With a batch that waits for its turn there is more to store than the store can take.
+    // A closed batch is waiting for the append in flight: the store is the bottleneck, so do not add to it.
     return this.#closed.length === 0 && this.#events.isPure(job, node) && this.#headStart.take()
   }
 
-  /** Not now: the facts that make it ready are being applied. */
+  /** Deferred to a microtask: the facts that make the node ready are still being applied. */
   #dispatchSoon(job: LiveJob, attempted: AttemptRef): void {
     queueMicrotask(() => this.#events.dispatch(job, attempted))
   }
@@ -143,7 +143,7 @@ export class AppendLane {
     return this.#open.operations
   }
 
-  /** Called before a command's facts: they, and the answer to whoever sent it, are one commit. */
+  /** Called before the facts of a command: its facts and the answer to its sender are one commit. */
   closeIfFull(): void {
     const { bytes, facts } = this.#open
     if (bytes > BATCH_BYTES || facts.length >= BATCH_FACTS) this.#closeOpen()
@@ -157,7 +157,7 @@ export class AppendLane {
     this.#schedule()
   }
 
-  /** Resolves when everything recorded so far is durable; at once if it is. Rejects if the partition is lost meanwhile. */
+  /** Resolves when everything recorded so far is durable. Rejects if this engine loses the partition before that. */
   durable(job: { readonly partition: number; readonly id: string }): Promise<void> {
     const batch = this.#open.isEmpty ? (this.#closed.at(-1)?.batch ?? this.#flight) : this.#open
     if (batch === null) return Promise.resolve()
@@ -168,8 +168,8 @@ export class AppendLane {
   }
 
   /**
-   * The memory of this partition is thrown away: what was decided on it must never be stored. It carries the epoch of
-   * that time, but this engine may take the partition again before the batch is sent.
+   * The memory of this partition is discarded: decisions made on it must never be stored. They carry the old epoch,
+   * but this engine may take the partition again before the batch is sent.
    */
   forget(partition: number): void {
     this.#open.forget(partition, partitionMoved(partition))
@@ -180,14 +180,14 @@ export class AppendLane {
   }
 
   /**
-   * Writes the job's row with the next batch, even if no fact of it follows. `error`: the job is quarantined, and its
-   * row says why; null: the row says what its state is.
+   * Writes the job's row with the next batch, even if no fact of the job follows. With `error` the job is quarantined and
+   * the row stores the reason; with null the row stores the job's state.
    */
   writeRow(job: LiveJob, error: string | null): void {
     const holding = this.#holdings.get(job.partition)
     if (holding === undefined) return
     const batch = this.#open
-    // A row is written only with a higher seq than it has.
+    // The store ignores a row unless its seq is higher than the stored one.
     job.seq = holding.nextSeq++
     batch.rows.set(job, error)
     batch.epochs.set(job.partition, holding.epoch)
@@ -198,7 +198,7 @@ export class AppendLane {
     this.#schedule()
   }
 
-  /** A new job that cannot go on, and was not sent to the store yet, has never been; whoever waits for it is told why. */
+  /** Removes a new job that was never sent to the store and cannot continue. Its waiters are rejected with the error. */
   withdraw(job: LiveJob, error: unknown): void {
     this.#open.drop(job.id)
     for (const waiter of this.#open.waiters) if (waiter.jobId === job.id) waiter.reject(error)
@@ -208,12 +208,12 @@ export class AppendLane {
     return this.#flight === null && this.#closed.length === 0 && this.#open.isEmpty
   }
 
-  /** Gives up on appends that do not come through. */
+  /** Stops retrying appends that fail. */
   stop(): void {
     this.#sending.stop()
   }
 
-  /** Others get through: no need to wait any longer. */
+  /** Another lane reached the store: retry now. */
   hurry(): void {
     this.#sending.hurry()
   }
@@ -221,7 +221,7 @@ export class AppendLane {
   #schedule(): void {
     if (this.#scheduled || this.#flight !== null) return
     this.#scheduled = true
-    // Not now: whatever else this turn of the loop brings joins the same commit.
+    // Deferred, so that other facts of this turn of the event loop join the same commit.
     setImmediate(() => {
       this.#scheduled = false
       void this.#fly()
@@ -260,7 +260,7 @@ export class AppendLane {
     if (this.#closed.length > 0 || !this.#open.isEmpty) this.#schedule()
   }
 
-  /** What was fenced or refused is given up before anybody acts on it. */
+  /** Discards fenced partitions and rejected jobs before any effect of the batch is performed. */
   #settle(batch: Batch, sent: AppendOutcome): void {
     for (const job of batch.jobs) job.pendingBatches--
     for (const [partition, epoch] of batch.epochs)
@@ -269,7 +269,7 @@ export class AppendLane {
     for (const { jobId, error } of sent.refused) this.#giveUp(batch, jobId, error)
   }
 
-  /** The database will never take this job's facts: those that build on them must not be sent either. */
+  /** The database will never accept this job's facts: facts that build on them must not be sent either. */
   #giveUp(batch: Batch, jobId: string, error: unknown): void {
     for (const { waiters } of [batch, ...this.#closed.map(closed => closed.batch), this.#open])
       for (const waiter of waiters) if (waiter.jobId === jobId) waiter.reject(error)
@@ -297,7 +297,7 @@ export class AppendLane {
   }
 }
 
-/** Did an attempt before this one end without an answer of the provider? */
+/** Did an earlier attempt end without an answer from the provider? */
 function hasNoAnswer({ state }: LiveJob, attempted: AttemptRef): boolean {
   const place = placeOf(state, attempted)
   return place?.state.unfollowed.get(place.position) === null

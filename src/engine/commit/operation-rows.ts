@@ -6,16 +6,16 @@ import type { BegunOperation, LeftBehind } from "../../journal/port/providers.ts
 import type { LiveJob } from "../owner/live-job.ts"
 
 /**
- * What a batch writes beside its facts where they concern operations at providers: rows of the same commit. Kept
- * apart from the batch so that one without external work carries nothing.
+ * Rows that a batch writes beside its facts for operations at providers, in the same commit. Kept apart from the batch
+ * so that a batch without external work carries nothing.
  */
 export class OperationRows {
   readonly #begun = new Map<string, BegunOperation>()
   readonly #left = new Map<string, LeftBehind>()
-  /** Submissions whose outcome is not known, of attempts that are not wanted any more. */
+  /** Submissions with an unknown outcome, of attempts that are no longer wanted. */
   readonly #unseen = new Map<string, BegunOperation>()
   readonly #slotLeaseMs: number
-  /** Providers of which a slot may have come free. */
+  /** Providers that may have a free slot after this batch. */
   readonly freed = new Set<string>()
 
   constructor(slotLeaseMs: number) {
@@ -53,8 +53,8 @@ export class OperationRows {
   }
 
   /**
-   * Nobody wants this attempt any more, and its submission may be in flight, or was never answered: an operation may be
-   * running whose id nobody knows. Its slot goes over to the row. Call before the attempt's operation counts as ended.
+   * The attempt is no longer wanted, and its submission may be in flight or was never answered: an operation with an
+   * unknown id may be running. Its slot moves to this row. Call before the attempt's operation counts as ended.
    */
   unseen(job: LiveJob, { node, item, attempt }: AttemptRef, at: number): void {
     const { provider } = job.plan.nodes[node]!
@@ -78,7 +78,7 @@ export class OperationRows {
     return [...this.#left.values()]
   }
 
-  /** Takes out what belongs to jobs that are not kept. */
+  /** Removes rows of jobs that are not kept. */
   keep(isKept: (row: { readonly partition: number; readonly jobId: string }) => boolean): void {
     for (const rows of [this.#begun, this.#unseen])
       for (const [key, row] of rows) if (!isKept(row)) rows.delete(key)
@@ -99,10 +99,10 @@ export class OperationRows {
     const provider = job.plan.nodes[of.node]!.provider
     if (provider === null) return
     this.freed.add(provider)
-    // One statement does not see its own rows: what began in this batch carries its end itself.
+    // One statement does not see its own rows: an operation that began in this batch carries its end itself.
     const key = keyOf(job.id, of)
     const begun = this.#begun.get(key)
-    // A fact may tell of the end that an effect of it has told before, and better: the first counts, as for `left`.
+    // A fact may repeat the end that one of its effects reported before in more detail: the first counts, as for `left`.
     const slot = operation === "cancel" ? { slotUntil: at + this.#slotLeaseMs } : {}
     if (begun?.endedAt === null && operation !== "none")
       this.#begun.set(key, { ...begun, endedAt: at, cancelAt: operation === "cancel" ? at : null, ...slot })
@@ -119,8 +119,8 @@ export class OperationRows {
 
 /**
  * An attempt whose submission got no answer, or an operation that could not be followed, may have begun all the same,
- * and is tried again under the same key: it keeps its slot until then. A provider that refused for lack of room has
- * begun nothing, unless an attempt before that has.
+ * and is retried under the same key: it keeps its slot until then. A provider that rejected the submission for lack of
+ * capacity has begun nothing, unless an earlier attempt has.
  */
 function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "item_failed" }>): boolean {
   if (fact.retry_at === undefined) return false
@@ -128,7 +128,7 @@ function mayStillRun(job: LiveJob, fact: Extract<Fact, { type: "node_failed" | "
   return place?.state.unfollowed.has(place.position) === true
 }
 
-/** No provider's id has a control character. Each attempt of a node may leave one. */
+/** A provider's id never contains a control character. Each attempt of a node may leave one such row. */
 function unseenId(attempt: number): string {
   return `\u0001${attempt}`
 }

@@ -9,6 +9,6 @@ export interface OwnedPartition {
 export function partitionMoved(partition: number): UmbraError {
   return new UmbraError(
     "E610",
-    `Partition ${partition} is owned by another engine now; send the command again.`,
+    `Partition ${partition} is now owned by another engine; send the command again.`,
   )
 }

@@ -6,10 +6,10 @@ import type { EngineMetrics } from "../metrics.ts"
 import { type ClosedBatch, filtered } from "./batch.ts"
 
 /**
- * Brings one batch into the store.
+ * Appends one batch to the store.
  *
- * 1. An append whose outcome is unknown is sent again, unchanged, until it is known.
- * 2. What the database refuses of it is found by trial, and the rest goes in whole: seq order stays commit order.
+ * 1. An append whose outcome is unknown is sent again, unchanged, until the outcome is known.
+ * 2. The facts that the database rejects are found by trial; the rest is appended whole: seq order stays commit order.
  */
 export interface SendingParts {
   readonly journal: Journal
@@ -18,7 +18,7 @@ export interface SendingParts {
   readonly metrics: EngineMetrics
 }
 
-/** Can the store be reached? */
+/** Receives reports on whether the store can be reached. */
 export interface Availability {
   unavailable(error: unknown, tries: number): void
   available(): void
@@ -60,7 +60,7 @@ export class AppendSender {
     return result
   }
 
-  /** Asks again until the store answers; what is wrong with the data is an answer. */
+  /** Retries until the store answers. A data error is an answer. */
   async #untilKnown<T>(ask: () => Promise<T>): Promise<T> {
     for (let tries = 1; ; tries++) {
       try {
@@ -94,7 +94,7 @@ export class AppendSender {
     return { held, refused: [...refused, ...more] }
   }
 
-  /** By halves, each tried without being kept. Jobs that are refused only together are all given up. */
+  /** Bisects, trying each half without storing it. Jobs that are rejected only in combination are all given up. */
   async #refusedOf(stored: ClosedBatch, error: unknown): Promise<Refused[]> {
     const ids = [...new Set([...stored.facts, ...stored.answers].map(row => row.jobId))]
     if (ids.length <= 1) return ids.map(jobId => ({ jobId, error }))
@@ -108,7 +108,7 @@ export class AppendSender {
     return refused.length > 0 ? refused : ids.map(jobId => ({ jobId, error }))
   }
 
-  /** null: the database would take it. */
+  /** null: the database would accept it. */
   async #trial(stored: ClosedBatch): Promise<unknown> {
     try {
       await this.#journal.tryAppend(stored)
@@ -119,19 +119,19 @@ export class AppendSender {
     }
   }
 
-  /** Gives up on what does not come through. */
+  /** Stops retrying appends that fail. */
   stop(): void {
     this.#stopped = true
     this.#endPause()
   }
 
-  /** Others get through: no need to wait any longer. */
+  /** Another lane reached the store: retry now. */
   hurry(): void {
     this.#endPause()
   }
 }
 
-/** A statement that cannot even be made fails the same way for ever: the database is not away. */
+/** A statement that cannot be built fails the same way every time: the database is not unavailable. */
 function isOfTheData(error: unknown): boolean {
   return error instanceof JournalDataError || error instanceof TypeError || error instanceof RangeError
 }

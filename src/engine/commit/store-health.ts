@@ -1,7 +1,7 @@
 import type { Log } from "../../log.ts"
 import type { Availability } from "./sender.ts"
 
-/** Says when appends do not come through, and when they do again. */
+/** Logs and reports when appends fail because the store is unavailable, and when they succeed again. */
 export class StoreHealth implements Availability {
   readonly #log: Log
   readonly #triesBeforePause: number
@@ -16,18 +16,18 @@ export class StoreHealth implements Availability {
   unavailable(error: unknown, tries: number): void {
     if (tries === this.#triesBeforePause) this.#available(false)
     const { message, cause } = error instanceof Error ? error : new Error(String(error))
-    // A driver may reject with a plain object, of which the message above it says nothing.
+    // A driver may reject with a plain object, whose message the wrapping error does not repeat.
     const { message: reason } = (cause ?? {}) as { readonly message?: unknown }
     this.#log.warn(
       { tries, error: message, ...(typeof reason === "string" ? { cause: reason } : {}) },
       tries >= this.#triesBeforePause
-        ? "database away: engine paused, results are kept"
-        : "append failed; sending it again",
+        ? "database unavailable: engine paused, results are kept"
+        : "append failed; retrying",
     )
   }
 
   available(): void {
-    this.#log.info({}, "database is back: engine goes on")
+    this.#log.info({}, "database available again: engine resumes")
     this.#available(true)
   }
 }

@@ -25,7 +25,7 @@ import {
 import type { Fetched } from "./scope.ts"
 import { TimeSlices } from "./time-slices.ts"
 
-/** Takes a ready node to a worker: fetches what is large, renders, and hands the task to the broker. */
+/** Dispatches a ready node: fetches large outputs, renders the templates, and hands the task to the broker. */
 export class Dispatcher {
   readonly #broker: Broker
   readonly #journal: Journal
@@ -42,10 +42,10 @@ export class Dispatcher {
     journal: Journal
     clock: Clock
     command: (job: LiveJob, command: Command) => void
-    /** Something that should not happen: the job cannot go on. */
+    /** An unexpected error: the job cannot continue. */
     failed: (job: LiveJob, error: unknown) => void
     external: ExternalWork
-    /** Whoever owns the partition next takes what is ready to a worker. */
+    /** While a partition is handed over, its next owner dispatches what is ready. */
     isDeparting: (partition: number) => boolean
     limits: RenderLimits
   }) {
@@ -84,7 +84,7 @@ export class Dispatcher {
     failpoint("dispatch.after")
   }
 
-  /** Somebody here can run it, with all that its routes need, and knows its provider. */
+  /** This process or a worker can run the node, with everything its routes need, and its provider is known. */
   #isServed({ handler, provider }: PlanNode, pipeline: PipelinePlan | null): boolean {
     return (
       this.#broker.runs(handler, pipeline === null ? undefined : needsOf(pipeline)) &&
@@ -92,7 +92,7 @@ export class Dispatcher {
     )
   }
 
-  /** `use` with the job's output, rendered for the case that this node is the last; at once unless something must be fetched. */
+  /** Calls `use` with the job's output, rendered for the case that this node is the last; synchronously unless something must be fetched. */
   withJobOutput<T>(
     job: LiveJob,
     last: { node: number; output: Output },
@@ -110,7 +110,7 @@ export class Dispatcher {
     })
   }
 
-  /** For a job that need not be in memory; null: the node has none. */
+  /** For a job that need not be in memory; null: the node has no task. */
   async taskOf(job: LiveJob, at: AttemptRef): Promise<Task | null> {
     const rendered = renderNode(job, at, await this.#fetch(job, largeInputs(job, at.node)), this.#limits)
     return "task" in rendered ? rendered.task : null
@@ -148,7 +148,7 @@ export class Dispatcher {
       .catch(error => this.#failed(job, error))
   }
 
-  /** The items of a node all read the same: it would be read ten thousand times. Kept until the node is done. */
+  /** All items of a node read the same outputs, which would be fetched ten thousand times. Kept until the node is done. */
   #fetchOnce(job: LiveJob, node: number, large: readonly number[]): Promise<Fetched> {
     job.fetched ??= new Map()
     for (const other of job.fetched.keys()) if (isDone(job.state, other)) job.fetched.delete(other)
@@ -167,7 +167,7 @@ export class Dispatcher {
     return fetched
   }
 
-  /** As long as the store is away the job waits: nothing is wrong with it. */
+  /** While the store is unavailable the job waits: the job itself has no fault. */
   async #readOutput(job: LiveJob, seq: number): Promise<Json> {
     for (;;) {
       try {
@@ -182,7 +182,7 @@ export class Dispatcher {
 
 const AGAIN_MS = 1000
 
-/** The world may have moved on while the fact that asked for this was being written. */
+/** The attempt may have become obsolete while the fact that caused the dispatch was being stored. */
 function isWanted(job: LiveJob, at: AttemptRef): boolean {
   return !job.evicted && isCurrent(job.state, at) && !job.running.has(taskKey(at))
 }

@@ -7,15 +7,15 @@ import type { Reference } from "../../template/types.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 
 /**
- * A list of `for_each` is mostly one that the job has already: what another list gave, or a part of the input. Its fact
- * then says which, instead of storing it once more: for 10,000 items of 10 KB that was 100 MB in one row.
+ * A list of `for_each` is usually one that the job already has: the output of another list, or a part of the input. Its
+ * fact then refers to that instead of storing it again: for 10,000 items of 10 KB that was 100 MB in one row.
  */
 export interface ItemsToRun {
   readonly items: readonly Json[]
   readonly source?: ListSource
 }
 
-/** A template that only names a list yields that very list: that is how it is known. */
+/** A template that only names a list yields the same array object, so identity proves the source. */
 export function sourceOf(job: LiveJob, { forEach }: PlanNode, list: readonly Json[]): Partial<ItemsToRun> {
   for (const { template } of forEach!.templates)
     for (const reference of template.references) {

@@ -7,7 +7,7 @@ import { UmbraError } from "../../errors.ts"
 /** Throws if a job of the plan could never run on this store, or not for this owner. */
 export type MustFit = (plan: Plan, owner: string) => void
 
-/** What the process that owns the job must have; adapters of routes on workers are the workers'. */
+/** What the process that owns the job must have. The workers need the adapters of routes that run on workers. */
 export function needsOf({ routes }: PipelinePlan): PipelineNeeds {
   const here = routes.filter(({ runOn }) => runOn === "engine")
   return {
@@ -16,7 +16,7 @@ export function needsOf({ routes }: PipelinePlan): PipelineNeeds {
   }
 }
 
-/** A pipeline that waits for a process: what is missing in this one. */
+/** Adds what is missing in this process to a pipeline that waits for a process. */
 export function withLacking(waiting: WaitingOn | null, { adapters, redis }: PipelineNeeds): WaitingOn | null {
   if (waiting?.kind !== "worker") return waiting
   return {
@@ -26,13 +26,13 @@ export function withLacking(waiting: WaitingOn | null, { adapters, redis }: Pipe
   }
 }
 
-/** Where nobody else has the store open, nobody would ever come who can reach workers. */
+/** Where no other process has the store open, no process that can reach workers would ever take the job. */
 export function mustReachWorkers({ pipeline }: Plan, lacks: (needs: PipelineNeeds) => PipelineNeeds): void {
   if (pipeline === null || !lacks(needsOf(pipeline)).redis) return
   const names = pipeline.routes.filter(({ runOn }) => runOn === "workers").map(({ name }) => name)
   throw new UmbraError(
     "E711",
     `Routes run on workers (${names.join(", ")}), and this process has no Redis to reach them. ` +
-      "Start it with --redis-url, or take run_on: workers out.",
+      "Start it with --redis-url, or remove run_on: workers.",
   )
 }

@@ -13,7 +13,7 @@ import { type LiveJob, taskOfKey } from "../owner/live-job.ts"
 import { type ItemsToRun, sourceOf } from "./list-source.ts"
 import { type Each, type Fetched, nothingFetched, outputOf, scopeOf } from "./scope.ts"
 
-/** What becomes of a node that is ready: a task for a worker, a list of items, a skip, or a fault. */
+/** The result of rendering a ready node: a task for a worker, a list of items, a skip, or a fault. */
 export type Rendered =
   | { readonly task: Task }
   | ItemsToRun
@@ -86,13 +86,13 @@ function itemsOf(job: LiveJob, list: Json, planNode: PlanNode, maxItems: number)
 
 function textCondition({ id }: PlanNode, text: string): Fault {
   const shown = JSON.stringify(text.length > 40 ? `${text.slice(0, 40)}…` : text)
-  const message = `when of node "${id}" yields the text ${shown}, which is no condition. Write an expression that yields true or false, such as a comparison.`
+  const message = `when of node "${id}" yields the text ${shown}, which is not a condition. Write an expression that yields true or false, such as a comparison.`
   return { code: "E435", message, retryable: false }
 }
 
 function kindOf(value: Json): string {
   if (value === null) return "nothing"
-  if (value === skippedOutput) return "what a node gives that was skipped"
+  if (value === skippedOutput) return "the output of a skipped node"
   return typeof value === "object" ? "a mapping" : `a ${typeof value}`
 }
 
@@ -108,7 +108,7 @@ function taskOf(
   const own = item === undefined ? state : state.lists.get(node)!.state
   const position = item ?? node
   const isolation = isolationOf(own, position)
-  // Optional fields are assigned afterwards: three spreads take longer than all the rest of this function.
+  // Optional fields are assigned afterwards: three spreads would take longer than the rest of this function.
   const task: { -readonly [Field in keyof Task]: Task[Field] } = {
     jobId: job.id,
     node,
@@ -149,7 +149,7 @@ function parentsOf(job: LiveJob, node: number, fetched: Fetched): JsonObject {
   return parents
 }
 
-/** A template that reads secrets is rendered where the handler runs; what else it reads goes with it. */
+/** A template that reads secrets is rendered where the handler runs; the other values it reads are sent along. */
 function postpone(template: Template, path: ValuePath, scope: Scope): LateTemplate {
   const names: { [name: string]: Json } = {}
   const nodes: { [id: string]: Json } = {}
@@ -184,8 +184,10 @@ export function renderJobOutput(
   }
 }
 
-/** Nodes whose outputs this one needs and which are, in part at least, not in memory. */
-/** Mostly none, which is found without an allocation: this is asked for every node. */
+/**
+ * Nodes whose outputs this one needs and which are, at least in part, not in memory. Usually none, which is found without
+ * an allocation: this runs for every node.
+ */
 export function largeInputs(job: LiveJob, node: number): readonly number[] {
   const { starts, items } = job.plan.dependencies
   const { reads } = job.plan.nodes[node]!
@@ -204,7 +206,7 @@ const noInputs: readonly number[] = []
 
 export function largeInputsOfOutput(job: LiveJob): number[] {
   const read = job.plan.output?.templates.flatMap(({ template }) => template.references) ?? []
-  // An id that is computed may be that of any node.
+  // A computed id may be that of any node.
   if (read.some(({ name, path }) => name === "nodes" && path.length === 0))
     return largeOf(job, [...job.plan.nodes.keys()])
   const nodes = read.map(({ name, path }) =>
@@ -216,7 +218,7 @@ export function largeInputsOfOutput(job: LiveJob): number[] {
   )
 }
 
-/** Outputs that are still here and will not be when the handler, or a later fetch, reads them. */
+/** Outputs that are still in memory and will have been evicted when the handler, or a later fetch, reads them. */
 export function leavingInputs(job: LiveJob): Fetched {
   if (job.evictingOutputs === null || job.evictingOutputs.size === 0) return nothingFetched
   const kept = new Map<number, Json>()
@@ -235,7 +237,7 @@ function largeOf(job: LiveJob, nodes: readonly number[]): number[] {
   return [...new Set(nodes)].filter(node => isLarge(job, node))
 }
 
-/** Is the output, or a part of it, in the store alone? */
+/** Is the output, or a part of it, only in the store? */
 function isLarge(job: LiveJob, node: number): boolean {
   const output = job.state.outputs[node]
   return typeof output === "object" && output !== null && largeParts(output).length > 0

@@ -4,20 +4,20 @@ import { UmbraError } from "../../errors.ts"
 import type { Scope } from "../../template/types.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 
-/** Outputs fetched from the journal for one rendering, by position: they are too large to stay. */
+/** Outputs fetched from the journal for one rendering, by position: they are too large to stay in memory. */
 export type Fetched = ReadonlyMap<number, Json>
 
 export const nothingFetched: Fetched = new Map()
 
-/** What the config of a node with `for_each` can read besides. */
+/** What the config of a node with `for_each` can read in addition. */
 export interface Each {
   readonly item: Json
   readonly index: number
 }
 
 /**
- * What the templates of a node can read: its dependencies, and no other node, whether that has ended or not. null: the
- * job's output, which can read all of them. Nothing is copied: a look-up goes to the state itself.
+ * What the templates of a node can read: its dependencies, and no other node, whether that has ended or not. `node` null:
+ * the job's output, which can read all nodes. Nothing is copied: a look-up reads the state itself.
  */
 export function scopeOf(job: LiveJob, fetched: Fetched, node: number | null, each?: Each): Scope {
   const names = {

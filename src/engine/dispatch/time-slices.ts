@@ -3,21 +3,21 @@ import type { Clock } from "../clock.ts"
 import type { LiveJob } from "../owner/live-job.ts"
 
 /**
- * Handing a node out renders its templates, which may take milliseconds, and one commit can make a hundred thousand nodes
- * ready. Done in one go nobody would be answered meanwhile, and the beat would stop: peers would take the partitions
- * over, and stand still over the same job in their turn.
+ * Dispatching a node renders its templates, which may take milliseconds, and one commit can make a hundred thousand nodes
+ * ready. Done without a break, no caller would get an answer meanwhile and the heartbeat would stop: peers would take the
+ * partitions over, and block on the same job in their turn.
  *
- * 1. What does not fit into a turn of the event loop waits for the next ones; jobs take turns, one node each.
- * 2. Whatever waits may have become void meanwhile: whoever hands it out looks again.
+ * 1. Dispatches that do not fit into a turn of the event loop wait for the next ones; jobs take turns, one node each.
+ * 2. A waiting dispatch may have become obsolete: the dispatch function checks again.
  */
 const TURN_MS = 10
 
 export class TimeSlices {
   readonly #clock: Clock
   readonly #hand: (job: LiveJob, at: AttemptRef) => void
-  /** In the order of their turns. */
+  /** Jobs in the order of their turns. */
   readonly #waiting = new Map<LiveJob, { readonly list: AttemptRef[]; next: number }>()
-  /** When this turn of the event loop began to hand out; null: it has not. */
+  /** When this turn of the event loop began to dispatch; null: it has not. */
   #since: number | null = null
   #stopped = false
 

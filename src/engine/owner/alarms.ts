@@ -1,12 +1,12 @@
 import type { Clock } from "../clock.ts"
 import type { LiveJob } from "./live-job.ts"
 
-/** An alarm that ends a job renders the job's output, which may take milliseconds, and a thousand may be due at once. */
+/** An alarm that ends a job renders its output, which may take milliseconds, and a thousand alarms may be due at once. */
 const TURN_MS = 10
 
 /**
- * One alarm per job in memory, in a heap that knows where each job stands: nearly every job is given an alarm (its
- * TTL) and ends long before it, so taking one out must be cheap and leave nothing behind.
+ * One alarm per job in memory, in a heap in which every job knows its index: nearly every job gets an alarm (its TTL)
+ * and ends long before it, so removing an alarm must be cheap and leave nothing behind.
  */
 export class Alarms {
   readonly #heap: LiveJob[] = []
@@ -64,7 +64,7 @@ export class Alarms {
     this.#timer = null
     const now = this.#clock.now()
     for (let first = this.#heap[0]; first !== undefined && first.alarmAt <= now; first = this.#heap[0]) {
-      // The others ring in the next turns of the event loop.
+      // The other alarms fire in the next turns of the event loop.
       if (this.#clock.now() - now >= TURN_MS) break
       this.clear(first)
       this.#ring(first)

@@ -2,12 +2,12 @@ import type { JobState } from "../../core/state.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 
 /**
- * When nodes of this engine's jobs last died alone, for the question whether another node did since one of them began.
- * After a restart it is learned from the jobs that are folded: a node that died after another comes after it in the line of
+ * When nodes of this engine's jobs last died alone; answers whether another node did so since a given one began. After a
+ * restart it is learned from the jobs that are folded: a node that died after another stands behind it in the queue of
  * its process, so its job is in flight as long as the other's is.
  */
 export class DeathsAlone {
-  /** The latest two, of different nodes. */
+  /** The latest two deaths, of different nodes. */
   #latest: Death = none
   #second: Death = none
 

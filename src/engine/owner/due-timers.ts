@@ -12,11 +12,11 @@ interface Place {
   readonly item?: number
 }
 
-/** What a job has to do now that its alarm rang, taken out of its timers. */
+/** What a job has to do when its alarm fires, removed from its timers. */
 export interface Due {
-  /** To be taken to a worker once more. */
+  /** Tasks to dispatch again. */
   readonly tasks: readonly Place[]
-  /** Operations to be looked at. */
+  /** Operations to poll. */
   readonly looks: readonly Place[]
 }
 

@@ -10,13 +10,13 @@ export interface JobMemoryParts {
   readonly clock: Clock
   readonly alarms: Alarms
   readonly parkAfterMs: number
-  /** A job has left that goes on at this time; null: when somebody tells it something. */
+  /** A job was parked until this time; null: until a command arrives for it. */
   readonly parked: (wakeAt: number | null) => void
 }
 
 /**
- * The jobs that an owner has in memory: as long as something of them, or of one of their children, is in flight or
- * undurable. Otherwise their facts and `wakeAt` are enough. A large one stays a little longer.
+ * The jobs that an owner keeps in memory: those with something in flight or not yet durable, of their own or of one of
+ * their children. For all others their facts and `wakeAt` are enough. A large job stays a little longer.
  */
 export class JobMemory {
   readonly jobs: ReadonlyMap<string, LiveJob>
@@ -43,7 +43,7 @@ export class JobMemory {
     if (inMemory !== undefined) this.letGo(inMemory)
   }
 
-  /** Called whenever a job may have come to rest. */
+  /** Called whenever a job may have become idle. */
   letGo(job: LiveJob): void {
     const { clock, alarms, parkAfterMs, parked } = this.#parts
     if (this.#kin.hasChildren(job.id)) return

@@ -7,7 +7,7 @@ import type { Plan } from "../../definition/plan.ts"
 import type { JobRow } from "../../journal/port/journal.ts"
 import type { LiveJob } from "./live-job.ts"
 
-/** `undefined`: a part of it is too large to be in memory, and is read from the journal. */
+/** `undefined`: a part of the output is too large for memory, and is read from the journal. */
 export function outputInMemory(state: JobState): Json | undefined {
   let isComplete = true
   const output = jobOutput(state, part =>
@@ -20,8 +20,8 @@ export function outputInMemory(state: JobState): Json | undefined {
 }
 
 /**
- * For the job's row. Ten thousand items can make an output of 100 MB: to write it a second time took a second in which
- * nobody else got a turn, and three copies of it. Above this it is read from the journal, where its parts are.
+ * Limit for the output in the job's row. Ten thousand items can make an output of 100 MB: writing it a second time
+ * blocked the event loop for a second, with three copies of it. Above this limit it is read from the journal, which has its parts.
  */
 const ROW_OUTPUT = 1024 * 1024
 
@@ -29,12 +29,12 @@ const ROW_OUTPUT = 1024 * 1024
 export function jobOutputText({ state, size }: LiveJob): string | null {
   if (state.status !== "COMPLETED") return null
   const output = outputInMemory(state)
-  // Whatever is in an output is in a fact: most jobs are too small for a second look.
+  // Every part of an output is in a fact: most jobs are too small to be measured.
   if (output === undefined || (size > ROW_OUTPUT && isLonger(output, ROW_OUTPUT))) return null
   return JSON.stringify(output)
 }
 
-/** Is its text longer than this, or nearly? Looks no further than it must. */
+/** Is its text longer than `most`, approximately? Reads no more of the value than necessary. */
 function isLonger(value: Json, most: number): boolean {
   let length = 0
   const rest: Json[] = [value]
@@ -51,7 +51,7 @@ function isLonger(value: Json, most: number): boolean {
 export interface JobError {
   readonly code: string
   readonly message: string
-  /** The node to blame, if one is. */
+  /** The node that caused the error, if one did. */
   readonly node?: string
   /** Of a node with `for_each`: the item, from 0. */
   readonly item?: number
@@ -70,8 +70,8 @@ export function jobErrorOf(plan: Plan, state: JobState): JobError | null {
 }
 
 /**
- * The row's column `error`: of a job that failed its error, of one that was cancelled or has expired the reason; and what
- * the job has used, if anything.
+ * The row's column `error`: the error of a job that failed, the reason of one that was cancelled or has expired; and the
+ * usage of the job, if there is any.
  */
 export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): string | null {
   const error = jobErrorOf(plan, state)
@@ -81,7 +81,7 @@ export function jobErrorText({ plan, state }: Pick<LiveJob, "plan" | "state">): 
   return JSON.stringify({ ...(error ?? reason), usage: Object.fromEntries(state.usage) })
 }
 
-/** What a job's row says of its end, and what the job had used when the row was written. */
+/** Reads the end of a job from its row, and the usage of the job when the row was written. */
 export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status">): JobEnd {
   const { usage = {}, reason = null, ...error } = (text === null ? {} : JSON.parse(text)) as StoredEnd
   return {
@@ -91,17 +91,17 @@ export function endOfRow({ error: text, status }: Pick<JobRow, "error" | "status
   }
 }
 
-/** Other whenever the job has used more. */
+/** A text that changes whenever the usage of the job changes. */
 export function usedOf({ usage }: JobState): string {
   return usage.size === 0 ? "" : JSON.stringify([...usage])
 }
 
-/** A row is written whenever its job comes to rest, so it has all that was used; while something is in flight it may lag. */
+/** A row is written whenever its job becomes idle, so it has all usage; while something is in flight it may lag. */
 export function isAtRest({ status, wakeAt }: Pick<JobRow, "status" | "wakeAt">, now: number): boolean {
   return jobHasEnded(status) || wakeAt === null || wakeAt > now
 }
 
-/** A release before 0.2 wrote no reason into the row. */
+/** Releases before 0.2 did not store the reason in the row. */
 const unwrittenReasons: { readonly [status in JobStatus]?: string } = {
   CANCELLED: noReason,
   EXPIRED: unknownExpiry,

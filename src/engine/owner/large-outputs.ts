@@ -4,8 +4,8 @@ import { LargeOutput, ListOutput } from "../../core/state.ts"
 import { type LiveJob, taskKey } from "./live-job.ts"
 
 /**
- * An output too large to keep: as soon as it is durable it is read from the journal when somebody needs it. Called right
- * after its fact was recorded.
+ * Evicts an output that is too large for memory as soon as it is durable; it is read from the journal when needed.
+ * Called right after its fact was recorded.
  */
 export function leaveMemory(
   job: LiveJob,

@@ -11,36 +11,36 @@ export interface LiveJob {
   readonly partition: number
   readonly plan: Plan
   readonly state: JobState
-  /** Of its last fact. */
+  /** The seq of its last fact. */
   seq: number
   /** When its last fact was decided. */
   at: number
   /** Length of its facts so far, as text. */
   size: number
-  /** What the store's projection says, or will say once the batches under way are durable; undefined: not known for sure. */
+  /** What the store's projection shows, or will show once the pending batches are durable; undefined: not known for sure. */
   projected: { status: JobStatus; wakeAt: number | null | undefined; updatedAt: number; used: string } | null
   /** Batches that hold facts of this job and are not durable yet. */
   pendingBatches: number
-  /** Thrown away (fenced, parked, quarantined): whoever still holds it must let go. */
+  /** Discarded (fenced, parked, quarantined): code that still refers to the job must stop using it. */
   evicted: boolean
-  /** Place in the alarm heap; -1: none set. */
+  /** Index in the alarm heap; -1: no alarm is set. */
   alarmIndex: number
   alarmAt: number
   /** Latest progress by task; never stored. */
   progress: Map<number, Progress> | null
-  /** Tasks a worker has right now, by key. */
+  /** Keys of the tasks that a worker has right now. */
   readonly running: Set<number>
-  /** Keys of ready tasks for whose handler nobody here is registered. */
+  /** Keys of ready tasks without a registered handler. */
   awaitingHandler: Set<number> | null
-  /** Looks at operations that are under way, by task. */
+  /** Polls of operations in flight, by task. */
   activePolls: Map<number, AbortController> | null
-  /** Keys of tasks whose output leaves memory as soon as it is durable: what reads it now must take it along. */
+  /** Keys of tasks whose output leaves memory as soon as it is durable: code that reads it now must keep a copy. */
   evictingOutputs: Set<number> | null
-  /** What the items of a node with `for_each` read that is too large to keep, fetched once for all of them. */
+  /** Large outputs that the items of a node with `for_each` read, fetched once for all items. */
   fetched: Map<number, Promise<ReadonlyMap<number, Json>>> | null
 }
 
-/** More than a job has nodes. */
+/** More nodes than any job has. */
 const NODES = 2 ** 24
 
 /** A node, or an item of it, as one number: a busy job has thousands of them in sets. */
@@ -52,7 +52,7 @@ export function taskOfKey(key: number): { readonly node: number; readonly item?:
   return key < NODES ? { node: key } : { node: key % NODES, item: Math.floor(key / NODES) - 1 }
 }
 
-/** Its current attempt, by which a broker knows it; null: there is no such list. */
+/** The task of the current attempt, as the broker names it; null: there is no such list. */
 export function currentTask(
   { id, state }: LiveJob,
   task: { readonly node: number; readonly item?: number },
@@ -66,7 +66,7 @@ export function currentTask(
   return place === null ? null : { jobId: id, ...task, attempt: place.state.attempt[place.position]! }
 }
 
-/** Does the node, or the item, go on under a later attempt? */
+/** Does the node, or the item, continue under a later attempt? */
 export function isHandedOn({ state }: LiveJob, task: Parameters<typeof placeOf>[1]): boolean {
   const place = placeOf(state, task)
   return place !== null && isInFlight(place.state, place.position)
@@ -110,7 +110,7 @@ export function newLiveJob(job: {
   }
 }
 
-/** A fact's `data` column. An output that is already text goes in as it is. */
+/** A fact's `data` column. An output that is already text is inserted unchanged. */
 export function encodeFact(fact: Fact, outputText?: string): string {
   if ((fact.type === "node_completed" || fact.type === "item_completed") && outputText !== undefined)
     return encodeCompleted(fact, outputText)
@@ -118,7 +118,7 @@ export function encodeFact(fact: Fact, outputText?: string): string {
   return JSON.stringify(data)
 }
 
-/** The commonest fact by far, put together by hand. */
+/** By far the commonest fact, encoded by hand. */
 function encodeCompleted(fact: NodeCompleted | ItemCompleted, outputText: string): string {
   const ran = fact.ran_ms === 0 ? ',"ran_ms":0' : fact.ran_ms === undefined ? "" : `,"ran_ms":${fact.ran_ms}`
   let text = `{"node":${fact.node},"attempt":${fact.attempt}${ran}`

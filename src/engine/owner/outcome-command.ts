@@ -3,7 +3,7 @@ import type { AttemptRef, AttemptTimes, Command } from "../../core/commands.ts"
 import type { Fault } from "../../core/faults.ts"
 import type { ProviderTerms } from "../providers/providers.ts"
 
-/** What an attempt's outcome asks of its job. `terms`: of the node's provider, if it has one that is known here. */
+/** The command that an attempt's outcome becomes. `terms`: of the node's provider, if it has one that is known here. */
 export function commandOf(
   at: AttemptRef,
   outcome: Exclude<Outcome, { type: "child" }>,
@@ -25,7 +25,7 @@ export function commandOf(
   }
 }
 
-/** The commonest by far is put together by hand: spreads show in profiles. */
+/** By far the commonest command is built by hand: spreads show in profiles. */
 function completed(
   at: AttemptRef,
   outcome: Extract<Outcome, { type: "completed" }>,
@@ -40,7 +40,7 @@ function completed(
 const nobodyToAsk: Fault = {
   code: "E421",
   message:
-    "The handler answered that the work was submitted, but the node has no provider to follow it with. " +
+    "The handler reported that the work was submitted, but the node has no provider to poll. " +
     "Add `provider:` to the node.",
   retryable: false,
 }

@@ -44,24 +44,24 @@ import { mayEndAttempts, runningAttempts } from "./running-attempts.ts"
  *
  * 1. Facts are applied when decided; effects and every answer, refusals and no-ops included, wait until the batch
  *    they depend on is durable. Nodes that only compute have no effect, and begin before (`early-dispatch.ts`).
- * 2. Fenced or failed: the memory is thrown away, never patched.
- * 3. A job is in memory no longer than it must (`job-memory.ts`).
+ * 2. After a fence or a failure the memory is discarded, never patched.
+ * 3. A job stays in memory no longer than it must (`job-memory.ts`).
  */
 export interface OwnerParts {
   readonly journal: Journal
   readonly clock: Clock
   readonly settings: EngineSettings
   readonly log: Log
-  /** Of the engine it is part of. */
+  /** The id of the engine that this owner is part of. */
   readonly id: string
   readonly broker: (host: BrokerHost) => Broker
   readonly isSure: () => boolean
   readonly observer: OwnerObserver
   readonly metrics: EngineMetrics
   readonly providers: Providers
-  /** A job as its facts tell it, without taking it into memory; null: there is none. */
+  /** Folds a job from its facts without keeping it in memory; null: there is no such job. */
   readonly read: (jobId: string) => Promise<LiveJob | null>
-  /** Of a rendered value, as JSON. */
+  /** Limit of a rendered value, as JSON. */
   readonly maxOutputBytes: number
 }
 
@@ -161,7 +161,7 @@ export class PartitionOwner implements LaneEvents {
     return this.committer.durable({ partition, id: "" })
   }
 
-  /** A new job: in memory and on its way to the journal. */
+  /** Adds a new job to memory and sends it to the journal. */
   submit(id: string, partition: number, plan: Plan, command: Extract<Command, { type: "submit" }>): LiveJob {
     const known = this.jobs.get(id)
     if (known !== undefined) return known
@@ -181,7 +181,7 @@ export class PartitionOwner implements LaneEvents {
     return job
   }
 
-  /** What `decide` does to jobs of one partition is stored together or not at all. */
+  /** Stores everything that `decide` does to jobs of one partition together or not at all. */
   inOneCommit(partition: number, decide: () => void): void {
     this.committer.closeIfFull({ partition })
     this.#isJoined = true
@@ -193,8 +193,8 @@ export class PartitionOwner implements LaneEvents {
   }
 
   /**
-   * Applies the rules. The answer may be given to anybody only once `committer.durable(job)` has resolved. It is a
-   * promise only when the job's output must be rendered from something that is not in memory.
+   * Decides on a command. The answer may be given to a caller only once `committer.durable(job)` has resolved. It is a
+   * promise only when the job's output must be rendered from outputs that are not in memory.
    */
   execute(job: LiveJob, command: Command, outputText?: string): Decided | Promise<Decided> {
     const isLast = job.plan.output !== null && job.state.unfinished === 1
@@ -217,7 +217,7 @@ export class PartitionOwner implements LaneEvents {
         this.committer.record(job, fact, outputText)
       }
     } catch (error) {
-      // Half applied: invariant 2.
+      // Half applied: invariant 2 requires that the memory is discarded.
       this.quarantine(job, error)
       throw error
     }
@@ -231,7 +231,7 @@ export class PartitionOwner implements LaneEvents {
     return decided
   }
 
-  /** What a decision needs besides the state. The plain completion, the commonest by far, gets the least. */
+  /** The context of a decision. The plain completion, by far the commonest command, gets the smallest one. */
   #contextFor(job: LiveJob, command: Command): DecisionContext {
     const now = this.#clock.now()
     const random = this.#clock.random()
@@ -250,7 +250,7 @@ export class PartitionOwner implements LaneEvents {
       leaveMemory(job, completed, bytes, this.committer.durable(job))
   }
 
-  /** A job that was read from its journal. */
+  /** Adds a job that was loaded from the journal. */
   keep(job: LiveJob): void {
     this.#memory.keep(job)
     this.#deaths.learn(job)
@@ -258,7 +258,7 @@ export class PartitionOwner implements LaneEvents {
     if (job.state.unsettled) this.#observer.unsettled(job)
   }
 
-  /** For those who need no answer. What should not happen sets the job aside. */
+  /** For callers that need no answer. An unexpected error quarantines the job. */
   #try(job: LiveJob, command: Command, outputText?: string): void {
     if (job.evicted) return
     try {
@@ -273,10 +273,10 @@ export class PartitionOwner implements LaneEvents {
     }
   }
 
-  /** Timers of the job may be due. */
+  /** Fires the timers of the job that are due. */
   fireTimers(job: LiveJob): void {
     if (job.evicted) return
-    // A retry may be dispatched only when the failure that asked for it is durable.
+    // A retry may be dispatched only when the failure that caused it is durable.
     if (job.pendingBatches > 0) {
       this.committer.durable(job).then(
         () => this.fireTimers(job),
@@ -292,7 +292,7 @@ export class PartitionOwner implements LaneEvents {
     this.parkIfIdle(job)
   }
 
-  /** A task that waits for its time goes to a worker before it. */
+  /** Dispatches a task that waits for its retry time before that time. */
   dispatchNow(job: LiveJob, task: { readonly node: number; readonly item?: number }, now: number): void {
     const place = placeOf(job.state, task)
     if (place === null || !place.state.retryAt.has(place.position)) return
@@ -300,7 +300,7 @@ export class PartitionOwner implements LaneEvents {
     this.fireTimers(job)
   }
 
-  /** Somebody can run this handler, or knows this provider, now. */
+  /** A worker can run this handler now, or this process knows this provider now. */
   handlerAdded(name: string): void {
     for (const job of this.jobs.values()) {
       for (const key of [...(job.awaitingHandler ?? [])]) {
@@ -320,7 +320,7 @@ export class PartitionOwner implements LaneEvents {
     this.#dispatcher.dispatch(job, at)
   }
 
-  /** After take-over. */
+  /** Called after a take-over. */
   recover(job: LiveJob): void {
     adoptTasks(job, this.#clock.now(), this.broker, (of, command) => this.#try(of, command))
   }
@@ -333,7 +333,7 @@ export class PartitionOwner implements LaneEvents {
     this.committer.stop()
   }
 
-  // What the committer asks and says.
+  // LaneEvents: called by the committer.
 
   isPure({ plan }: LiveJob, node: number): boolean {
     const { handler, provider } = plan.nodes[node]!
@@ -344,7 +344,7 @@ export class PartitionOwner implements LaneEvents {
     this.#dispatcher.dispatch(job, attempted)
   }
 
-  /** A submission to a provider is not aborted when nobody wants it any more; one that is handed over is. */
+  /** A submission to a provider is not aborted when its job no longer wants it; one that is handed over is. */
   abort(job: LiveJob, attempted: AttemptRef): void {
     const key = taskKey(attempted)
     job.running.delete(key)
@@ -387,11 +387,11 @@ export class PartitionOwner implements LaneEvents {
 
   fenced(partition: number): void {
     this.forget(partition)
-    this.#log.warn({ partition }, "another engine has taken this partition; its jobs go on there")
+    this.#log.warn({ partition }, "another engine has taken this partition; its jobs continue there")
     this.#observer.fenced(partition)
   }
 
-  /** Throws away all memory of a partition. */
+  /** Discards all memory of a partition. */
   forget(partition: number): void {
     this.holdings.delete(partition)
     this.committer.forget(partition)
@@ -401,35 +401,35 @@ export class PartitionOwner implements LaneEvents {
   }
 
   refused(job: LiveJob, error: unknown): void {
-    this.#log.error({ job_id: job.id, error }, "the database refused to store what happened to this job")
+    this.#log.error({ job_id: job.id, error }, "the database rejected the facts of this job")
     this.#discard(job)
     this.#observer.refused(job, error)
   }
 
   /**
-   * A bug that makes one job's work throw stops that job, never the partition. Its row says so, and it goes on where the
-   * journal has it when its partition gets another owner, or when a command for it comes.
+   * A bug that makes one job's work throw stops that job, never the partition. The job's row stores the error. The job
+   * continues from its journal when its partition gets another owner, or when a command for it arrives.
    */
   quarantine(job: LiveJob, error: unknown): void {
     if (job.evicted) return
-    this.#log.error({ job_id: job.id, error }, "job set aside: it cannot go on in this process")
+    this.#log.error({ job_id: job.id, error }, "job quarantined: it cannot continue in this process")
     if (job.projected === null) this.committer.withdraw(job, error)
     else {
-      const message = `Internal error: ${cut(String(error).replaceAll("\0", ""), 500)}. The job stopped here; it goes on when its engine is restarted, or with the next command for it.`
+      const message = `Internal error: ${cut(String(error).replaceAll("\0", ""), 500)}. The job stopped here; it continues when its engine is restarted, or with the next command for it.`
       this.committer.writeRow(job, JSON.stringify({ code: "E639", message }))
       this.#quarantined.add(job.id)
     }
     this.#discard(job)
   }
 
-  /** Takes a job back that was set aside, here or by an earlier owner: its row is written again. */
+  /** Resumes a job that was quarantined here or by an earlier owner: its row is written again. */
   takeBack(job: LiveJob): void {
     this.#quarantined.delete(job.id)
     if (job.projected !== null) job.projected = { ...job.projected, wakeAt: undefined }
     this.committer.writeRow(job, null)
   }
 
-  /** It was set aside in this process and has not been loaded since. */
+  /** The job was quarantined in this process and has not been loaded since. */
   isQuarantined(jobId: string): boolean {
     return this.#quarantined.has(jobId)
   }
@@ -442,7 +442,7 @@ export class PartitionOwner implements LaneEvents {
     this.#observer.changed(job)
   }
 
-  /** Called whenever a job may have come to rest. */
+  /** Called whenever a job may have become idle. */
   parkIfIdle(job: LiveJob): void {
     this.#memory.letGo(job)
   }

@@ -1,10 +1,10 @@
-/** When a job has come to rest, and may leave its owner's memory: its facts and `wakeAt` are enough then. */
+/** When an idle job may leave its owner's memory: then its facts and `wakeAt` are enough. */
 import type { JobState } from "../../core/state.ts"
 import { jobHasEnded } from "../../core/states.ts"
 import { isBusy, wakeAt } from "../../core/timers.ts"
 import type { LiveJob } from "./live-job.ts"
 
-/** `until`: it stays for now, and is to be looked at again then. */
+/** `until`: the job stays for now and is checked again at that time. */
 export type Rest = "stays" | "leaves" | { readonly until: number }
 
 export function parkingOf(job: LiveJob, given: { readonly now: number; readonly parkAfterMs: number }): Rest {
@@ -13,13 +13,13 @@ export function parkingOf(job: LiveJob, given: { readonly now: number; readonly 
   const wake = wakeAt(job.state)
   if (wake !== null && wake - given.now < given.parkAfterMs) return "stays"
   if (job.projected?.wakeAt !== wake) return "stays"
-  // A large job is costly to read again, and what it waits for may come piece by piece: the items of a list at a
+  // A large job is costly to load again, and the events it waits for may arrive one by one: the items of a list at a
   // provider would be folded once for each slot and each result. It leaves when nothing has happened for a while.
   const until = job.at + given.parkAfterMs
   return until > given.now && sizeOf(job.state) >= LARGE ? { until } : "leaves"
 }
 
-/** Nodes and items, from which on a job is costly to read again. */
+/** The number of nodes and items from which a job is costly to load again. */
 const LARGE = 100
 
 function sizeOf({ nodeStatus, lists }: JobState): number {

@@ -1,11 +1,11 @@
 /**
- * What workers reported and nobody has decided on yet, because something must be read first: an output that left memory,
- * the workflow of a child. Until then there is nothing that could be durable.
+ * Reports of workers that cannot be decided yet, because something must be read first: an output that left memory, the
+ * workflow of a child. Until they are decided there is no fact that could become durable.
  */
 export class PendingDecisions {
   readonly #byPartition = new Map<number, Set<Promise<unknown>>>()
 
-  /** Its failure is the business of whoever made it. */
+  /** The caller handles a rejection of the promise. */
   add(partition: number, decision: Promise<unknown>): void {
     const open = this.#byPartition.get(partition) ?? new Set()
     this.#byPartition.set(partition, open)
@@ -16,7 +16,7 @@ export class PendingDecisions {
     decision.then(over, over)
   }
 
-  /** Resolves when all that is open now is decided; undefined: nothing is. */
+  /** Resolves when all decisions that are pending now are made; undefined: none is pending. */
   decided(partition: number): Promise<unknown> | undefined {
     const open = this.#byPartition.get(partition)
     return open === undefined || open.size === 0 ? undefined : Promise.allSettled(open)

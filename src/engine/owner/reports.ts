@@ -20,26 +20,26 @@ import type { PendingDecisions } from "./pending-decisions.ts"
 
 export interface TaskReportsParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
-  /** For those who need no answer. What should not happen sets the job aside. */
+  /** For callers that need no answer. An unexpected error quarantines the job. */
   readonly command: (job: LiveJob, command: Command, outputText?: string) => void
   readonly durable: (job: LiveJob) => Promise<void>
-  /** What should not happen: the job cannot go on. */
+  /** An unexpected error: the job cannot continue. */
   readonly failed: (job: LiveJob, error: unknown) => void
   readonly observer: Pick<OwnerObserver, "progressed" | "childWanted">
   readonly undecided: PendingDecisions
   readonly external: Pick<ExternalWork, "providers" | "capacity" | "left">
-  /** null: no handler runs it now. */
+  /** null: no handler runs the task now. */
   readonly running: (task: TaskName) => RunningTask | null
-  /** A process has died while it ran something for jobs that is no node. */
+  /** A process died while it ran calls for jobs that are not nodes. */
   readonly callsLost: () => void
-  /** Takes a task to a worker once more. */
+  /** Dispatches a task again. */
   readonly dispatch: (job: LiveJob, attempted: AttemptRef) => void
 }
 
-/** What workers say, as commands to the jobs concerned. */
+/** Turns the reports of workers into commands to the jobs concerned. */
 export class TaskReports implements RemoteTaskEvents {
   readonly #parts: TaskReportsParts
-  /** By name of a task: it waits for a place in its provider's rate. */
+  /** Pending requests for a place in the provider's rate, by task name. */
   readonly #asked = new Map<string, Promise<void>>()
   /** Names of tasks whose operation is being claimed. */
   readonly #claiming = new Set<string>()
@@ -64,7 +64,7 @@ export class TaskReports implements RemoteTaskEvents {
     return task.announce ? this.#mayBegin(job, task) : Promise.resolve()
   }
 
-  /** What is over, or another engine's by now, must not begin. A submission that its job has left goes on all the same. */
+  /** A task that is over, or owned by another engine now, must not begin. A submission that its job has left continues. */
   #mayGoOn(task: TaskNews): Promise<void> {
     const submission = this.#parts.external.left.awaited(task)
     const isBegun = submission?.isRepeated === true || this.#parts.running(task) !== null
@@ -78,7 +78,7 @@ export class TaskReports implements RemoteTaskEvents {
     return this.#place(task, { provider, owner: job.state.owner }, this.#parts.durable(job))
   }
 
-  /** A worker that hears nothing asks again, and means the same place in the rate. */
+  /** A worker that gets no answer asks again; both requests share one place in the rate. */
   #place(
     task: TaskNews,
     { provider, owner }: { readonly provider: string | null; readonly owner: string },
@@ -102,7 +102,7 @@ export class TaskReports implements RemoteTaskEvents {
     if (job !== null) this.#progressed(job, task, progress)
   }
 
-  /** News of an operation, which the job has taken. */
+  /** A report on an operation that the job has accepted. */
   heard(job: LiveJob, command: External): void {
     const { result } = command
     if (result.type === "running" && result.progress !== undefined)
@@ -151,7 +151,7 @@ export class TaskReports implements RemoteTaskEvents {
     return this.#claiming.has(nameOf(task))
   }
 
-  /** The operation is claimed for the job's owner before it is recorded. The job may end meanwhile. */
+  /** Claims the operation for the job's owner before it is recorded. The job may end meanwhile. */
   async #submitted(
     job: LiveJob,
     task: TaskName & { readonly times: AttemptTimes },
@@ -179,7 +179,7 @@ export class TaskReports implements RemoteTaskEvents {
     }
   }
 
-  /** For an attempt that its job does not want any more. */
+  /** Is this an attempt that its job no longer wants? */
   #isLeft(job: LiveJob | null, task: TaskName): boolean {
     return job === null || !isCurrent(job.state, attemptedBy(task))
   }
@@ -198,12 +198,12 @@ export class TaskReports implements RemoteTaskEvents {
     }
     for (const [job, only] of byJob) {
       this.#parts.command(job, { type: "recover", only })
-      // Until then they count as running: the fact tells which of them were.
+      // Until the command is decided they count as running: the fact records which of them were.
       for (const task of only) job.running.delete(taskKey(task))
     }
   }
 
-  /** What is known to have begun is a new attempt. The rest just goes to somebody else. */
+  /** A task that is known to have begun becomes a new attempt. Others are dispatched again under the same attempt. */
   returned(task: TaskName): void {
     const job = this.#jobOf(task)
     const attempted = attemptedBy(task)
@@ -222,7 +222,7 @@ export class TaskReports implements RemoteTaskEvents {
     return terms === undefined ? undefined : { ...terms, provider }
   }
 
-  /** null: the job has left this memory, or the attempt is not its current one. */
+  /** null: the job is not in memory, or the attempt is not its current one. */
   #jobOf(task: TaskName): LiveJob | null {
     const job = this.#parts.jobs.get(task.jobId)
     if (job === undefined || job.evicted) return null
@@ -236,13 +236,13 @@ function attemptedBy({ node, item, attempt }: TaskName): AttemptRef {
   return item === undefined ? { node, attempt } : { node, item, attempt }
 }
 
-/** The id itself is not repeated: it is the other owner's. */
+/** The message does not repeat the id: it belongs to another owner. */
 function notOwn(provider: string): Fault {
   return {
     code: "E425",
     message:
-      `The operation that was submitted to provider "${provider}" has the id of an operation that belongs to another owner. ` +
-      "It is neither followed nor cancelled for this job.",
+      `The operation submitted to provider "${provider}" has the id of an operation that belongs to another owner. ` +
+      "It is neither polled nor cancelled for this job.",
     retryable: false,
   }
 }

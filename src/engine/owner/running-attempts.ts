@@ -4,7 +4,7 @@ import type { Command } from "../../core/commands.ts"
 import type { RunningAttempt } from "../../core/facts.ts"
 import { currentTask, type LiveJob, taskOfKey } from "./live-job.ts"
 
-/** May the command end attempts other than its own? A plain completion never does, and pays nothing for this. */
+/** May the command end attempts other than its own? A plain completion never does, and skips this work. */
 export function mayEndAttempts({ type }: Command): boolean {
   switch (type) {
     case "failed":
@@ -20,7 +20,7 @@ export function mayEndAttempts({ type }: Command): boolean {
   }
 }
 
-/** The job's attempts whose handler runs now, in this process or, as far as it has reported, in a worker's. */
+/** The job's attempts whose handler runs now, in this process or, as far as it has reported, in a worker process. */
 export function runningAttempts(job: LiveJob, broker: Broker): RunningAttempt[] {
   const found: RunningAttempt[] = []
   for (const key of job.running) {

@@ -17,17 +17,17 @@ export interface JobSnapshot {
   readonly parent_id: string | null
   readonly status: JobStatus
   readonly output: Json
-  /** In lists: it has one, too large to be shown there. */
+  /** In lists: the job has an output that is too large for the list. */
   readonly output_left_out?: true
   readonly error: JobError | null
   /** Of a job that was cancelled or has expired: why. */
   readonly reason: string | null
   /**
-   * What all its attempts have used, failed and aborted ones included. null: of a job with something in flight, in lists
-   * and in processes that do not run it; its graph has it.
+   * The usage of all its attempts, failed and aborted ones included. null: for a job with something in flight, in lists
+   * and in processes that do not run it; its graph has the usage.
    */
   readonly usage: { readonly [key: string]: number } | null
-  /** While its status is PREVIEW, and not in lists: the last partial result of each node that is at work. */
+  /** While its status is PREVIEW, and not in lists: the last partial result of each node that is running. */
   readonly previews?: readonly JobPreview[]
   readonly labels: { readonly [key: string]: string }
   readonly priority: number
@@ -42,7 +42,7 @@ export interface JobPreview {
   readonly preview: Json
 }
 
-/** Of a job whose status is PREVIEW; else nothing. */
+/** The previews of a job whose status is PREVIEW; otherwise nothing. */
 export function previewsOf(state: JobState): { readonly previews?: readonly JobPreview[] } {
   if (state.status !== "PREVIEW") return {}
   const isAtWork = (node: number) => !["COMPLETED", "FAILED", "CANCELLED"].includes(nodeStatusOf(state, node))
@@ -50,14 +50,14 @@ export function previewsOf(state: JobState): { readonly previews?: readonly JobP
   return { previews: found.map(([node, preview]) => ({ node: state.graph.nodes[node]!.id, preview })) }
 }
 
-/** What is known of a new job when it has become durable. Made when it is asked for: most ask for one of them, or none. */
+/** A new job that has become durable. Its snapshots are made on demand: most callers need one of them, or none. */
 export class Stored {
   readonly #id: string
   readonly #command: Submit
   readonly #createdAt: number
   readonly #job: LiveJob | null
 
-  /** `job`: null if it is in another process's memory. */
+  /** `job`: null if it is in the memory of another process. */
   constructor(id: string, command: Submit, createdAt: number, job: LiveJob | null = null) {
     this.#id = id
     this.#command = command
@@ -65,12 +65,12 @@ export class Stored {
     this.#job = job
   }
 
-  /** As it began, whatever has become of it since. */
+  /** The job as it was submitted, whatever has happened since. */
   get began(): JobSnapshot {
     return snapshotOfBeginning(this.#id, this.#command, this.#createdAt)
   }
 
-  /** null: it has not, or nobody here knows. */
+  /** null: the job has not ended, or this process does not know. */
   get ended(): JobSnapshot | null {
     return this.#job === null || this.#job.pendingBatches > 0 ? null : snapshotOfEnd(this.#job)
   }
@@ -97,7 +97,7 @@ function snapshotOfBeginning(jobId: string, command: Submit, createdAt: number):
   }
 }
 
-/** null: a large part of its output is in the journal only. */
+/** null: a large part of its output is only in the journal. */
 export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
   const { state } = job
   const output = state.status === "COMPLETED" ? outputInMemory(state) : null
@@ -122,12 +122,12 @@ export function snapshotOfLive(job: LiveJob): JobSnapshot | null {
   }
 }
 
-/** Its last state; null unless it has ended, or as `snapshotOfLive`. */
+/** The final snapshot; null unless the job has ended, or as `snapshotOfLive`. */
 export function snapshotOfEnd(job: LiveJob): JobSnapshot | null {
   return jobHasEnded(job.state.status) ? snapshotOfLive(job) : null
 }
 
-/** It has one, which is in the journal alone. */
+/** The job has an output, which is only in the journal. */
 export function lacksOutput({ status, output }: JobRow): boolean {
   return status === "COMPLETED" && output === null
 }

@@ -6,16 +6,16 @@ export interface DeparturesParts {
   readonly jobs: ReadonlyMap<string, LiveJob>
   readonly broker: () => Broker
   readonly tell: Tell
-  /** Resolves when all that was decided for the partition is stored. */
+  /** Resolves when all decisions for the partition are stored. */
   readonly durable: (partition: number) => Promise<void>
-  /** Throws away all memory of it. */
+  /** Discards all memory of the partition. */
   readonly forget: (partition: number) => void
 }
 
 /**
- * Partitions with work in hand that are given to another engine while this one goes on. Nothing of them begins here any
- * more, what runs here has its time to end, and the rest is handed over as by a process that ends in order: begun again by
- * the next owner, which is no loss that counts. What workers elsewhere have in hand goes on, and is adopted.
+ * Busy partitions that are given to another engine while this one keeps running. None of their tasks begins here any
+ * more, running handlers get time to end, and the rest is handed over as by a process that stops in order: the next
+ * owner begins it again, and this is not counted as a loss. Tasks on other workers continue, and are adopted.
  */
 export class Handover {
   readonly #parts: DeparturesParts
@@ -29,7 +29,7 @@ export class Handover {
     return this.#departing.has(partition)
   }
 
-  /** Resolves when nothing of it is in memory any more; rejects if it was lost meanwhile. */
+  /** Resolves when nothing of the partition is in memory any more; rejects if it was lost meanwhile. */
   async depart(partition: number, graceMs: number): Promise<void> {
     const { broker, tell, durable, forget } = this.#parts
     this.#departing.add(partition)
@@ -44,7 +44,7 @@ export class Handover {
     }
   }
 
-  /** Before the process ends in order, when what ran here has had its time. */
+  /** Called before the process stops in order, after the grace time of running handlers. */
   handOverAll(): void {
     const { jobs, broker, tell } = this.#parts
     for (const job of [...jobs.values()]) handOver(job, broker(), tell)

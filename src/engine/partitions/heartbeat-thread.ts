@@ -36,7 +36,7 @@ async function send(): Promise<void> {
   }
   if (performance.now() - seenAt > leaseMs) return
   try {
-    // Here and not at the start: a database that is away when the engine starts must not end its beat for good.
+    // Opened here and not at the start: a database that is unavailable when the engine starts must not end the heartbeat for good.
     journal ??= await openJournal(location, { poolSize: 1 })
     beat = nextBeat(beat, Date.now())
     const follows = Atomics.load(counter, FOLLOWS) === 1

@@ -5,30 +5,30 @@ import type { Clock } from "../clock.ts"
 import { monotonicMs } from "./lease.ts"
 
 /**
- * The beat that says this engine lives, and what comes back with it. On PostgreSQL it is sent from a thread with a
- * connection of its own, so that a long fold in the main thread does not look like death; and only while the main
- * thread makes progress, so that one that hangs does.
+ * The heartbeat that shows that this engine is alive, and the rows that it returns. On PostgreSQL a thread with its own
+ * connection sends it, so that a long fold in the main thread does not look like a dead engine; it sends only while the
+ * main thread makes progress, so that a hanging engine does look dead.
  */
 export interface HeartbeatParts {
   readonly journal: Journal
-  /** Where a thread can open the store again; null: beat from here. */
+  /** Where a thread can open the store again; null: send heartbeats from this thread. */
   readonly location: string | null
   readonly engine: string
-  /** What the next beat says. */
+  /** The description of this process that the next heartbeat carries. */
   readonly place: () => string
   readonly beatMs: number
-  /** Without progress of the main thread for this long no beat is sent. */
+  /** Without progress of the main thread for this long no heartbeat is sent. */
   readonly leaseMs: number
   readonly clock: Clock
   readonly log: Log
-  /** `sentAt`: when the beat left, by `monotonicMs`. */
+  /** `sentAt`: when the heartbeat was sent, by `monotonicMs`. */
   readonly receive: (pulse: Heartbeat, sentAt: number) => void
 }
 
 export interface RunningHeartbeat {
-  /** From its next beat on the engine says that it follows the others' commits, or that it does not. */
+  /** Sets whether the next heartbeats say that this engine follows the commits of others. */
   follow(isFollowing: boolean): void
-  /** The next beat comes at once: there may be something to take, or to say. */
+  /** Sends the next heartbeat at once: there may be partitions to take, or news to announce. */
   beatNow(): void
   stop(): Promise<void>
 }
@@ -43,18 +43,18 @@ export interface HeartbeatThreadData {
   readonly shared: SharedArrayBuffer
 }
 
-/** What the thread tells. */
+/** Messages from the thread. */
 export type HeartbeatMessage =
   | { readonly pulse: Heartbeat; readonly sentAt: number }
   | { readonly error: string }
 
-/** What the main thread tells the one that beats. */
+/** Messages from the main thread to the heartbeat thread. */
 export interface HeartbeatCommand {
   readonly place?: string
   readonly beatNow?: true
 }
 
-/** The time, and always more than the last: what stands still is dead, also when a clock is set back. */
+/** The time, and always more than the last value: peers take a value that does not change for a dead engine, and a clock may be set back. */
 export function nextBeat(last: number, now: number): number {
   return Math.max(last + 1, now)
 }
@@ -63,7 +63,7 @@ export function startPulse(parts: HeartbeatParts): RunningHeartbeat {
   return parts.location === null ? beatHere(parts) : beatInThread(parts, parts.location)
 }
 
-/** Its place in what is shared with the thread. */
+/** Its index in the memory shared with the thread. */
 export const FOLLOWS = 1
 
 function beatHere({ journal, engine, place, beatMs, clock, log, receive }: HeartbeatParts): RunningHeartbeat {
@@ -131,8 +131,8 @@ function beatInThread(parts: HeartbeatParts, location: string): RunningHeartbeat
       if ("pulse" in message) receive(message.pulse, message.sentAt)
       else log.warn({ error: message.error }, "beat failed")
     })
-    thread.on("error", error => log.error({ error }, "the thread that sends the beat died; starting another"))
-    // Without a beat peers take over, and nobody tells this engine.
+    thread.on("error", error => log.error({ error }, "the heartbeat thread died; starting another"))
+    // Without a heartbeat peers take over, and this engine would not learn of it.
     thread.on("exit", () => {
       if (!stopped) setTimeout(() => stopped || begin(), beatMs).unref()
     })

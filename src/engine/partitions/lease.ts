@@ -1,6 +1,7 @@
 /**
- * Until when this engine can be sure of what it owns. Others take over when its beat has stood still for a lease, which
- * begins when they see it: later than it was sent. So by our own clock we stop being sure before anybody can.
+ * Until when this engine can be sure of its partitions. Others take over when its heartbeat has not changed for a lease,
+ * which begins when they see it: later than it was sent. So by its own clock this engine stops being sure before any
+ * other can take over.
  */
 export class Lease {
   readonly #ms: number
@@ -15,13 +16,13 @@ export class Lease {
     return monotonicMs() < this.#until
   }
 
-  /** A beat that was sent then, by `monotonicMs`, has been stored. */
+  /** A heartbeat that was sent then, by `monotonicMs`, has been stored. */
   renew(sentAt: number): void {
     this.#until = Math.max(this.#until, sentAt + this.#ms)
   }
 }
 
-/** The same in every thread of a process, and it runs on while the process is suspended. */
+/** The same in every thread of a process; it also advances while the process is suspended. */
 export function monotonicMs(): number {
   return Number(process.hrtime.bigint() / 1_000_000n)
 }

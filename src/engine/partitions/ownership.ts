@@ -11,8 +11,8 @@ import { Peers } from "./peers.ts"
 import { takesPartitions } from "./takes-partitions.ts"
 
 /**
- * Which partitions this engine owns. Fence and liveness are separate: an epoch changes only at take-over, a beat only
- * says who is there. A database restart moves nothing; an owner nobody replaced just goes on.
+ * Which partitions this engine owns. Fence and liveness are separate: an epoch changes only at take-over, a heartbeat
+ * only shows which engines are alive. A database restart moves nothing; an owner that was not replaced continues.
  */
 export interface OwnershipParts {
   readonly engine: string
@@ -25,13 +25,13 @@ export interface OwnershipParts {
   readonly upkeep: Pick<ProviderSweep, "partitionsCame">
   readonly leaseMs: number
   readonly beatMs: number
-  /** What is to be given away and does not come to rest is handed over after this. */
+  /** A partition that is to be given away and does not become idle is handed over after this time. */
   readonly rebalanceMs: number
-  /** For handlers that run here then. */
+  /** The time that handlers running here get then. */
   readonly drainMs: number
-  /** Does another engine that lives follow what is committed here? */
+  /** Reports whether another live engine follows the commits of this one. */
   readonly followed: (isFollowed: boolean) => void
-  /** Others may take what was let go of here; or have somebody to give jobs to, where nobody was. */
+  /** This engine released partitions that others may take; or it takes jobs now, where no engine did. */
   readonly released: () => void
   readonly log: Log
 }
@@ -39,17 +39,17 @@ export interface OwnershipParts {
 export class Ownership {
   readonly #parts: OwnershipParts
   readonly #peers: Peers
-  /** Owned, recovered, and not about to be given to somebody else: where new jobs go. */
+  /** Owned, recovered, and not about to be given away: new jobs go to these. */
   readonly #ready = new Set<number>()
-  /** To be given away as soon as they rest: since when. */
+  /** To be given away as soon as they are idle: since when. */
   readonly #leaving = new Map<number, number>()
-  /** Handed over although they do not rest: nothing of them is done here any more. */
+  /** Handed over although they are not idle: none of their tasks begins here any more. */
   readonly #departing = new Set<number>()
   readonly #readyWaiters = new Set<() => void>()
   #picks = 0
-  /** That live, this one included. */
+  /** The number of live engines, this one included. */
   #engines = 1
-  /** Of each append lane that has any. */
+  /** The ready partitions of each append lane that has any. */
   #readyByLane: number[][] = []
   #adjusting: Promise<void> | null = null
   #isLeaving = false
@@ -62,9 +62,9 @@ export class Ownership {
   }
 
   /**
-   * Where the next new job goes; null: no partition is ready here. The append lanes have the jobs by turns. Within a
-   * lane a run of jobs goes to one partition before the next has its turn: an append locks the row of every partition
-   * in it, and a commit over 60 of them costs twice one over a few.
+   * The partition of the next new job; null: no partition is ready here. The append lanes get jobs in turns. Within a
+   * lane a run of jobs goes to one partition before the next partition gets its turn: an append locks the row of every
+   * partition in it, and a commit over 60 of them costs twice as much as one over a few.
    */
   pick(): number | null {
     const lanes = this.#readyByLane
@@ -82,12 +82,12 @@ export class Ownership {
     return this.#parts.owner.holdings.size
   }
 
-  /** Has none although there should be one for it: it cannot take work yet. */
+  /** Owns no partition although it should own one: it cannot take work yet. */
   get isShort(): boolean {
     return this.#mayOwn && this.#ready.size + this.#leaving.size === 0
   }
 
-  /** More engines than partitions: some have none. */
+  /** With more engines than partitions some engines own none. */
   get #mayOwn(): boolean {
     return this.#engines <= this.#parts.journal.capabilities.partitions
   }
@@ -102,12 +102,12 @@ export class Ownership {
       await new Promise<void>(resolve => this.#readyWaiters.add(resolve))
   }
 
-  /** Nobody else can hold the store: everything is ours at once. */
+  /** The store is exclusive: take all partitions at once. */
   async takeAll(): Promise<void> {
     await this.#take(await this.#parts.journal.readPartitions())
   }
 
-  /** What a beat brought. One adjustment at a time; the next beat brings the rest. */
+  /** Handles the rows of a heartbeat. One adjustment runs at a time; the next heartbeat brings the rest. */
   receive(pulse: Heartbeat): void {
     if (this.#stopped) return
     this.#letGoOfLost(pulse)
@@ -115,7 +115,7 @@ export class Ownership {
       .catch(error =>
         this.#parts.log.warn(
           { error: String(error) },
-          "could not adjust partitions; the next beat tries again",
+          "could not adjust partitions; retrying with the next heartbeat",
         ),
       )
       .finally(() => {
@@ -124,7 +124,7 @@ export class Ownership {
     for (const partition of pulse.inbox) if (this.owns(partition)) void this.#parts.inbox.read(partition)
   }
 
-  /** At once, whatever else is under way. */
+  /** Runs at once, also during an adjustment. */
   #letGoOfLost({ partitions }: Heartbeat): void {
     const { owner } = this.#parts
     for (const { partition, epoch } of partitions) {
@@ -139,14 +139,14 @@ export class Ownership {
     this.#refresh()
   }
 
-  /** Takes no more, and hands over at once what is at rest; what is not follows with later beats and with `release`. */
+  /** Takes no more partitions, and hands over idle ones at once; the others follow with later heartbeats and with `release`. */
   async leave(): Promise<void> {
     this.#isLeaving = true
     await this.#adjusting
     await this.#shed(this.count)
   }
 
-  /** Lets go of everything, so that others take it at once. Call when nothing is in flight any more. */
+  /** Releases everything, so that others take it at once. Call when nothing is in flight any more. */
   async release(): Promise<void> {
     this.#stopped = true
     await this.#adjusting
@@ -155,7 +155,7 @@ export class Ownership {
     const { journal, engine } = this.#parts
     if (journal.capabilities.exclusive) return
     await journal.leave(engine)
-    // Until now it was counted, by those who had not heard that it takes no more.
+    // Engines that had not learned that it takes no more have counted it until now.
     this.#parts.released()
   }
 
@@ -175,7 +175,7 @@ export class Ownership {
     await this.#disown(pulse.partitions)
   }
 
-  /** What the store says is ours and we do not hold (a take-over that failed half way): nobody else would ever take it. */
+  /** Releases partitions that the store assigns to this engine but that it does not hold (a take-over that failed half way): no other engine would take them. */
   async #disown(rows: readonly PartitionRow[]): Promise<void> {
     const { journal, engine, owner } = this.#parts
     const held = rows.filter(row => row.owner === engine && !owner.holdings.has(row.partition))
@@ -183,8 +183,8 @@ export class Ownership {
   }
 
   /**
-   * Gives up to `surplus` partitions away, those at rest first; the others take no new jobs from here and follow when they
-   * rest. Others may send them jobs, or a job may run for hours: it is not waited for that for ever.
+   * Gives up to `surplus` partitions away, idle ones first; the others get no new jobs from here and follow when they are
+   * idle. Other processes may send them jobs, or a job may run for hours: after `rebalanceMs` they are handed over busy.
    */
   async #shed(surplus: number): Promise<void> {
     if (surplus <= 0) {
@@ -203,14 +203,14 @@ export class Ownership {
     }
     this.#refresh()
     await this.#give([...this.#leaving.keys()].filter(partition => !busy.has(partition)))
-    // When the process ends, what still runs in it has the drain time, and then everything is given away.
+    // When the process ends, its running handlers get the drain time, and then everything is given away.
     if (this.#isLeaving) return
     const since = performance.now() - this.#parts.rebalanceMs
     for (const [partition, leavingSince] of [...this.#leaving])
       if (leavingSince <= since) void this.#depart(partition)
   }
 
-  /** Beside everything else: handlers may take their time to end. */
+  /** Runs concurrently with everything else: handlers may take long to end. */
   async #depart(partition: number): Promise<void> {
     const { owner, journal, engine, drainMs, log } = this.#parts
     const holding = owner.holdings.get(partition)
@@ -222,8 +222,8 @@ export class Ownership {
       await journal.releasePartitions({ engine, held: [{ partition, epoch: holding.epoch }] })
       this.#parts.released()
     } catch (error) {
-      // Lost meanwhile, or the store is away: the next beat tells whose it is.
-      log.debug({ partition, error: String(error) }, "a partition was not handed over")
+      // Lost meanwhile, or the store is unavailable: the next heartbeat shows the owner.
+      log.debug({ partition, error: String(error) }, "could not hand over a partition")
       if (owner.holdings.get(partition) === holding) owner.forget(partition)
     } finally {
       this.#departing.delete(partition)
@@ -241,7 +241,7 @@ export class Ownership {
     try {
       recoveredAt = await recovery.recover(partitions)
     } catch (error) {
-      // Half recovered is not recovered: forget them, and take them again at the next beat.
+      // A failed recovery leaves them half recovered: forget them, and take them again with the next heartbeat.
       for (const partition of partitions) owner.forget(partition)
       throw error
     }
@@ -253,7 +253,7 @@ export class Ownership {
     this.#announce()
     retention.partitionsCame()
     upkeep.partitionsCame()
-    // First what nobody would repeat: unread messages come again with the next beat, alarms do not.
+    // Alarms first, because nothing repeats them; unread messages are found again with the next heartbeat.
     await wakeups.partitionsCame(recoveredAt)
     const waiting = await journal.readMessages({ partitions, limit: 1000 })
     for (const partition of new Set(waiting.map(message => message.partition))) await inbox.read(partition)
@@ -291,8 +291,8 @@ export class Ownership {
 const JOBS_PER_TURN = 256
 
 /**
- * Fair by count: in the end no two engines are more than one apart. Where it does not come out even, those that have one
- * more keep it, and only so many as there are over take one more.
+ * Fair by count: in the end no two engines differ by more than one. Where the division leaves a remainder, engines that
+ * have one more keep it, and only as many engines as the remainder take one more.
  */
 function shareOf(others: readonly string[], rows: readonly PartitionRow[]): number {
   const engines = others.length + 1

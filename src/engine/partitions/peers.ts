@@ -2,11 +2,11 @@ import type { EngineBeat } from "../../journal/port/journal.ts"
 import { lifeOf, ownIdentity, type ProcessIdentity } from "../../process-identity.ts"
 
 /**
- * Which engines live. Liveness only decides who tries to take over; what protects the data is the epoch.
+ * Which engines are alive. Liveness only decides which engine tries to take over; the epoch protects the data.
  *
- * A peer is dead when this process has itself seen its beat unchanged for the lease, by its own clock; or at once,
- * when it ran on this very host and its process is gone. What it could not see does not count: after a time without
- * answers (the database was away, for the peers too) the lease begins anew, so that a restart moves nothing.
+ * A peer is dead when this process has itself seen its heartbeat unchanged for the lease, by its own clock; or at once,
+ * when it ran on this host and its process does not exist any more. Time in which this process saw nothing does not
+ * count: after an outage of the database (for the peers too) the lease begins again, so that a restart moves nothing.
  */
 export class Peers {
   readonly #leaseMs: number
@@ -22,7 +22,7 @@ export class Peers {
     this.#lastLook = parts.now()
   }
 
-  /** The ids of those that live. */
+  /** The ids of the live engines. */
   alive(engines: readonly EngineBeat[]): Set<string> {
     const now = this.#now()
     if (now - this.#lastLook > this.#blindMs) this.#seen.clear()
@@ -41,13 +41,13 @@ export class Peers {
   }
 }
 
-/** Engines whose beat was old at first sight and has not moved since: they were dead before we came. For hints only. */
+/** Engines whose heartbeat was old at first sight and has not changed since: they died before this process started. Used as a hint only. */
 export class StaleBeats {
   readonly #deadMs: number
   readonly #now: () => number
   readonly #first = new Map<string, number>()
 
-  /** `now`: as beats are counted. */
+  /** `now`: on the scale of heartbeats. */
   constructor(parts: { deadMs: number; now: () => number }) {
     this.#deadMs = parts.deadMs
     this.#now = parts.now
@@ -68,7 +68,7 @@ function hasDiedHere(place: string): boolean {
   try {
     return lifeOf(JSON.parse(place) as ProcessIdentity, ownIdentity()) === "dead"
   } catch {
-    // Another release may say it in another way: then only its beat tells.
+    // Another release may format it differently: then only its heartbeat counts.
     return false
   }
 }

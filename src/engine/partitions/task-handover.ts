@@ -1,4 +1,4 @@
-/** What becomes of a job's tasks when its owner changes: those that ran in the owner's process end with it, others go on. */
+/** What happens to a job's tasks when its owner changes: those that ran in the owner's process end with it, others continue. */
 import type { Broker, TaskName } from "../../broker/port.ts"
 import type { AttemptRef, Command } from "../../core/commands.ts"
 import { tasksInFlight } from "../../core/item-list.ts"
@@ -6,7 +6,7 @@ import { currentTask, type LiveJob, taskKey, taskOfKey } from "../owner/live-job
 
 export type Tell = (job: LiveJob, command: Command) => void
 
-/** After take-over: what ran in the last owner's process is lost, what workers elsewhere have in hand is ours now. */
+/** After take-over: tasks that ran in the last owner's process are lost, tasks on other workers are adopted. */
 export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, tell: Tell): void {
   if (remote === undefined) {
     tell(job, { type: "recover" })
@@ -21,19 +21,19 @@ export function adoptTasks(job: LiveJob, now: number, { remote }: Broker, tell: 
   if (lost.length > 0) tell(job, { type: "recover", only: lost })
 }
 
-/** In order: what still runs here is begun again by the next owner, and this is no loss that counts. */
+/** For an orderly handover: the next owner begins running tasks again, and this is not counted as a loss. */
 export function handOver(job: LiveJob, { remote }: Broker, tell: Tell): void {
   if (job.state.started.size === 0 && job.state.lists.size === 0) return
   const only = runningTasks(job).filter(task => remote?.has(task) !== true)
   if (only.length > 0) tell(job, { type: "hand_over", only })
 }
 
-/** Does this process itself run something of it? What waits, for a slot here or at its provider, may wait elsewhere. */
+/** Does this process itself run a task of the job? A task that waits, for a slot here or at its provider, can wait at another engine. */
 export function isWorkedOnHere(job: LiveJob, broker: Broker): boolean {
   return runningTasks(job).some(task => broker.isRunningHere(task))
 }
 
-/** The job has another owner: nobody here wants its tasks any more, but that one does. */
+/** The job has another owner: this process stops its tasks, the new owner continues them. */
 export function release(job: LiveJob, broker: Broker): void {
   for (const task of runningTasks(job)) {
     if (broker.remote === undefined) broker.cancel(task, "The job has moved to another engine.")
@@ -41,9 +41,9 @@ export function release(job: LiveJob, broker: Broker): void {
   }
 }
 
-/** Nobody wants its tasks any more. */
+/** Cancels all tasks of a job that no owner wants any more. */
 export function cancelTasks(job: LiveJob, broker: Broker): void {
-  for (const task of runningTasks(job)) broker.cancel(task, "The job cannot go on in this process.")
+  for (const task of runningTasks(job)) broker.cancel(task, "The job cannot continue in this process.")
 }
 
 function runningTasks(job: LiveJob): TaskName[] {

@@ -21,7 +21,7 @@ export interface CapacityParts {
   readonly providers: Pick<Providers, "terms">
   /** See the settings of the engine. */
   readonly guardMs: number
-  /** Hands the task to a worker. */
+  /** Dispatches the task. */
   readonly dispatch: (task: Task) => void
   readonly command: (job: LiveJob, command: Command) => void
   readonly durable: (job: LiveJob) => Promise<void>
@@ -31,12 +31,12 @@ export interface CapacityParts {
 }
 
 /**
- * A node with a provider goes to a worker when it has a slot and its place in the provider's rate (X5, X6).
+ * A node with a provider is dispatched when it has a slot and its place in the provider's rate (X5, X6).
  *
- * 1. Only such nodes come here: the others pay nothing.
- * 2. A slot belongs to the node, not to a process: who asks again after a crash finds it held.
- * 3. A node without a slot records that it waits and then asks once more: a grant that came in between was refused,
- *    since nobody was known to wait.
+ * 1. Only nodes with a provider pass through here: the others pay nothing.
+ * 2. A slot belongs to the node, not to a process: a request repeated after a crash finds the slot held.
+ * 3. A node without a slot records that it waits and then requests the slot once more: a grant that arrived in between
+ *    was refused, since the node was not known to wait.
  */
 export class Capacity {
   readonly #parts: CapacityParts
@@ -77,7 +77,7 @@ export class Capacity {
     return this.#patiently(() => this.#parts.slots.request(task.provider!, request))
   }
 
-  /** The job may have left memory by now: its inbox brings it back. */
+  /** The job may have left memory by now: the message in its inbox loads it again. */
   async #remind(job: LiveJob, task: Task): Promise<void> {
     const { journal, clock } = this.#parts
     const { id, partition } = job
@@ -89,29 +89,29 @@ export class Capacity {
   }
 
   /**
-   * Asked for after the job's end had released everything, or the node's own end: by the webhook of an operation that was
-   * about to be submitted again. A job that has only moved keeps its slot.
+   * Releases a slot that was requested after the end of the job, or of the node, had released everything: the webhook of
+   * an operation that was about to be submitted again had ended it. A job that has only moved keeps its slot.
    */
   async #giveBack(job: LiveJob, task: Task): Promise<void> {
     if (jobHasEnded(job.state.status))
       await this.#parts.journal.providers.releaseSlot({ jobId: job.id, ...which(task) })
-    // Whether that end is durable, and still so, is for whoever has the job by now.
+    // Whether that end is durable, and still valid, is decided by the current owner of the job.
     else if (!needsSlot(job.state, task)) await this.#remind(job, task)
   }
 
-  /** For a request that is made, sooner or later. */
+  /** For a request that will be sent in any case. */
   turn(request: RateRequest): Promise<void> {
     return this.#pace.turn(request)
   }
 
-  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
+  /** For a request that can be postponed. null: send it now; otherwise the time of its place, which is too far away. */
   goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
     return this.#pace.goAhead(request, maxWaitMs)
   }
 
   /**
-   * Before an operation is recorded: does it belong to this owner? It is claimed under every definition of the account, in
-   * one order, so that of two owners that claim at once one gets all.
+   * Called before an operation is recorded: does it belong to this owner? It is claimed under every definition of the
+   * account, in one order, so that of two owners that claim at once one gets all.
    */
   async claims(owner: string, { provider, externalId }: OperationName): Promise<boolean> {
     const { sameAccount = [] } = this.#parts.providers.terms(provider) ?? {}
@@ -133,7 +133,7 @@ export class Capacity {
     })
   }
 
-  /** Answers how late it was by then, in ms. */
+  /** Returns how late the timer fired, in ms. */
   #until(at: number): Promise<number> {
     const { clock } = this.#parts
     const wait = at - clock.now()
@@ -147,13 +147,13 @@ export class Capacity {
     })
   }
 
-  /** Whoever waits for a time does so no more: an hour's `Retry-After` must not keep the process alive. */
+  /** Ends all waits for a time: a `Retry-After` of an hour must not keep the process alive. */
   stop(): void {
     for (const cancel of this.#timers) cancel()
     this.#timers.clear()
   }
 
-  /** A request to the provider failed: written down for people, and heeded if it asked for time. */
+  /** A request to the provider failed: the failure is stored for people, and a requested pause is observed. */
   complain(provider: string, what: string, fault: Fault): void {
     const { journal, clock, log } = this.#parts
     const at = clock.now()
@@ -161,12 +161,10 @@ export class Capacity {
     Promise.all([
       this.#pace.heed(provider, fault),
       journal.providers.noteError({ provider, at, what, code, message }),
-    ]).catch(error =>
-      log.warn({ provider, error: String(error) }, "could not write down a provider's failure"),
-    )
+    ]).catch(error => log.warn({ provider, error: String(error) }, "could not store a provider's failure"))
   }
 
-  /** As long as the store is away the node waits: nothing is wrong with it. */
+  /** While the store is unavailable the node waits: the node itself has no fault. */
   async #patiently<T>(ask: () => Promise<T>): Promise<T> {
     for (;;) {
       try {
@@ -180,7 +178,7 @@ export class Capacity {
 }
 
 const AGAIN_MS = 1000
-/** From an operation's claim to its record. After that another owner may have the claim: the process died in between. */
+/** The time from an operation's claim to its record. After that another owner may have the claim: the process died in between. */
 const UNRECORDED_MS = 3600_000
 
 function isWanted(job: LiveJob, task: Task): boolean {

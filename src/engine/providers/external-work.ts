@@ -14,7 +14,7 @@ export interface ExternalWorkParts
   readonly remote: () => RemoteWorkers | undefined
 }
 
-/** What an owner has beside its jobs for work that is done elsewhere. */
+/** What an owner has beside its jobs for work at providers. */
 export interface ExternalWork {
   readonly providers: Providers
   readonly slots: Slots

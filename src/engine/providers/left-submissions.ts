@@ -18,7 +18,7 @@ export interface LeftSubmissionsParts {
   readonly capacity: Pick<Capacity, "turn" | "claims">
   readonly broker: () => Broker
   readonly durable: (job: LiveJob) => Promise<void>
-  /** The task of a submission, made once more from the facts of its job; null: that is not possible. */
+  /** Builds the task of a submission again from the facts of its job; null: that is not possible. */
   readonly taskOf: (submission: UnseenSubmission) => Promise<Task | null>
   /** The outcome is known and durable. */
   readonly settled: (provider: string, isToCancel: boolean) => void
@@ -26,29 +26,29 @@ export interface LeftSubmissionsParts {
 
 interface Awaited {
   readonly provider: string
-  /** Of the job. */
+  /** The owner of the job. */
   readonly owner: string
-  /** Does the handler do nothing but submit? Of other handlers an abort is the end. */
+  /** Does the handler do nothing but submit? For other handlers an abort is the end. */
   readonly isSubmission: boolean
   readonly stopTimer: () => void
 }
 
 /**
- * Submissions to providers whose job ended, or went on without them, while they were in flight.
+ * Submissions to providers whose job ended, or continued without them, while they were in flight.
  *
  * 1. Each is a row of `operations` with `unseen`, written in the append that ended the job. The row counts as a slot of the
  *    provider until the outcome is known, at the latest until its lease ends.
  * 2. The submission is not aborted before the provider's timeout. If it is answered, the operation is cancelled.
  * 3. Without an answer it is repeated under its idempotency key where the provider honours keys, and only there: a second
- *    operation is never begun. Otherwise an operation may be running unseen, and that is all that can be said.
+ *    operation is never begun. Otherwise an operation may be running unseen, and that is all that can be reported.
  */
 export class LeftSubmissions {
   readonly #parts: LeftSubmissionsParts
   readonly #awaited = new Map<string, Awaited>()
-  /** By submission: how often it was repeated, from this process; and those that were reported as unseen. */
+  /** By submission: how often this process has repeated it; and the submissions that were reported as unseen. */
   readonly #repeats = new Map<string, { tries: number; stopTimer: () => void }>()
   readonly #reported = new Set<string>()
-  /** Names of those whose outcome has arrived, and is not stored yet. */
+  /** Names of submissions whose outcome has arrived, and is not stored yet. */
   readonly #settling = new Set<string>()
   #isStopped = false
 
@@ -61,11 +61,11 @@ export class LeftSubmissions {
     for (const { stopTimer } of [...this.#awaited.values(), ...this.#repeats.values()]) stopTimer()
   }
 
-  /** Nobody wants the attempt any more, and that is durable. */
+  /** The attempt is no longer wanted, and that is durable. */
   left(job: LiveJob, attempted: AttemptRef): void {
     const task = { jobId: job.id, ...attempted }
     const broker = this.#parts.broker()
-    // Its outcome came before that was durable: `finished` has it.
+    // Its outcome arrived before that was durable: `finished` handles it.
     if (!broker.has(task)) return
     const { handler, provider } = job.plan.nodes[attempted.node]!
     if (broker.withdraw(task)) {
@@ -79,7 +79,7 @@ export class LeftSubmissions {
       })
   }
 
-  /** A submission whose outcome is wanted although its job has left it; `isRepeated`: this engine has made it once more. */
+  /** A submission whose outcome is wanted although its job has left it; `isRepeated`: this engine has repeated it. */
   awaited(task: TaskName): { provider: string; owner: string; isRepeated: boolean } | null {
     const found = this.#awaited.get(nameOf(task))
     if (found === undefined) return null
@@ -87,17 +87,17 @@ export class LeftSubmissions {
     return { provider, owner, isRepeated: task.attempt >= REPEATED }
   }
 
-  /** The row of a submission is durable. One that nobody is about to answer was made by an earlier attempt. */
+  /** The row of a submission is durable. If no answer is expected for it, an earlier attempt made it. */
   recorded({ jobId, node, item, attempt }: SlotKey & { readonly attempt: number }): void {
     const task = item === undefined ? { jobId, node, attempt } : { jobId, node, item, attempt }
     const name = nameOf(task)
     if (!this.#awaited.has(name) && !this.#settling.has(name)) void this.#unanswered(task)
   }
 
-  /** The outcome of an attempt that its job does not want any more. `job`: it is in memory. */
+  /** The outcome of an attempt that its job no longer wants. `job`: it is in memory. */
   async finished(job: LiveJob | null, task: TaskName, outcome: Outcome): Promise<void> {
     const isAwaited = this.#forget(task)
-    // One that ended before its end was durable is not awaited yet, but its job is in memory.
+    // A submission that was answered before the end of its job was durable is not awaited yet, but its job is in memory.
     if (!isAwaited && job === null && outcome.type !== "submitted") return
     if (job !== null && job.plan.nodes[task.node]!.provider === null) return
     const act = () => {
@@ -106,19 +106,19 @@ export class LeftSubmissions {
         outcome.type === "failed" && outcome.fault.retryable && !isRateLimited(outcome.fault)
       return isUnanswered ? this.#unanswered(task) : this.#settle(task, null)
     }
-    // The row is written by the append that ended the job. If that is lost, another owner has the job.
+    // The row is written by the append that ended the job. If that append is lost, another owner has the job.
     this.#settling.add(nameOf(task))
     const isDurable = job === null || (await this.#parts.durable(job).then(yes, no))
     if (isDurable) await act()
     this.#settling.delete(nameOf(task))
   }
 
-  /** The process that had the task is gone, or does not do it. */
+  /** The process that had the task has died, or does not run it. */
   lost(task: TaskName): void {
     if (this.#forget(task)) void this.#unanswered(task)
   }
 
-  /** What another process, or this one before a restart, left behind. */
+  /** Handles submissions that another process, or this one before a restart, left behind. */
   async sweep(partitions: readonly number[]): Promise<void> {
     const { journal, clock } = this.#parts
     const at = clock.now()
@@ -140,7 +140,7 @@ export class LeftSubmissions {
     const { clock, broker } = this.#parts
     const stopTimer = clock.after(this.#timeoutMs(of.provider), () => {
       if (!this.#forget(task)) return
-      broker().cancel(task, "The job has ended, and its provider's time to answer is up.")
+      broker().cancel(task, "The job has ended, and its provider has not answered in time.")
       void (of.isSubmission ? this.#unanswered(task) : this.#settle(task, null))
     })
     this.#awaited.set(nameOf(task), { ...of, stopTimer })
@@ -171,7 +171,7 @@ export class LeftSubmissions {
     }
   }
 
-  /** Storing the outcome claims the operation for its definition; here those of the same account are asked, if there are any. */
+  /** Storing the outcome claims the operation for its definition; this checks other definitions of the same account, if there are any. */
   async #isOwn(task: TaskName, externalId: string): Promise<boolean> {
     const { providers, capacity } = this.#parts
     if (providers.names().every(name => providers.terms(name)?.sameAccount === undefined)) return true
@@ -192,7 +192,7 @@ export class LeftSubmissions {
       const submission = await this.#unseen(task)
       if (submission !== undefined) this.#proceed(submission)
     } catch (error) {
-      log.warn({ job_id: task.jobId, error: String(error) }, "could not read a submission; the sweep does")
+      log.warn({ job_id: task.jobId, error: String(error) }, "could not read a submission; the sweep retries")
     }
   }
 
@@ -220,14 +220,14 @@ export class LeftSubmissions {
       if (task === null || !submitting.has(task.handler)) return this.#report(keyOf(submission), submission)
       await capacity.turn({ provider, owner, ...terms })
       if (this.#isStopped) return
-      // With a name of its own: a worker answers a name that it knows with what it reported before.
+      // With its own name: a worker answers a task name that it knows with its earlier report.
       const { isolation: _, ...plain } = task
       const repeated = { ...plain, attempt: attempt + tries * REPEATED, operation, announce: false }
       this.#await(repeated, { provider, owner, isSubmission: true })
       broker().dispatch(repeated)
     } catch (error) {
       this.#repeats.delete(keyOf(submission))
-      log.warn({ provider, error: String(error) }, "could not repeat a submission; the sweep tries again")
+      log.warn({ provider, error: String(error) }, "could not repeat a submission; the sweep retries")
     }
   }
 
@@ -236,7 +236,7 @@ export class LeftSubmissions {
     this.#reported.add(key)
     this.#parts.log.warn(
       { provider, job_id: jobId, node, slot_until: new Date(slotUntil).toISOString() },
-      "a submission of a job that has ended got no answer: an operation may be running unseen, and holds its slot until the lease ends",
+      "no answer to a submission of a job that has ended: an operation may be running unseen, and holds its slot until the lease ends",
     )
   }
 }
@@ -246,7 +246,7 @@ const no = () => false
 
 /** Handlers that do nothing but submit, where the node has a provider. */
 const submitting = new Set(["external", "call_external_service"])
-/** Above every number of an attempt. */
+/** Higher than every attempt number. */
 const REPEATED = 1_000_000
 const MARGIN_MS = 5000
 const LEAST_WAIT_MS = 500

@@ -17,13 +17,13 @@ export interface PollsParts {
   readonly capacity: Capacity
   readonly command: (job: LiveJob, command: Command) => void
   readonly failed: (job: LiveJob, error: unknown) => void
-  /** Looks at once. */
+  /** Polls that run at the same time. */
   readonly concurrency: number
-  /** A look whose place in the rate is further away is put off, and its job may leave memory. */
+  /** A poll whose place in the rate is further away is postponed, and its job may leave memory. */
   readonly maxWaitMs: number
 }
 
-/** Looks at operations that are due (X3): bounded, at the provider's rate, and given up when a webhook was first. */
+/** Polls operations that are due (X3): with limited concurrency, at the provider's rate, and aborted when a webhook arrives first. */
 export class Polls {
   readonly #parts: PollsParts
   readonly #queue: Look[] = []
@@ -33,7 +33,7 @@ export class Polls {
     this.#parts = parts
   }
 
-  /** At the operation of a node, or of one of its items. */
+  /** Polls the operation of a node, or of one of its items. */
   start(job: LiveJob, of: Place): void {
     const look = { job, of, abort: new AbortController() }
     job.activePolls ??= new Map()
@@ -42,7 +42,7 @@ export class Polls {
     this.#pump()
   }
 
-  /** X4, second layer: what a job does not wait for any more is not looked at any longer. */
+  /** X4, second layer: an operation that the job no longer waits for is not polled any longer. */
   drop(job: LiveJob): void {
     for (const [key, abort] of job.activePolls ?? []) {
       const place = placeOf(job.state, taskOfKey(key))
@@ -82,7 +82,7 @@ export class Polls {
     this.#parts.command(job, { type: "external", ...of, externalId, source: "poll", poll, result })
   }
 
-  /** As long as the store is away nobody is asked: nothing is wrong with the job. */
+  /** While the store is unavailable no provider is polled: the job itself has no fault. */
   async #postponement(request: RateRequest): Promise<number | null> {
     const { capacity, maxWaitMs, clock } = this.#parts
     try {
@@ -93,7 +93,7 @@ export class Polls {
     }
   }
 
-  /** S1: by a worker that takes such looks, if there is one; else from here. */
+  /** S1: polls through a worker that accepts such polls, if there is one; otherwise from this process. */
   async #poll(operation: Operation, request: RateRequest, signal: AbortSignal): Promise<OperationResult> {
     const { providers, remote, clock, capacity } = this.#parts
     const { provider, externalId, jobId, nodeId } = operation
@@ -128,10 +128,10 @@ export class Polls {
 }
 
 const AWAY_MS = 5000
-/** Of a look by a worker: the result fits by itself, but not with the few words around it. */
+/** Error of a poll by a worker: the result itself fits, but not with the few fields around it. */
 const OUTPUT_TOO_LARGE = "E405"
 
-/** The queue of looks at a provider's operations: workers that know the provider serve it. */
+/** The queue of polls of a provider's operations: workers that know the provider read it. */
 export function pollQueue(provider: string): string {
   return `poll:${provider}`
 }
@@ -144,13 +144,13 @@ interface Look {
   readonly abort: AbortController
 }
 
-/** For a provider that was taken away from this process, or cannot be asked any more: another release may know it. */
+/** For a provider that was removed from this process, or cannot be polled any more: another release may know it. */
 const rarely: PollPolicy = { seconds: [120], jitter: 0.1, maxErrors: null }
 
 function unknownProvider(provider: string): Fault {
   return {
     code: "E423",
-    message: `This engine does not know how to ask provider "${provider}". Start it with --providers.`,
+    message: `This engine does not know provider "${provider}" and cannot poll it. Start the engine with --providers.`,
     retryable: true,
   }
 }

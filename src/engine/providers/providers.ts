@@ -4,21 +4,21 @@ import type { PollPolicy } from "../../core/plan.ts"
 import type { Plan } from "../../definition/plan.ts"
 import { UmbraError } from "../../errors.ts"
 
-/** What the engine needs of those who speak to providers (src/provider/). None of these throws or rejects. */
+/** What the engine needs of the code that talks to providers (src/provider/). None of these throws or rejects. */
 export interface Providers {
-  /** Those that are known in this process. */
+  /** The providers that are known in this process. */
   names(): readonly string[]
   terms(provider: string): ProviderTerms | undefined
-  /** One look at an operation. */
+  /** Polls an operation once. */
   poll(operation: Operation, call: ProviderCall): Promise<OperationResult>
-  /** null: the provider knows that nobody wants the operation any more. */
+  /** null: the provider has accepted the cancellation. */
   cancel(operation: Operation, call: ProviderCall): Promise<Fault | null>
 }
 
-/** A call of a provider's function, which has its place in the rate. */
+/** A call to a provider that already has its place in the rate. */
 export interface ProviderCall {
   readonly signal: AbortSignal
-  /** Resolves when there is a place for another request; absent: there is none to be had from here. */
+  /** Resolves when there is a place for another request; absent: this process cannot get one. */
   readonly place?: () => Promise<void>
 }
 
@@ -27,16 +27,16 @@ export interface ProviderTerms {
   readonly concurrency: number | null
   /** Requests a second; null: no limit. */
   readonly rate: number | null
-  /** Whose jobs may use it; null: everybody's. */
+  /** Owners whose jobs may use it; null: all. */
   readonly owners: readonly string[] | null
   /** Slots that one owner may hold; null: no limit of its own. */
   readonly concurrencyPerOwner: number | null
   /** Requests a second for one owner; null: no limit of its own. */
   readonly ratePerOwner: number | null
-  /** null: the provider cannot be asked. */
+  /** null: the provider cannot be polled. */
   readonly poll: PollPolicy | null
   readonly ttlSeconds: number | null
-  /** How long an answer is waited for. */
+  /** How long to wait for an answer. */
   readonly timeoutSeconds: number
   /** Does it recognise a repeated submission by its idempotency key? */
   readonly honoursKeys: boolean
@@ -54,7 +54,7 @@ export function isFor({ owners }: ProviderTerms, owner: string): boolean {
   return owners === null || owners.includes(owner)
 }
 
-/** The other owners are not named: that is the operator's business. */
+/** The message does not name the other owners: only the operator may know them. */
 export function notForOwner(node: string, provider: string): Fault {
   return {
     code: "E426",
@@ -63,7 +63,7 @@ export function notForOwner(node: string, provider: string): Fault {
   }
 }
 
-/** Throws E426. Of a provider that is not known here another process decides, when the node is dispatched. */
+/** Throws E426. For a provider that is not known here another process decides, when the node is dispatched. */
 export function mustBeFor(
   { nodes, providers: named }: Pick<Plan, "nodes" | "providers">,
   owner: string,

@@ -5,9 +5,9 @@ import type { Clock } from "../clock.ts"
 export interface PaceParts {
   readonly journal: Journal
   readonly clock: Clock
-  /** Asks until the store has answered. */
+  /** Retries until the store has answered. */
   readonly patiently: <T>(ask: () => Promise<T>) => Promise<T>
-  /** Answers how late it was when the time had come, in ms. */
+  /** Waits for the time; returns how late the timer fired, in ms. */
   readonly until: (at: number) => Promise<number>
   readonly guardMs: number
 }
@@ -24,14 +24,14 @@ export interface RateRequest {
 interface Waiting {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
-  /** Places that came too late for it. */
+  /** Number of places that it could not use in time. */
   missed: number
 }
 
-/** Owners take turns: the first of the map is next, and goes to its end. */
+/** Owners take turns: the first of the map is next, and moves to the end. */
 interface Queue {
   readonly waiting: Map<string, Waiting[]>
-  /** Those that missed their place, before all others. */
+  /** Requests that missed their place; they go before all others. */
   readonly again: Waiting[]
   isBusy: boolean
 }
@@ -39,32 +39,32 @@ interface Queue {
 /**
  * The outbound rate of providers (X6), shared by all processes.
  *
- * 1. Places are taken at most a second ahead, whoever waits: a provider that says "too many" is heeded by all who have
- *    none yet, and in this process by those who have one, too.
- * 2. Requests that wait here are served with one question at a time for each provider: owners in turn, those of one
+ * 1. Places are taken at most a second ahead, however many requests wait: when a provider answers "too many requests", all
+ *    requests without a place wait, and in this process also those with one.
+ * 2. For each provider one query at a time takes places for the requests that wait here: owners in turn, requests of one
  *    owner in order.
- * 3. An owner's own rate comes first: a request waits for its place in that before it asks for one in the provider's, so
- *    that an owner over its rate holds up nobody else.
- * 4. Places are (1 s + guard) / rate apart: a request that reaches the provider up to the guard later than another still
- *    leaves no second with more than the rate. A place that could not be used in time, since the store or this process
- *    was slow, is given up for another one.
- * 5. A provider without a rate is asked as often as anybody likes, and left alone by all when it says so: a process
- *    that asks it looks once a second whether it has.
+ * 3. An owner's own rate comes first: a request waits for its place in that rate before it takes one in the provider's, so
+ *    that an owner over its rate does not delay other owners.
+ * 4. Places are (1 s + guard) / rate apart: even if a request reaches the provider later than another by up to the guard,
+ *    no second has more requests than the rate. A place that could not be used in time, because the store or this
+ *    process was slow, is given up for another one.
+ * 5. Requests to a provider without a rate are not limited, but all processes stop when the provider asks for a pause: a
+ *    process that sends requests to it checks once a second whether it has.
  */
 export class ProviderRate {
   readonly #parts: PaceParts
-  /** By what the rate is of: a provider, or an owner at a provider. */
+  /** By the subject of the rate: a provider, or an owner at a provider. */
   readonly #queues = new Map<string, Queue>()
-  /** By provider: nothing goes out from here before that. */
+  /** By provider: no request is sent from here before this time. */
   readonly #stopped = new Map<string, number>()
-  /** By provider without a rate: whether others were told to wait. */
+  /** By provider without a rate: the last check whether a pause is stored. */
   readonly #looked = new Map<string, { readonly at: number; readonly done: Promise<void> }>()
 
   constructor(parts: PaceParts) {
     this.#parts = parts
   }
 
-  /** For a request that is made, sooner or later. */
+  /** For a request that will be sent in any case. */
   async turn({ provider, owner, rate, ratePerOwner }: RateRequest): Promise<void> {
     const { patiently, until } = this.#parts
     const place = () =>
@@ -77,7 +77,7 @@ export class ProviderRate {
     }
   }
 
-  /** For a request that can also be made later. null: go ahead; else when its place would be, which is too far away. */
+  /** For a request that can be postponed. null: send it now; otherwise the time of its place, which is too far away. */
   async goAhead(request: RateRequest, maxWaitMs: number): Promise<number | null> {
     const { clock, until } = this.#parts
     const { provider, owner, rate, ratePerOwner } = request
@@ -109,12 +109,12 @@ export class ProviderRate {
     }
   }
 
-  /** What is always late goes out at last: a process that is this slow sends nothing in a burst. */
+  /** A request that is late every time is sent at last: a process this slow cannot send a burst. */
   #isTooLate(lateMs: number, missed: number): boolean {
     return lateMs > this.#parts.guardMs / 2 && missed < MOST_MISSED
   }
 
-  /** A request has failed. What asks for time is heeded, from now on, by everybody. */
+  /** A request has failed. If the provider asked for a pause, all processes observe it from now on. */
   async heed(provider: string, fault: Fault): Promise<void> {
     const { journal, clock } = this.#parts
     if (!isRateLimited(fault) && fault.retry_after_seconds === undefined) return
@@ -163,7 +163,7 @@ export class ProviderRate {
     return served
   }
 
-  /** Never rejects: what goes wrong is told to all who wait. */
+  /** Never rejects: an error rejects all waiting requests. */
   async #serve(key: string, rate: number, queue: Queue): Promise<void> {
     if (queue.isBusy) return
     queue.isBusy = true
@@ -194,7 +194,7 @@ export class ProviderRate {
     void this.#serve(key, rate, queue)
   }
 
-  /** After places that came too late, which takes the store's time too, the next one is asked for some time ahead. */
+  /** After missed places, which also cost time of the store, the next place is requested further ahead. */
   #take(key: string, rate: number, maxWaitMs: number, missed: number) {
     const { journal, clock, guardMs } = this.#parts
     const intervalMs = (1000 + guardMs) / rate
@@ -203,7 +203,7 @@ export class ProviderRate {
   }
 }
 
-/** No provider's name has a "/" in it. */
+/** A provider's name never contains "/". */
 function ownKey(provider: string, owner: string): string {
   return `${provider}/${owner}`
 }
@@ -225,7 +225,7 @@ function takeNext({ waiting, again }: Queue): Waiting {
 const AHEAD_MS = 1000
 const LEAD_MS = 50
 const MOST_MISSED = 20
-/** Also where a provider asks for less: it has just said that it was too much. */
+/** Also where a provider asks for less: it has just answered that there were too many requests. */
 const LEAST_STOP_SECONDS = 1
-/** A slip in one answer must not stop everybody for a year. */
+/** A mistake in one answer must not pause the provider for a year. */
 const MOST_STOP_SECONDS = 3600

@@ -21,8 +21,8 @@ interface Waiting {
 }
 
 /**
- * Slots of providers, asked for together: while one question is under way the next collects, as facts do for a commit.
- * One by one, a hundred nodes that become ready at once would each count, and all but one of them in vain.
+ * Requests slots of providers in groups: while one query is in flight the next one collects, as facts do for a commit.
+ * One by one, a hundred nodes that become ready at once would each count the slots, and all but one in vain.
  */
 export class Slots {
   readonly #parts: SlotsParts
@@ -32,7 +32,7 @@ export class Slots {
     this.#parts = parts
   }
 
-  /** false: it stands in the queue. */
+  /** false: the request is queued. */
   request(provider: string, request: SlotRequest): Promise<boolean> {
     return new Promise((resolve, reject) => {
       this.#queueOf(provider).waiting.push({ request, resolve, reject })
@@ -40,7 +40,7 @@ export class Slots {
     })
   }
 
-  /** Some may have come free. */
+  /** Grants slots that may have become free. */
   grant(provider: string): Promise<void> {
     this.#queueOf(provider).isToGrant = true
     return this.#serve(provider)
@@ -55,7 +55,7 @@ export class Slots {
     return queue
   }
 
-  /** Never rejects: who asked is told by itself, and free slots are given by the next sweep. */
+  /** Never rejects: each caller gets its own error, and the next sweep grants free slots. */
   async #serve(provider: string): Promise<void> {
     const queue = this.#queueOf(provider)
     if (queue.isBusy) return
@@ -91,7 +91,7 @@ export class Slots {
       const terms = this.#terms(provider)
       if (terms.limit > 0) inboxChanged(await journal.providers.grantSlots(terms))
     } catch (error) {
-      log.warn({ provider, error: String(error) }, "could not grant slots; the next sweep tries again")
+      log.warn({ provider, error: String(error) }, "could not grant slots; the next sweep retries")
     }
   }
 
@@ -104,7 +104,7 @@ export class Slots {
 }
 
 const MOST_AT_ONCE = 500
-/** Of a provider that limits each owner and not all of them together. */
+/** For a provider that limits each owner but not the total. */
 const NO_LIMIT = 2 ** 31 - 1
 
 function nameOf({ jobId, node, item }: SlotKey): string {

@@ -20,7 +20,7 @@ export interface ProviderSweepParts {
   readonly left: Pick<LeftSubmissions, "sweep">
   readonly partitions: () => readonly number[]
   readonly inboxChanged: (partitions: readonly number[]) => void
-  /** Is somebody of this process at work with the slot? */
+  /** Does this process use the slot right now? */
   readonly isUsed: (slot: SlotKey) => boolean
   /** The id of a node in the document; null: its job cannot be read. */
   readonly nodeId: (jobId: string, node: number) => Promise<string | null>
@@ -30,11 +30,11 @@ export interface ProviderSweepParts {
 }
 
 /**
- * What follows from external work and belongs to no single job: free slots go to who is next, parked webhooks find
- * their jobs, abandoned operations are cancelled.
+ * Work for providers that belongs to no single job: grants free slots to the next in the queue, matches parked webhooks
+ * to their jobs, cancels abandoned operations.
  *
- * 1. Everything is done as soon as its cause is durable, and again by a sweep: what a crash left over waits for that.
- * 2. With no provider known in this process there is no sweep, and nothing is asked of the store.
+ * 1. Everything is done as soon as its cause is durable, and again by a sweep, which finds what a crash left over.
+ * 2. With no provider known in this process there is no sweep and no query.
  */
 export class ProviderSweep {
   readonly #parts: ProviderSweepParts
@@ -52,7 +52,7 @@ export class ProviderSweep {
     if (this.#parts.providers.names().length > 0) this.#schedule()
   }
 
-  /** Resolves when cancellations that were answered are stored: each holds a slot until then. */
+  /** Resolves when answered cancellations are stored: each holds a slot until then. */
   async stop(): Promise<void> {
     this.#isStopped = true
     this.#cancelTimer()
@@ -60,7 +60,7 @@ export class ProviderSweep {
     await Promise.allSettled(this.#settling)
   }
 
-  /** Their last owner may have died while operations of theirs were to be cancelled, which hold slots. */
+  /** The last owner of new partitions may have died while operations were to be cancelled, which hold slots. */
   partitionsCame(): void {
     if (this.#parts.providers.names().length > 0) this.abandoned()
   }
@@ -84,9 +84,8 @@ export class ProviderSweep {
   }
 
   /**
-   * A process may have died with the news of a grant: then its node waits for a slot that it holds, or held until its
-   * lease ended. Whoever is told
-   * without need says so, and one that needs no slot any more gives it back.
+   * A process may have died with the message of a grant: then its node waits for a slot that it holds, or held until its
+   * lease ended. A node that was notified without need ignores it, and one that needs no slot any more releases it.
    */
   async #remind(): Promise<void> {
     const { journal, clock, partitions, isUsed, inboxChanged, everyMs } = this.#parts
@@ -101,7 +100,7 @@ export class ProviderSweep {
     }
   }
 
-  /** Slots of these providers have come free. */
+  /** These providers have free slots. */
   freed(names: Iterable<string>): void {
     for (const name of names) void this.#try("grant slots", () => this.#grant(name))
   }
@@ -112,22 +111,22 @@ export class ProviderSweep {
     if (terms !== undefined && usesSlots(terms)) await slots.grant(provider)
   }
 
-  /** The operation is on record: has its webhook been here before? */
+  /** The operation is recorded: its webhook may have arrived before. */
   begun(operation: OperationName): void {
     const { journal, clock, inboxChanged } = this.#parts
-    void this.#try("look for an early webhook", async () =>
+    void this.#try("check for an early webhook", async () =>
       inboxChanged(await journal.providers.deliverEvents({ operation, at: clock.now() })),
     )
   }
 
-  /** J16: some operations are not wanted any more. */
+  /** J16: some operations are no longer wanted. */
   abandoned(): void {
     void this.#try("cancel operations", () => this.#cancelDue())
   }
 
   async #cancelDue(): Promise<void> {
     const { journal, clock, partitions, providers } = this.#parts
-    // Of providers that are not known here another process, or this one after a restart with them, takes care.
+    // Providers that are not known here are left to another process, or to this one after a restart with them.
     const due = await journal.providers.dueCancels({
       partitions: partitions(),
       providers: providers.names(),
@@ -163,14 +162,11 @@ export class ProviderSweep {
     )
     if (this.#isStopped && fault !== null) return
     if (fault !== null) capacity.complain(provider, "cancel", fault)
-    // A provider that asks for time has not refused; the operation's row, and so its job's retention, ends this.
+    // A provider that asks for a pause has not refused; the retention of the operation's row, and so of its job, ends this.
     const isRefusal = fault !== null && !(fault.retryable && isRateLimited(fault))
     const isLast = isRefusal && (!fault.retryable || tries + 1 >= cancelTries)
     if (isLast)
-      log.warn(
-        { provider, external_id: externalId, job_id: jobId, fault },
-        "an operation could not be cancelled",
-      )
+      log.warn({ provider, external_id: externalId, job_id: jobId, fault }, "could not cancel an operation")
     const wait = Math.max((fault?.retry_after_seconds ?? 0) * 1000, Math.min(300_000, 5000 * 2 ** tries))
     const settling = journal.providers.settleCancel({
       ...{ provider, externalId, jobId, ...which(cancel) },
@@ -178,18 +174,18 @@ export class ProviderSweep {
     })
     this.#settling.add(settling)
     await settling.finally(() => this.#settling.delete(settling))
-    // It held its slot until now: the provider had it.
+    // It held its slot until now: the provider still had the operation.
     if (fault === null || isLast) this.freed([provider])
   }
 
-  /** What fails here is done by the next sweep. */
+  /** The next sweep retries work that fails here. */
   async #try(what: string, work: () => Promise<void>): Promise<void> {
     if (this.#isStopped) return
     try {
       await work()
     } catch (error) {
       if (!this.#isStopped)
-        this.#parts.log.warn({ error: String(error) }, `could not ${what}; the next sweep tries again`)
+        this.#parts.log.warn({ error: String(error) }, `could not ${what}; the next sweep retries`)
     }
   }
 }

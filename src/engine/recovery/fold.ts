@@ -19,7 +19,7 @@ import { usedOf } from "../owner/job-result.ts"
 import { decodeFact, type LiveJob, newLiveJob } from "../owner/live-job.ts"
 import type { Plans } from "../plans.ts"
 
-/** A job as its journal tells it. */
+/** A job, folded from its journal. */
 export interface FoldedJob {
   readonly plan: Plan
   readonly state: JobState
@@ -64,14 +64,14 @@ export async function decodeRows(
   })
 }
 
-/** A list of 100,000 items takes a second or more. What is short is done at once: nobody waits for it. */
+/** A list of 100,000 items takes a second or more. Short lists are processed synchronously: they delay no one. */
 export function ofFacts<T>(facts: readonly unknown[], work: () => Work<T>): T | Promise<T> {
   return facts.length < MANY ? atOnce(work()) : inTurns(work())
 }
 
 const MANY = 1000
 
-/** A job's facts with the plan that they are about. */
+/** A job's facts with the plan that they belong to. */
 export async function readJob(
   parts: LoadParts,
   rows: readonly FactRow[],
@@ -99,7 +99,7 @@ export async function foldJob(parts: LoadParts, rows: readonly FactRow[]): Promi
   return { plan, state, facts, lastSeq: rows.at(-1)!.seq, size }
 }
 
-/** Up to a fact that needs something from the store. Answers where that is. */
+/** Applies facts up to one that needs something from the store. Returns its index. */
 function* applying(state: JobState, facts: FoldedJob["facts"], from: number): Work<number> {
   for (let next = from; next < facts.length; next++) {
     const { fact } = facts[next]!
@@ -110,7 +110,7 @@ function* applying(state: JobState, facts: FoldedJob["facts"], from: number): Wo
   return facts.length
 }
 
-/** Its list is what other items gave, and some of that is too large to be here. */
+/** The list consists of outputs of other items, and some of them are too large for memory. */
 function lacksItems(state: JobState, fact: Fact): fact is Fact & NodeExpanded {
   const source = fact.type === "node_expanded" ? fact.items_of : undefined
   return source !== undefined && "node" in source && largeParts(state.outputs[source.node]).length > 0
@@ -127,14 +127,14 @@ async function withItems(
   return { ...fact, items: items as readonly Json[] }
 }
 
-/** An output that is not in memory, from the fact that has it. */
+/** An output that is not in memory, read from its fact. */
 export async function readOutput(journal: Journal, jobId: string, seq: number): Promise<Json> {
   const data = await journal.readFact(jobId, seq)
-  if (data === null) throw new UmbraError("E507", `Fact ${seq} of job ${jobId} is not there any more.`)
+  if (data === null) throw new UmbraError("E507", `Fact ${seq} of job ${jobId} does not exist any more.`)
   return (JSON.parse(data) as { readonly output: Json }).output
 }
 
-/** An output with its large parts read. Parts leave memory as they become durable: what was there may be gone on a second look. */
+/** An output with its large parts read. Parts leave memory as they become durable: a part that was in memory may be evicted at the second read. */
 export async function readWhole(output: Output, read: (seq: number) => Promise<Json>): Promise<Json> {
   const parts = new Map<number, Json>()
   for (;;) {
@@ -144,17 +144,17 @@ export async function readWhole(output: Output, read: (seq: number) => Promise<J
   }
 }
 
-/** What is too large to keep is read, looked at, and left where it is. */
+/** Reads a fact that is too large to keep, decodes it, and leaves the large part in the store. */
 async function decodeLarge(parts: LoadParts, row: FactRow): Promise<Fact> {
   const data = await parts.journal.readFact(row.jobId, row.seq)
   if (data === null)
-    throw new UmbraError("E507", `Fact ${row.seq} of job ${row.jobId} is not there any more.`)
+    throw new UmbraError("E507", `Fact ${row.seq} of job ${row.jobId} does not exist any more.`)
   const fact = decodeFact({ ...row, data })
   if (fact.type !== "node_completed" && fact.type !== "item_completed") return fact
   return { ...fact, output: new LargeOutput(row.seq, row.bytes) as never }
 }
 
-/** `alarm`: what its row said, when it was found to be due. */
+/** `alarm`: the time in its row when the row was found to be due. */
 export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJob {
   const { plan, state, lastSeq, facts, size } = folded
   const { at } = facts.at(-1)!.fact
@@ -164,8 +164,8 @@ export function toLiveJob(id: string, folded: FoldedJob, alarm?: number): LiveJo
 }
 
 /**
- * What its row says now. It was due, and is at rest with another time: either the row is early, or the job was here
- * while the store was being asked, did what was due, and has left with a new row.
+ * The time that its row has now. The job was due, and is idle with another time: either the row is early, or the job was
+ * in memory while the store was queried, did what was due, and was parked with a new row.
  */
 function alarmNow(state: JobState, alarm = wakeAt(state)): NonNullable<LiveJob["projected"]>["wakeAt"] {
   return isBusy(state) || alarm === wakeAt(state) ? alarm : undefined

@@ -11,10 +11,10 @@ import type { PartitionOwner } from "../owner/owner.ts"
 import { foldJob, type LoadParts, readJobs, toLiveJob } from "./fold.ts"
 
 /**
- * Brings jobs from the journal into their owner's memory: at take-over, when their time has come, or on a command.
+ * Loads jobs from the journal into their owner's memory: at take-over, when they are due, or on a command.
  *
- * 1. A job is read by one at a time: who else wants it waits. So what was read cannot be old when it is adopted.
- * 2. What was read under one epoch is adopted under that epoch or not at all.
+ * 1. Each job is loaded once at a time: other callers wait. So what was read cannot be stale when it is adopted.
+ * 2. A job that was read under one epoch is adopted under that epoch or not at all.
  */
 export class Recovery {
   readonly #parts: LoadParts
@@ -26,7 +26,7 @@ export class Recovery {
   readonly #waking = new Map<string, Promise<void>>()
   /** Jobs that are being purged. */
   readonly #keptOut = new Map<string, Promise<void>>()
-  /** Partitions that are being recovered: nobody else may bring in a job whose lost tasks are not known yet. */
+  /** Partitions that are being recovered: no other code may load a job whose lost tasks are not known yet. */
   readonly #recovering = new Map<number, Promise<void>>()
 
   constructor(parts: LoadParts & { owner: PartitionOwner; clock: Clock; log: Log }) {
@@ -48,7 +48,7 @@ export class Recovery {
     return loading
   }
 
-  /** One read for all of them that nobody has in hand: whoever loads one while it is under way gets it from there. */
+  /** Reads all of these jobs that are not being loaded yet in one query: callers that load one of them meanwhile share the query. */
   prefetch(ids: readonly string[]): void {
     const free = [...new Set(ids)].filter(id => this.#isFree(id))
     if (free.length < 2) return
@@ -68,7 +68,7 @@ export class Recovery {
     return this.#waking.get(id) ?? this.#keptOut.get(id) ?? this.#recovering.get(partitionOf(id))
   }
 
-  /** Nobody brings these jobs in while `work` has them. Those that somebody is at already are left out. */
+  /** No caller can load these jobs while `work` runs. Jobs that are being loaded already are left out. */
   async keepOut<T>(ids: readonly string[], work: (free: readonly string[]) => Promise<T>): Promise<T> {
     const free = ids.filter(id => this.#isFree(id))
     const working = work(free)
@@ -89,7 +89,7 @@ export class Recovery {
     const epoch = this.#epoch(partitionOf(id))
     const rows = (await reading).get(id)
     const job = rows === undefined ? null : toLiveJob(id, await foldJob(this.#parts, rows))
-    // Also when there is no such job: another owner may have made it since.
+    // Checked also when there is no such job: another owner may have created it since.
     if (epoch === undefined || this.#epoch(partitionOf(id)) !== epoch) throw partitionMoved(partitionOf(id))
     if (job !== null) {
       const wasQuarantined = this.#owner.isQuarantined(id)
@@ -106,7 +106,7 @@ export class Recovery {
     return this.#owner.holdings.get(partition)?.epoch
   }
 
-  /** After take-over: everything that was in flight is lost with its process, and goes on here. Answers until when it looked. */
+  /** After take-over: everything that was in flight was lost with its process, and is continued here. Returns the time up to which due jobs were loaded. */
   async recover(partitions: readonly number[]): Promise<number> {
     const recovering = this.#recoverAll(partitions)
     const over = recovering.then(nothing, nothing)
@@ -129,7 +129,7 @@ export class Recovery {
     return at
   }
 
-  /** Jobs that left memory and whose time has come since `after`. Answers when the next one is due. */
+  /** Wakes parked jobs that became due since `after`. Returns when the next one is due. */
   async wakeDue(query: { partitions: readonly number[]; after: DueJob; at: number }): Promise<number | null> {
     return this.#eachDue(query, job => this.#owner.fireTimers(job))
   }
@@ -147,8 +147,8 @@ export class Recovery {
         limit: PAGE,
       })
       const found = due.jobs.map(job => job.id)
-      // What another brings in under an epoch that has passed is not adopted: it must be looked at again here. All must be
-      // free at once: while one is waited for, somebody may begin with another.
+      // A job that another caller loads under an earlier epoch is not adopted: it must be read again here. All must be
+      // free at the same time: while this code waits for one, another caller may begin with another.
       for (let busy = this.#broughtIn(found); busy !== undefined; busy = this.#broughtIn(found)) await busy
       const alarms = new Map(due.jobs.map(({ id, wakeAt }) => [id, wakeAt]))
       const ids = found.filter(id => !this.#owner.jobs.has(id))
@@ -158,7 +158,7 @@ export class Recovery {
     }
   }
 
-  /** Somebody is at one of them. */
+  /** Set while another caller loads one of them. */
   #broughtIn(ids: readonly string[]): Promise<unknown> | undefined {
     for (const id of ids) {
       const busy = this.#waking.get(id) ?? this.#loading.get(id)?.then(nothing, nothing)
@@ -202,19 +202,19 @@ export class Recovery {
     try {
       return toLiveJob(id, await foldJob(this.#parts, rows), alarm)
     } catch (error) {
-      // The store is away, not the job broken: whoever asked tries again, or jobs would be left lying.
+      // The store is unavailable, the job is intact: the caller retries, or jobs would never be woken.
       if (error instanceof JournalUnavailableError) throw error
       // One job that cannot be folded must not stop the others.
-      this.#log.error({ job_id: id, error }, "job set aside: its journal cannot be folded")
+      this.#log.error({ job_id: id, error }, "job quarantined: its journal cannot be folded")
       return null
     }
   }
 }
 
 interface Asked {
-  /** From before the store was asked: what was due for an earlier owner may be lost for this one. */
+  /** From before the query: jobs that were due under an earlier owner may be lost for this one. */
   readonly epochs: ReadonlyMap<number, number | undefined>
-  /** By job: when it was due, as its row says. */
+  /** By job: when it was due, according to its row. */
   readonly alarms: ReadonlyMap<string, number>
 }
 

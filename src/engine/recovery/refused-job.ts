@@ -5,7 +5,7 @@ import type { LiveJob } from "../owner/live-job.ts"
 import type { PartitionOwner } from "../owner/owner.ts"
 import type { Recovery } from "./recovery.ts"
 
-/** A job whose facts cannot be stored fails, from where the journal has it. One that was never stored is gone. */
+/** Fails a job whose facts cannot be stored, from its state in the journal. A job that was never stored is dropped. */
 export async function failRefused(
   refused: LiveJob,
   error: unknown,
@@ -24,6 +24,6 @@ export async function failRefused(
     if (job === null) await family.refused(refused, fault)
     else await owner.execute(job, { type: "fail_job", fault })
   } catch (failure) {
-    log.error({ job_id: refused.id, error: String(failure) }, "job set aside: it cannot be failed either")
+    log.error({ job_id: refused.id, error: String(failure) }, "job quarantined: it cannot be failed either")
   }
 }

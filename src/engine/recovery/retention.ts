@@ -8,19 +8,19 @@ import type { Recovery } from "./recovery.ts"
 const LEAST_MS = 1000
 const MOST_MS = 10 * 60_000
 const PAGE = 1000
-/** Rows of pipelines that are removed at a time. */
+/** Rows of pipelines that are removed in one statement. */
 const ROW_PAGE = 10_000
 const SHOW_DEAD_MS = 10 * 60_000
 /**
- * For so long a webhook may wait for its submission, and a provider be told that an operation is not wanted any more, also
- * where jobs are kept for less. A provider that never listens does not keep them for ever.
+ * How long a webhook may wait for its submission, and a provider be asked to cancel an operation, also where jobs are
+ * kept for less. A provider that never answers does not keep them for ever.
  */
 const UNSETTLED_MS = 24 * 3600_000
 
 /**
- * Removes what ended long ago (J17). Every engine does so for its own partitions: a retry of an old job is decided by
- * its owner too, so the two never meet. What is being looked at here is left out, and who comes meanwhile waits; after
- * a take-over the fence keeps the former owner from removing anything.
+ * Removes jobs that ended long ago (J17). Every engine does so for its own partitions: a retry of an old job is decided by
+ * its owner too, so the two never conflict. Jobs that are being loaded here are left out, and a load that begins
+ * meanwhile waits; after a take-over the fence keeps the former owner from removing anything.
  */
 export class Retention {
   readonly #parts: RetentionParts
@@ -32,7 +32,7 @@ export class Retention {
     this.#parts = parts
   }
 
-  /** Theirs may have waited long: their last owner may have been dead for weeks. */
+  /** Jobs of new partitions may have waited long: their last owner may have been dead for weeks. */
   partitionsCame(): void {
     this.#schedule(0)
   }
@@ -51,7 +51,7 @@ export class Retention {
     })
   }
 
-  /** A tenth of the shorter time for which something is kept: it goes at most that much later than it could. */
+  /** A tenth of the shortest retention time: a row is removed at most that much later than it could be. */
   #everyMs(): number {
     const { retentionSeconds, lineageRetentionSeconds } = this.#parts
     const never = Number.POSITIVE_INFINITY
@@ -64,15 +64,15 @@ export class Retention {
     const before = this.#before(retentionSeconds)
     try {
       while (retentionSeconds !== null && !this.#stopped && (await this.#purgePage(before)));
-      // Even if lineage stays for ever: that of jobs which were just removed does not.
+      // Also when lineage is kept for ever: lineage of jobs that were just removed is not.
       const purge = { before: this.#before(lineageRetentionSeconds), limit: ROW_PAGE }
       while (!this.#stopped && (await journal.pipelines.purgeLineage(purge)) > 0);
-      // Who died is shown for a while: whoever looks after the alarm should find its name.
+      // Dead engines stay listed for a while: a person who follows up an alert should find the name.
       const silentSince = clock.now() - SHOW_DEAD_MS
       if (!this.#stopped)
         await journal.tidy({ before, unsettledBefore: this.#unsettledBefore(), silentSince })
     } catch (error) {
-      log.warn({ error: String(error) }, "could not remove old jobs; trying again later")
+      log.warn({ error: String(error) }, "could not remove old jobs; retrying later")
     }
   }
 
@@ -80,12 +80,12 @@ export class Retention {
     return this.#parts.clock.now() - UNSETTLED_MS
   }
 
-  /** 0, when nothing is old: never. */
+  /** null becomes 0: nothing is that old, so nothing is removed. */
   #before(seconds: number | null): number {
     return seconds === null ? 0 : this.#parts.clock.now() - seconds * 1000
   }
 
-  /** May there be more? Children can go when their parents have. */
+  /** Returns whether there may be more. Children can be removed after their parents. */
   async #purgePage(before: number): Promise<boolean> {
     const { journal, owner, recovery, partitions } = this.#parts
     const unsettledBefore = this.#unsettledBefore()

@@ -2,17 +2,17 @@ import type { Log } from "../../log.ts"
 import type { Clock } from "../clock.ts"
 import type { Recovery } from "./recovery.ts"
 
-/** The alarm clock of jobs that are not in memory: one timer for the earliest of them, whatever their number. */
+/** The alarm clock of parked jobs: one timer for the earliest of them, whatever their number. */
 export class Wakeups {
   readonly #clock: Clock
   readonly #recovery: Recovery
   readonly #partitions: () => readonly number[]
   readonly #log: Log
-  /** Everything due up to here has been looked at. */
+  /** All jobs due up to here have been woken. */
   #cursor: number
   #timer: { readonly at: number; readonly cancel: () => void } | null = null
   #looking: Promise<void> | null = null
-  /** What came while a look was under way, and was not seen by it, lies behind this. */
+  /** Jobs that were parked while a query was in flight, and that it did not see, are due after this. */
   #rewoundTo = Number.POSITIVE_INFINITY
   #lookAgain = false
   #stopped = false
@@ -25,15 +25,15 @@ export class Wakeups {
     this.#cursor = parts.clock.now()
   }
 
-  /** A job has left memory until then. */
+  /** A job was parked until then. */
   parked(wakeAt: number | null): void {
     if (wakeAt === null) return
-    // Already behind the cursor: the system's clock was set back.
+    // Already before the cursor: the system's clock was set back.
     if (wakeAt <= this.#cursor) this.#rewind(wakeAt - 1)
     this.#arm(wakeAt)
   }
 
-  /** Partitions have come, in which everything due until `since` is awake. */
+  /** This engine took partitions, in which all jobs due until `since` are awake. */
   partitionsCame(since: number): Promise<void> {
     this.#rewind(since)
     this.#lookAgain = true
@@ -78,7 +78,7 @@ export class Wakeups {
       this.#cursor = Math.min(at, this.#rewoundTo)
       if (next !== null) this.#arm(next)
     } catch (error) {
-      this.#log.warn({ error: String(error) }, "could not look for jobs whose time has come; trying again")
+      this.#log.warn({ error: String(error) }, "could not query due jobs; retrying")
       this.#arm(at + RETRY_MS)
     }
   }
@@ -88,7 +88,7 @@ export class Wakeups {
     this.#timer?.cancel()
     const cancel = this.#clock.after(at - this.#clock.now(), () => {
       this.#timer = null
-      // A look under way may have asked the store before this job was in it.
+      // A query in flight may have been sent before the row of this job was stored.
       this.#lookAgain ||= this.#looking !== null
       void this.#lookNow()
     })
@@ -97,5 +97,5 @@ export class Wakeups {
 }
 
 const RETRY_MS = 1000
-/** Behind every job of the same time. */
+/** Sorts after every job of the same time. */
 const LAST_ID = "ffffffff-ffff-ffff-ffff-ffffffffffff"

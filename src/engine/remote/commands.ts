@@ -14,7 +14,7 @@ import type { Answer } from "./inbox.ts"
 import { refusalError } from "./refusals.ts"
 import type { Hurry, RemoteEngines } from "./remote-engines.ts"
 
-/** Commands that come from outside, as opposed to what workers and timers say. */
+/** Commands from callers, as opposed to reports of workers and timers. */
 export type JobCommand = Extract<Command, { type: "cancel" | "retry" | "delete" | "signal" }>
 
 export interface RequestsParts {
@@ -32,8 +32,8 @@ export interface RequestsParts {
 }
 
 /**
- * What is asked of this engine from outside: new jobs, and commands to jobs. It is done where the job's partition is owned,
- * here or elsewhere, and answered when it is durable.
+ * Requests from callers: new jobs, and commands to jobs. Each is executed by the owner of the job's partition, in this
+ * process or another, and answered when it is durable.
  */
 export class Commands {
   readonly #parts: RequestsParts
@@ -42,12 +42,12 @@ export class Commands {
     this.#parts = parts
   }
 
-  /** Resolves when the job is durable. The id is a new one. */
+  /** Resolves when the job is durable. The id must be new. */
   async submit(id: string, plan: Plan, command: Submit, hurry?: Hurry): Promise<Stored> {
     const { owner, owns, elsewhere, clock, mustBeOpen } = this.#parts
     mustBeOpen()
     const partition = partitionOf(id)
-    // It may have moved since the id was made.
+    // The partition may have moved since the id was made.
     if (!owns(partition)) {
       const createdAt = await elsewhere.submit(id, command, hurry)
       return new Stored(id, command, createdAt ?? clock.now())
@@ -60,7 +60,7 @@ export class Commands {
 
   /**
    * For an id that may have been submitted before: by another caller, or by a process that died. Then nothing changes,
-   * and the answer is null. Its partition may have moved since the id was made; whoever owns it now does the work.
+   * and the answer is null. Its partition may have moved since the id was made; its current owner does the work.
    */
   async submitOnce(id: string, plan: Plan, command: Submit): Promise<Stored | null> {
     const { owner, owns, elsewhere, recovery, mustBeOpen } = this.#parts
@@ -70,7 +70,7 @@ export class Commands {
       return createdAt === null ? null : new Stored(id, command, createdAt)
     }
     const loaded = await recovery.load(id)
-    // Who waited for the same look, and went on first, has made it.
+    // A caller that waited for the same load, and continued first, may have submitted it.
     const job = loaded ?? owner.jobs.get(id)
     if (job === undefined) return this.submit(id, plan, command)
     await owner.committer.durable(job)
@@ -93,7 +93,7 @@ export class Commands {
     const job = await recovery.load(jobId)
     if (job === null) return { refused: "no_such_job" }
     const giveBack = command.type === "retry" ? await this.#placeForRetry(job) : null
-    // It has left memory while the place was asked for, which is held now.
+    // The job left memory while the place was claimed, which is held now.
     if (job.evicted && giveBack !== null) return this.#here(jobId, command)
     const decided = await owner.execute(job, command)
     await owner.committer.durable(job)
@@ -117,12 +117,12 @@ export class Commands {
     if (!isAvailable())
       throw new UmbraError(
         "E611",
-        "The database is away and the engine has paused; try again when it is back.",
+        "The database is unavailable and the engine has paused; try again when the database is back.",
       )
     if (owner.jobs.size >= maxLiveJobs)
       throw new UmbraError(
         "E611",
-        `The engine has ${maxLiveJobs} jobs in progress and takes no more for now; try again shortly.`,
+        `The engine has reached its limit of ${maxLiveJobs} jobs in progress; try again shortly.`,
       )
   }
 }

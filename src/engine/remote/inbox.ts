@@ -11,10 +11,10 @@ import { type ClaimExecution, isFull, placeForRetry } from "../pipeline-places.t
 import type { Plans } from "../plans.ts"
 import type { Recovery } from "../recovery/recovery.ts"
 
-/** What an owner answered to a command; to a submission also when the job was made. */
+/** An owner's answer to a command; for a submission also the creation time of the job. */
 export type Answer = { readonly accepted: true; readonly created_at?: number } | { readonly refused: string }
 
-/** Commands that other processes sent to partitions owned here: carried out, and answered in the same commit. */
+/** Executes commands that other processes sent to partitions owned here, and answers them in the same commit. */
 export class Inbox {
   readonly #journal: Journal
   readonly #owner: PartitionOwner
@@ -34,12 +34,12 @@ export class Inbox {
     plans: Plans
     recovery: Recovery
     log: Log
-    /** May another job come into memory? */
+    /** May another job be loaded into memory? */
     hasRoom: () => boolean
-    /** Of a job that is about to be deleted. */
+    /** Called for a job that is about to be deleted. */
     hideChildren: (jobId: string) => Promise<void>
     claimExecution: ClaimExecution
-    /** A slot of these has come free. */
+    /** These providers have a free slot. */
     freed: (providers: readonly string[]) => void
   }) {
     this.#journal = parts.journal
@@ -53,7 +53,7 @@ export class Inbox {
     this.#freed = parts.freed
   }
 
-  /** There may be messages for this partition. */
+  /** Reads the inbox of this partition. */
   async read(partition: number): Promise<void> {
     if (this.#reading.has(partition)) {
       this.#again.add(partition)
@@ -72,7 +72,7 @@ export class Inbox {
     } catch (error) {
       this.#log.warn(
         { partition, error: String(error) },
-        "could not read the inbox; the next beat tries again",
+        "could not read the inbox; retrying with the next heartbeat",
       )
     } finally {
       this.#reading.delete(partition)
@@ -83,14 +83,15 @@ export class Inbox {
     return this.#owner.holdings.get(partition)?.epoch
   }
 
-  /** What was read under an epoch that has passed may have been carried out by another owner since. */
+  /** A message that was read under an earlier epoch may have been executed by another owner since. */
   #mustHold(partition: number, epoch: number | undefined): void {
     if (epoch === undefined || this.#epochOf(partition) !== epoch) throw partitionMoved(partition)
   }
 
   /**
-   * Those of one job in order, those of different jobs side by side: each waits for its commit, and one after the other a
-   * thousand webhooks would take a thousand of them. Nobody reads again before all are done, or one could be acted on twice.
+   * Messages of one job run in order, those of different jobs concurrently: each waits for its commit, and in sequence a
+   * thousand webhooks would take a thousand commits. The inbox is not read again before all are done, or a message could
+   * be executed twice.
    */
   async #carryOutAll(messages: readonly MessageRow[], epoch: number | undefined): Promise<void> {
     this.#recovery.prefetch(messages.map(({ jobId }) => jobId))
@@ -115,9 +116,9 @@ export class Inbox {
       message.id,
       JSON.stringify(answer),
     )
-    // The next message may be for the same job: it is read again unless this answer is durable first.
+    // The next message may be for the same job: this one would be read again unless its answer is durable first.
     await this.#owner.committer.durable({ partition: message.partition, id: message.jobId })
-    // What was loaded to refuse something has no fact under way that would let it go.
+    // A job that was loaded only to reject a command has no pending fact that would park it.
     const job = this.#owner.jobs.get(message.jobId)
     if (job !== undefined) this.#owner.parkIfIdle(job)
   }
@@ -131,7 +132,7 @@ export class Inbox {
     if (command.type === "delete") await this.#hideChildren(message.jobId)
     const loaded = await this.#recovery.load(message.jobId)
     this.#mustHold(message.partition, epoch)
-    // Who waited for the same look, and went on first, may have submitted it.
+    // A caller that waited for the same load, and continued first, may have submitted it.
     const job = loaded ?? this.#owner.jobs.get(message.jobId)
     if (job === undefined) {
       if (command.type === "grant_slot") await this.#giveBack(message.jobId, command)
@@ -149,7 +150,7 @@ export class Inbox {
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
-  /** An execution of a pipeline needs a place again. */
+  /** A retried execution of a pipeline needs a place again. */
   async #retry(loaded: LiveJob, message: MessageRow, epoch: number | undefined): Promise<Answer> {
     const giveBack = await placeForRetry(loaded, this.#claimExecution).catch(error => {
       if (!isFull(error)) throw error
@@ -157,7 +158,7 @@ export class Inbox {
     })
     if (giveBack === "none") return { refused: "no_place" }
     this.#mustHold(message.partition, epoch)
-    // It may have left memory while the place was asked for.
+    // The job may have left memory while the place was claimed.
     const job = loaded.evicted ? await this.#recovery.load(message.jobId) : loaded
     this.#mustHold(message.partition, epoch)
     if (job === null) return { refused: "no_such_job" }
@@ -166,18 +167,15 @@ export class Inbox {
     return "refused" in decided ? { refused: decided.refused } : { accepted: true }
   }
 
-  /** Asked for by a node while it or its job ended: nobody else would ever release it. */
+  /** Releases a slot that a node requested while it or its job ended: no other code would release it. */
   async #giveBack(jobId: string, of: Parameters<typeof which>[0]): Promise<void> {
     await this.#journal.providers.releaseSlot({ jobId, ...which(of) })
   }
 
-  /** A job that cannot be folded must not stand in the way of the messages behind it. */
+  /** A job that cannot be folded must not block the messages behind it. */
   #unreadable(message: MessageRow, error: unknown): Answer {
     if (!(error instanceof UmbraError && error.code === "E507")) throw error
-    this.#log.error(
-      { job_id: message.jobId, error },
-      "a command was refused: the job's journal cannot be read",
-    )
+    this.#log.error({ job_id: message.jobId, error }, "command rejected: the job's journal cannot be read")
     return { refused: "unreadable" }
   }
 }

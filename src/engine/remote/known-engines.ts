@@ -3,18 +3,18 @@ import { Peers, StaleBeats } from "../partitions/peers.ts"
 import { takesPartitions } from "../partitions/takes-partitions.ts"
 
 /**
- * Which other engines live, and what they own, as the last beat told: for whoever hands jobs and commands to them. It is
- * a hint. A message for an owner that has gone meanwhile waits for the next one.
+ * Which other engines are alive, and what they own, according to the last heartbeat: for code that sends jobs and
+ * commands to them. It is a hint. A message for an owner that has died meanwhile waits for the next owner.
  */
 export class KnownEngines {
   readonly #peers: Peers
   readonly #stale: StaleBeats
   readonly #random: () => number
-  /** Who takes jobs and has partitions. */
+  /** Engines that take jobs and own partitions. */
   #takers: readonly Taker[] = []
-  /** Of those that are not known to be silent, if there are any. */
+  /** The partitions of engines that are not known to be silent, if there are any. */
   #partitions: (readonly number[])[] = []
-  /** Who left a question without an answer, and the beat that was known then: one more, and it is asked again. */
+  /** Engines that left a command without an answer, and their heartbeat at that time: after the next heartbeat they are used again. */
   readonly #silent = new Map<string, number>()
   #anyLives = false
   #hadTaker = false
@@ -48,13 +48,13 @@ export class KnownEngines {
       .filter(taker => taker.partitions.length > 0)
     this.#choose()
     this.#hadTaker ||= this.hasTaker
-    // One that is about to end still answers.
+    // An engine that is about to end still answers.
     this.#anyLives = takers.length > 0 || [...owned.values()].some(list => list.length > 0)
     this.#isKnown = true
     for (const wake of this.#waiters.splice(0)) wake()
   }
 
-  /** Nobody answered for this partition. */
+  /** No engine answered a command for this partition. */
   unanswered(partition: number): void {
     const taker = this.#takers.find(({ partitions }) => partitions.includes(partition))
     if (taker !== undefined) this.#silent.set(taker.engine, taker.beat)
@@ -69,19 +69,19 @@ export class KnownEngines {
     this.#partitions = (heard.length > 0 ? heard : this.#takers).map(({ partitions }) => partitions)
   }
 
-  /** Is there anybody who could answer, now or after a take-over? Before the first beat nobody knows. */
+  /** Is there an engine that could answer, now or after a take-over? Before the first heartbeat this is not known. */
   get mayAnswer(): boolean {
     return this.#anyLives || !this.#isKnown
   }
 
-  /** The last owner of a partition of which no live engine can know anything. null: an engine lives, or none is known yet. */
+  /** The last owner of a partition that no live engine owns. null: an engine is alive, or none is known yet. */
   awayOwner(partition: number): AwayOwner | null {
     if (this.mayAnswer) return null
     const engine = this.#owned.find(row => row.partition === partition)?.owner ?? null
     return { engine, beat: this.#engines.find(row => row.engine === engine)?.beat ?? null }
   }
 
-  /** Does an engine that lives take jobs? */
+  /** Does a live engine take jobs? */
   get hasTaker(): boolean {
     return this.#partitions.length > 0
   }
@@ -92,8 +92,8 @@ export class KnownEngines {
   }
 
   /**
-   * Resolves once a beat has told who is there; and while an engine lives that has not taken its partitions yet, as when
-   * all processes start together, once it has, or after `patienceMs`.
+   * Resolves with the first heartbeat; and while a live engine has not taken its partitions yet, as when all processes
+   * start together, once it has, or after `patienceMs`.
    */
   async whenKnown(patienceMs: number): Promise<void> {
     const until = performance.now() + patienceMs
@@ -102,7 +102,7 @@ export class KnownEngines {
       await this.#nextBeat(until - performance.now())
   }
 
-  /** Resolves with the first beat, or after `patienceMs`. */
+  /** Resolves with the first heartbeat, or after `patienceMs`. */
   async whenHeard(patienceMs: number): Promise<void> {
     if (!this.#isKnown && !this.#isStopped) await this.#nextBeat(patienceMs)
   }
@@ -117,15 +117,15 @@ export class KnownEngines {
     })
   }
 
-  /** For whoever waits while this process ends. */
+  /** Ends all waits when this process ends. */
   stop(): void {
     this.#isStopped = true
     for (const wake of this.#waiters.splice(0)) wake()
   }
 
   /**
-   * Where a new job goes: the engines have them by turns. Within an engine a run of jobs goes to one partition before
-   * the next has its turn, because an append over few partitions costs less (ownership.ts).
+   * The partition of a new job: the engines get jobs in turns. Within an engine a run of jobs goes to one partition before
+   * the next gets its turn, because an append over few partitions costs less (ownership.ts).
    */
   pick(): number | null {
     const engines = this.#partitions
@@ -135,16 +135,16 @@ export class KnownEngines {
     return own[turn % own.length]!
   }
 
-  /** Several processes that hand out jobs begin at different places. */
+  /** A random start, so that several processes that submit jobs begin at different places. */
   #anyPlace(): number {
     return Math.floor(this.#random() * PLACES)
   }
 }
 
-/** An engine that owned a job, and does not live any more; `engine` null: it stopped in order. */
+/** An engine that owned a job, and is not alive any more; `engine` null: it stopped in order. */
 export interface AwayOwner {
   readonly engine: string | null
-  /** The time of its last beat, by its own clock; null: not known. */
+  /** The time of its last heartbeat, by its own clock; null: not known. */
   readonly beat: number | null
 }
 

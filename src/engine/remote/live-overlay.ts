@@ -7,7 +7,7 @@ import { needsOf, withLacking } from "../dispatch/pipeline-needs.ts"
 import { currentTask, type LiveJob, taskKey } from "../owner/live-job.ts"
 import type { AwayOwner } from "./known-engines.ts"
 
-/** The overlay of a job's nodes, or of a page of the items of one of them. */
+/** A query for the overlay of a job's nodes, or of a page of the items of one node. */
 export interface OverlayQuestion {
   readonly jobId: string
   /** By position; absent: the nodes of the job. */
@@ -20,19 +20,19 @@ export type Overlay = LiveGraph | LiveItems
 
 export interface OverlayParts {
   readonly broker: Pick<Broker, "runningTask" | "waits" | "remote">
-  /** What of a pipeline's needs is not in this process. */
+  /** Which of a pipeline's needs this process does not have. */
   readonly lacks: (needs: PipelineNeeds) => PipelineNeeds
   readonly now: () => number
 }
 
-/** Tasks that wait are listed up to this many: the rest is QUEUED by the graph alone. */
+/** Waiting tasks are listed up to this many; the others are shown as QUEUED by the graph alone. */
 const MOST_QUEUED = 500
 
 type TaskPlace = { readonly node: number; readonly item?: number }
 
 /**
- * The live overlay (core/view/live-view.ts) of jobs that this process owns. `job` undefined: it is not in memory, so nothing
- * of it is in flight.
+ * The live overlay (core/view/live-view.ts) of jobs that this process owns. `job` undefined: it is not in memory, so
+ * nothing of it is in flight.
  */
 export function overlayOf(
   job: LiveJob | undefined,
@@ -46,14 +46,14 @@ export function overlayOf(
 
 export interface AwayParts {
   readonly owner: AwayOwner
-  /** The live worker that has the task in hand; null: none is known. */
+  /** The live worker that holds the task; null: none is known. */
   readonly holder: (task: TaskName) => string | null
   readonly now: number
 }
 
 /**
- * The overlay of a job that no live engine owns. A recorded start counts as running only while a live worker has the task:
- * all that the owner's own process ran has ended with it.
+ * The overlay of a job that no live engine owns. A recorded start counts as running only while a live worker holds the
+ * task: everything that ran in the owner's own process has ended with it.
  */
 export function awayOverlay(state: JobState, question: OverlayQuestion, parts: AwayParts): Overlay {
   const { owner, holder, now } = parts
@@ -108,7 +108,7 @@ function bounded<T extends LiveTask>(tasks: readonly T[]): T[] {
   return tasks.filter(({ status }) => status !== "QUEUED" || ++queued <= MOST_QUEUED)
 }
 
-/** What a task that is ready, and has not ended, does. One answer's: queues are ordered once for all tasks of the job. */
+/** The state of a task that is ready and has not ended. Valid for one answer: queues are ordered once for all tasks of the job. */
 function inFlight(job: LiveJob, { broker, lacks }: OverlayParts, now: number): (task: TaskPlace) => LiveTask {
   const { plan, awaitingHandler } = job
   const waits = broker.waits()
@@ -138,7 +138,7 @@ function recordedStart({ state }: LiveJob, task: TaskPlace) {
   return place.state.started.get(place.position)
 }
 
-/** One look at the tasks of one job. */
+/** The tasks of one job, for one overlay. */
 class Tasks {
   readonly job: Pick<LiveJob, "state" | "progress">
   readonly #now: number
@@ -155,7 +155,7 @@ class Tasks {
     return nodeStatus[node] === WAITING && lists.has(node)
   }
 
-  /** null: nothing of it is in flight, and nothing is known of it but what the facts say. */
+  /** null: nothing of it is in flight, and only its facts are known. */
   task(task: TaskPlace): LiveTask | null {
     const place = placeOf(this.job.state, task)
     if (place === null) return null
@@ -169,7 +169,7 @@ class Tasks {
     return live.status === "RUNNING" ? { ...live, progress } : live
   }
 
-  /** A node with `for_each`: that of its items which has run longest, or else that which waits first. */
+  /** A node with `for_each`: the item that has run longest, or else the one that waits first. */
   list(node: number): Omit<LiveNode, "id"> | null {
     const { state } = this.job.state.lists.get(node)!
     const progress = this.job.progress?.get(node) ?? null

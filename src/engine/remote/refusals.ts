@@ -1,7 +1,7 @@
 import type { RefusalReason } from "../../core/commands.ts"
 import { UmbraError } from "../../errors.ts"
 
-/** What an owner's refusal of a command is for whoever sent it. */
+/** The error that a caller gets for an owner's refusal of a command. */
 const refusals: {
   readonly [reason in RefusalReason | "no_such_job" | "unreadable" | "no_room" | "no_place"]?: readonly [
     "E301" | "E302" | "E303" | "E307" | "E312" | "E507" | "E611" | "E702",
@@ -10,18 +10,18 @@ const refusals: {
 } = {
   no_such_job: ["E301", "does not exist"],
   unreadable: ["E507", "cannot be read; the log of the engine that owns it says why"],
-  no_room: ["E611", "is refused: its engine has as many jobs in progress as it may; try again shortly"],
+  no_room: ["E611", "is refused: its engine has reached its limit of jobs in progress; try again shortly"],
   no_place: [
     "E702",
-    "cannot be retried now: as many pipeline executions are under way as are allowed (UMBRA_MAX_EXECUTIONS); try again when one has ended",
+    "cannot be retried now: the limit of concurrent pipeline executions is reached (UMBRA_MAX_EXECUTIONS); try again when one has ended",
   ],
   job_ended: ["E302", "has already ended"],
   job_not_ended: ["E303", "has not ended yet; cancel it first"],
-  job_final: ["E307", "is complete or deleted already, so there is nothing left to do"],
-  stale_token: ["E312", "has been resumed since its resume token was read; look at its graph again"],
+  job_final: ["E307", "is complete or deleted already, so the command has nothing to do"],
+  stale_token: ["E312", "has been resumed since its resume token was read; read its graph again"],
   nothing_to_retry: [
     "E307",
-    "has all its nodes done; what failed is its output template, so submit it again with a corrected workflow",
+    "has completed all its nodes; its output template failed, so submit it again with a corrected workflow",
   ],
 }
 

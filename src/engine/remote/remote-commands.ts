@@ -7,17 +7,17 @@ import { partitionOf } from "../ids.ts"
 import type { Answer } from "./inbox.ts"
 
 /**
- * Commands for jobs of partitions that another process owns: sent as messages, and their answers waited for. It needs
- * no engine here.
+ * Commands for jobs of partitions that another process owns: sends them as messages, and waits for the answers. It needs
+ * no engine in this process.
  *
- * 1. While one statement is under way the next collects: a hundred questions at once cost a few statements, not hundreds.
- * 2. A question ends with its answer, or with its message taken back: then nothing has happened, and nothing will.
- * 3. A message whose answer is known here is removed: it holds a job's input, and nobody else will ever read it.
+ * 1. While one statement is in flight the next one collects: a hundred commands at once cost a few statements, not hundreds.
+ * 2. A command ends with its answer, or with its message withdrawn: then nothing has happened, and nothing will.
+ * 3. A message whose answer is known here is removed: it holds a job's input, and no other process will read it.
  */
 export interface QuestionParts {
   readonly journal: Journal
   readonly clock: Clock
-  /** false: nobody lives who could answer, so there is no use in waiting. */
+  /** false: no live engine could answer, so waiting is useless. */
   readonly mayAnswer?: () => boolean
 }
 
@@ -30,7 +30,7 @@ interface Question {
 
 interface Sent extends Question {
   readonly id: number
-  /** When it is looked for next, and how long after that again. */
+  /** When its answer is polled next; `wait` is the interval after that. */
   due: number
   wait: number
 }
@@ -49,7 +49,7 @@ export class RemoteCommands {
     this.#parts = parts
   }
 
-  /** Throws E610 when nobody is there to ask, E613 when nobody answered in time. */
+  /** Throws E610 when there is no engine, E613 when no engine answered in time. */
   ask(jobId: string, command: Command, timeoutMs: number): Promise<Answer> {
     const sentAt = this.#parts.clock.now()
     const message = { partition: partitionOf(jobId), jobId, command: JSON.stringify(command), sentAt }
@@ -61,7 +61,7 @@ export class RemoteCommands {
 
   async #sendAll(): Promise<void> {
     this.#isSending = true
-    // Whoever asks in the same turn of the event loop is in the same statement.
+    // Commands of the same turn of the event loop share one statement.
     await null
     while (this.#unsent.length > 0) await this.#send(this.#nextBatch())
     this.#isSending = false
@@ -87,7 +87,7 @@ export class RemoteCommands {
       this.#wake()
       if (!this.#isLooking) void this.#lookUntilDone()
     } catch (error) {
-      // One that cannot be stored must not stand in the way of the others.
+      // A command that cannot be stored must not block the others.
       if (error instanceof JournalDataError && batch.length > 1)
         for (const question of batch) await this.#send([question])
       else for (const { reject } of batch) reject(error)
@@ -105,7 +105,7 @@ export class RemoteCommands {
     this.#forgetSoon()
   }
 
-  /** Or until another question has been sent, which may be due earlier. */
+  /** Or until another command was sent, which may be due earlier. */
   #untilDue(): Promise<void> | undefined {
     const { clock } = this.#parts
     let first = Number.POSITIVE_INFINITY
@@ -121,7 +121,7 @@ export class RemoteCommands {
     })
   }
 
-  /** Looks for all of them: one more in the list costs next to nothing. */
+  /** Polls the answers of all of them: one more id in the list costs next to nothing. */
   async #look(): Promise<void> {
     const forget = this.#known
     this.#known = []
@@ -147,7 +147,7 @@ export class RemoteCommands {
     }
   }
 
-  /** Usually the next look takes them along. What a process that ends leaves behind goes with what is older than retention. */
+  /** Usually the next poll removes them. Messages that a process leaves behind when it ends are removed by retention. */
   #forgetSoon(): void {
     if (this.#isForgetting) return
     this.#isForgetting = true
@@ -186,18 +186,18 @@ export class RemoteCommands {
   }
 }
 
-/** There is no engine to send anything to. */
+/** There is no engine that could take the message. */
 export function nobodyThere(): UmbraError {
   return new UmbraError(
     "E610",
-    "No engine that lives owns a partition at the moment. Start one on this database (`umbra serve --roles engine,worker`), or try again shortly.",
+    "No live engine owns a partition at the moment. Start one on this database (`umbra serve --roles engine,worker`), or try again shortly.",
   )
 }
 
 function nobodyAnswered(): UmbraError {
   return new UmbraError(
     "E613",
-    "No engine answered in time; the command was taken back. Start an engine on this database and send it again.",
+    "No engine answered in time; the command was withdrawn. Start an engine on this database and send the command again.",
   )
 }
 

@@ -9,23 +9,23 @@ import { type AwayOwner, KnownEngines } from "./known-engines.ts"
 import { refusalError } from "./refusals.ts"
 import { nobodyThere, RemoteCommands } from "./remote-commands.ts"
 
-/** Given up early if nobody answers. */
+/** The request is given up early if no engine answers. */
 export type Hurry = "hurry"
 
-/** What the engines of other processes do for this one: take its jobs, and carry out its commands, as if they were here. */
+/** The engines of other processes: they take jobs of this process and execute its commands, as if they were here. */
 export class RemoteEngines {
   readonly #journal: Journal
   readonly #clock: Clock
   readonly #owners: KnownEngines
   readonly #questions: RemoteCommands
-  /** An engine that has died is not replaced before its lease has passed: who can ask another need not wait for that. */
+  /** A dead engine is replaced only after its lease has passed: a caller that can use another engine need not wait for that. */
   readonly #impatientMs: number
 
   constructor(parts: {
     readonly journal: Journal
     readonly clock: Clock
     readonly settings: EngineSettings
-    /** This process may take over what nobody answers for, so waiting is not in vain when no other lives. */
+    /** This process may itself take over a silent partition, so waiting makes sense also when no other engine is alive. */
     readonly takesPartitions: boolean
   }) {
     const { journal, clock, settings, takesPartitions } = parts
@@ -61,7 +61,7 @@ export class RemoteEngines {
     return this.#owners.awayOwner(partitionOf(jobId))
   }
 
-  /** Resolves once a beat has told who is there; an engine that is just taking its partitions is waited for. */
+  /** Resolves once a heartbeat has listed the engines; waits for an engine that is just taking its partitions. */
   whenKnown(): Promise<void> {
     return this.#owners.whenKnown(this.#impatientMs)
   }
@@ -81,7 +81,7 @@ export class RemoteEngines {
     return partition
   }
 
-  /** Resolves with the job's time when it is durable; null: it was there before. Throws E613: nothing has happened. */
+  /** Resolves with the job's creation time when it is durable; null: it existed before. Throws E613: nothing has happened. */
   async submit(id: string, command: Submit, hurry?: Hurry): Promise<number | null> {
     const patienceMs = hurry === "hurry" ? this.#impatientMs : ANSWER_MS
     const answer = await this.#questions.ask(id, command, patienceMs).catch(error => {
@@ -93,7 +93,7 @@ export class RemoteEngines {
     throw refusalError(answer.refused, id)
   }
 
-  /** An id may name a partition that nobody will ever own: looked up first, or the question would wait in vain. */
+  /** An id may name a partition that does not exist: it is looked up first, or the command would wait in vain. */
   async command(jobId: string, command: Command): Promise<Answer> {
     if ((await this.#journal.readJob(jobId)) === null) return { refused: "no_such_job" }
     return this.#questions.ask(jobId, command, ANSWER_MS)

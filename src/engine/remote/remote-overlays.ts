@@ -4,10 +4,10 @@ import { SingleFlight } from "../single-flight.ts"
 import type { Overlay, OverlayQuestion } from "./live-overlay.ts"
 
 /**
- * Live overlays of jobs that other processes own. Question and answer travel as notifications of the store's feed:
- * nothing is stored, and nothing is appended. A process without an answer within `ANSWER_MS` says null.
+ * Live overlays of jobs that other processes own. Query and answer travel as notifications of the store's feed:
+ * nothing is stored. Without an answer within `ANSWER_MS` the result is null.
  *
- * 1. One question about the same thing is in flight at a time, however many callers there are.
+ * 1. One query for the same overlay is in flight at a time, however many callers there are.
  * 2. Only the owner of the job's partition answers.
  */
 export class RemoteOverlays {
@@ -54,7 +54,7 @@ export class RemoteOverlays {
     return withinTime(answer).finally(() => this.#waiting.delete(id))
   }
 
-  /** The channel is shared: whatever cannot be read here is not a question or an answer. */
+  /** The channel is shared: text that cannot be parsed here is neither a query nor an answer and is ignored. */
   #hear(text: string): void {
     const [word, id = "", at, count] = text.split(" ", 4)
     try {
@@ -96,7 +96,7 @@ function withinTime(answer: Promise<Overlay | null>): Promise<Overlay | null> {
   })
 }
 
-/** A notification holds bytes, and a slice must not cut a character. */
+/** Escapes non-ASCII: the limit of a notification is in bytes, and a slice must not cut a character. */
 function ascii(text: string): string {
   return text.replace(/[\u0080-\uffff]/g, c => `\\u${c.charCodeAt(0).toString(16).padStart(4, "0")}`)
 }
@@ -110,5 +110,5 @@ function slices(text: string): string[] {
 const ASK = "live?"
 const ANSWER = "live!"
 const ANSWER_MS = 500
-/** PostgreSQL takes 7,999 bytes; the rest is for the words before. */
+/** PostgreSQL accepts 7,999 bytes; the rest is for the prefix. */
 const MOST_BYTES = 7800
